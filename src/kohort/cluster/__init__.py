@@ -1,0 +1,1 @@
+"""The embedded control plane: API server, workload controllers, scheduler, gateway, simulated nodes."""

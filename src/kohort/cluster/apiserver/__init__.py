@@ -1,0 +1,5 @@
+"""A Kubernetes API server: HTTP surface, storage, patch, apply, schema engine, CRDs, admission, authorization.
+
+Built-in kinds are data run by the same engine as custom resources. A request enters through `server.ApiServer.handle`,
+whether it came over a socket (`http/`) or from a client in the same process.
+"""

@@ -1,0 +1,34 @@
+"""The identity of a caller and the question that authorization answers."""
+
+import msgspec
+
+
+class User(msgspec.Struct, frozen=True):
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+"""The identity of the generated kubeconfig and of parts that run in the same process."""
+
+
+class AccessRequest(msgspec.Struct, frozen=True):
+    """What a caller wants to do. Either `path` is set (a non-resource request) or the resource fields are."""
+
+    user: User
+    verb: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    allowed: bool
+    reason: str = ""

@@ -1,0 +1,1 @@
+"""Storage: one global revision, an append log in SQLite, the current state and the watch window in memory."""

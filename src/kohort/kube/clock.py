@@ -1,0 +1,41 @@
+"""Wall-clock time, taken from the event loop.
+
+A test loop that runs on virtual time carries a `wall_time()` method; then time stamps, leases and back-offs all follow
+it. Durations are always differences of `loop.time()`; only time stamps that others read come from here.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+
+def seconds() -> float:
+    """Seconds since the epoch."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return time.time()
+    wall_time = getattr(loop, "wall_time", None)
+    return wall_time() if wall_time is not None else time.time()
+
+
+def now() -> datetime:
+    return datetime.fromtimestamp(seconds(), UTC)
+
+
+def timestamp() -> str:
+    """Now, as a Kubernetes `Time`: RFC 3339 in UTC, whole seconds."""
+    return format_time(now())
+
+
+def micro_timestamp() -> str:
+    """Now, as a Kubernetes `MicroTime`: six fractional digits, always."""
+    return now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def format_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
