@@ -1,0 +1,46 @@
+# Everything a developer needs to know: make demo, make test, make check, make bench, make test-kubernetes, make crash.
+# Each target installs what it needs into .venv first.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup demo test check format bench test-kubernetes test-kernel crash clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) tools/setup_venv.py $(VENV)
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/kohort demo
+
+test: $(STAMP)
+	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel"
+
+check: $(STAMP)
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix src tests bench tools
+	$(BIN)/ruff format src tests bench tools
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+test-kubernetes: $(STAMP)
+	$(BIN)/pytest -m kubernetes tests/kubernetes
+
+test-kernel: $(STAMP)
+	$(BIN)/pytest -m kernel tests/kernel
+
+crash: $(STAMP)
+	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

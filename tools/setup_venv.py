@@ -1,0 +1,43 @@
+"""Install kohort and its development tools into a virtual environment, with uv when it is there, else with pip.
+
+    python3 tools/setup_venv.py .venv
+"""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+MINIMUM = (3, 11)
+
+
+def main(target: Path) -> int:
+    if sys.version_info < MINIMUM:
+        print(f"kohort needs Python {'.'.join(map(str, MINIMUM))} or newer; this is {sys.version.split()[0]}.")
+        print("Name another interpreter with: make PYTHON=/path/to/python3.11 setup")
+        return 1
+    if not (target / "bin" / "python").exists():
+        print(f"making {target}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
+    print(f"installing kohort into {target} (once; needs the package index)", flush=True)
+    subprocess.run([*installer(target), *packages()], check=True)
+    return 0
+
+
+def installer(target: Path) -> list[str]:
+    python = str(target / "bin" / "python")
+    uv = shutil.which("uv")
+    if uv:
+        return [uv, "pip", "install", "--quiet", "--python", python]
+    return [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+
+
+def packages() -> list[str]:
+    project = tomllib.loads(Path("pyproject.toml").read_text())
+    development: list[str] = project["dependency-groups"]["dev"]
+    return ["--editable", ".[fast]", *development]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))
