@@ -1,0 +1,1 @@
+"""Which addresses stand behind a Service: EndpointSlices, and the older Endpoints that tools still read."""

@@ -1,0 +1,246 @@
+"""The endpoints of a Service, as a function of the Service and the pods that it selects.
+
+| pod | in the slices | ready | serving | in Endpoints |
+|---|---|---|---|---|
+| no address, or finished | no | | | no |
+| Ready | yes | yes | yes | ready |
+| not Ready | yes | only when not-ready addresses are published | no | not ready (ready when published) |
+| terminating | yes, until it is gone | only when published | its readiness | only when published |
+
+Pods whose containers resolve a named port differently cannot share a slice, so slices are grouped by resolved ports.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.objects.jsontypes import JsonObject
+
+MAX_PER_SLICE: Final = 100
+MAX_ADDRESSES: Final = 1000
+
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+MANAGER: Final = "endpointslice-controller.k8s.io"
+ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+ENDPOINTS_MANAGER: Final = "endpoint-controller"
+HEADLESS: Final = "service.kubernetes.io/headless"
+OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
+OWN_LABELS: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS, ENDPOINTS_MANAGED_BY})
+
+Port = tuple[str, str, int | None, str | None]
+"""Name, protocol, number, application protocol."""
+
+
+class BackendPod(msgspec.Struct, frozen=True):
+    """What is read of a pod that a Service selects."""
+
+    name: str
+    namespace: str
+    uid: str
+    addresses: tuple[str, ...]
+    node: str = ""
+    zone: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    ready: bool = False
+    terminating: bool = False
+    finished: bool = False
+    named_ports: Mapping[tuple[str, str], int] = {}
+    """(port name, protocol) to the container's port number."""
+
+
+class ServiceFacts(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str
+    headless: bool
+    publish_not_ready: bool
+    ports: Sequence[JsonObject]
+    labels: Mapping[str, str] = {}
+
+
+def resolved_ports(service: ServiceFacts, pod: BackendPod) -> tuple[Port, ...]:
+    """The ports of the Service on this pod; a named port that the pod does not have is left out."""
+    found: list[Port] = []
+    for port in service.ports:
+        protocol = port.get("protocol", "TCP")
+        target = port.get("targetPort", port["port"])
+        number = pod.named_ports.get((target, protocol)) if isinstance(target, str) else target
+        if number is not None:
+            found.append((port.get("name", ""), protocol, number, port.get("appProtocol")))
+    return tuple(sorted(found, key=lambda one: (one[0], one[1], one[2] or 0)))
+
+
+def endpoint(service: ServiceFacts, pod: BackendPod) -> JsonObject:
+    """One entry of a slice."""
+    entry: JsonObject = {
+        "addresses": [pod.addresses[0]],
+        "conditions": {
+            "ready": service.publish_not_ready or (pod.ready and not pod.terminating),
+            "serving": pod.ready,
+            "terminating": pod.terminating,
+        },
+        "targetRef": {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+    }
+    if pod.node:
+        entry["nodeName"] = pod.node
+    if pod.zone:
+        entry["zone"] = pod.zone
+    if pod.hostname and pod.subdomain == service.name:
+        entry["hostname"] = pod.hostname
+    return entry
+
+
+def eligible(pods: Iterable[BackendPod]) -> list[BackendPod]:
+    return sorted((pod for pod in pods if pod.addresses and not pod.finished), key=lambda pod: pod.name)
+
+
+def slice_labels(service: ServiceFacts) -> dict[str, str]:
+    labels = {key: value for key, value in service.labels.items() if key not in OWN_LABELS}
+    labels[SERVICE_NAME] = service.name
+    labels[MANAGED_BY] = MANAGER
+    if service.headless:
+        labels[HEADLESS] = ""
+    return labels
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What one slice must contain."""
+
+    ports: tuple[Port, ...]
+    endpoints: list[JsonObject]
+
+
+class SlicePlan(msgspec.Struct, frozen=True):
+    create: list[Content]
+    update: dict[str, Content]
+    """By the name of an existing slice."""
+    delete: list[str]
+
+
+def plan_slices(service: ServiceFacts, pods: Iterable[BackendPod], existing: Mapping[str, Content]) -> SlicePlan:
+    """Fit the wanted endpoints into the existing slices with as few writes as possible.
+
+    An endpoint that is already in a slice of its port group stays there. New endpoints fill slices with room, then new
+    slices. A Service without endpoints keeps one empty slice, so that readers can tell "none" from "not known".
+    """
+    wanted = _by_ports(service, pods)
+    plan = SlicePlan([], {}, [])
+    for ports, endpoints in wanted.items():
+        names = sorted(name for name, content in existing.items() if content.ports == ports)
+        _fit(ports, endpoints, {name: existing[name] for name in names}, plan)
+    for name, content in existing.items():
+        if content.ports not in wanted:
+            plan.delete.append(name)
+    if not wanted:
+        _keep_one_empty(existing, plan)
+    return plan
+
+
+def _keep_one_empty(existing: Mapping[str, Content], plan: SlicePlan) -> None:
+    empty = Content((), [])
+    if not existing:
+        plan.create.append(empty)
+        return
+    kept = next((name for name, content in existing.items() if content == empty), min(existing))
+    plan.delete.remove(kept)
+    if existing[kept] != empty:
+        plan.update[kept] = empty
+
+
+def _by_ports(service: ServiceFacts, pods: Iterable[BackendPod]) -> dict[tuple[Port, ...], dict[str, JsonObject]]:
+    groups: dict[tuple[Port, ...], dict[str, JsonObject]] = {}
+    for pod in eligible(pods):
+        ports = resolved_ports(service, pod)
+        if service.ports and not ports:
+            continue
+        groups.setdefault(ports, {})[pod.uid] = endpoint(service, pod)
+    return groups
+
+
+def _fit(
+    ports: tuple[Port, ...], wanted: dict[str, JsonObject], slices: Mapping[str, Content], plan: SlicePlan
+) -> None:
+    left = dict(wanted)
+    kept: dict[str, list[JsonObject]] = {}
+    for name, content in slices.items():
+        uids = [entry["targetRef"]["uid"] for entry in content.endpoints if "targetRef" in entry]
+        kept[name] = [left.pop(uid) for uid in uids if uid in left]
+    for entries in kept.values():
+        while left and len(entries) < MAX_PER_SLICE:
+            entries.append(left.pop(next(iter(left))))
+    for name, entries in kept.items():
+        if not entries:
+            plan.delete.append(name)
+        elif entries != slices[name].endpoints:
+            plan.update[name] = Content(ports, entries)
+    rest = list(left.values())
+    for start in range(0, len(rest), MAX_PER_SLICE):
+        plan.create.append(Content(ports, rest[start : start + MAX_PER_SLICE]))
+
+
+def slice_ports(ports: tuple[Port, ...]) -> list[JsonObject]:
+    """The ports of a slice as the API spells them."""
+    return [
+        {"name": name, "protocol": protocol}
+        | ({"port": number} if number is not None else {})
+        | ({"appProtocol": application} if application else {})
+        for name, protocol, number, application in ports
+    ]
+
+
+def read_ports(ports: Iterable[JsonObject]) -> tuple[Port, ...]:
+    """The inverse of `slice_ports`."""
+    found = ((one.get("name") or "", one.get("protocol", "TCP"), one.get("port"), one.get("appProtocol")) for one in ports)
+    return tuple(sorted(found, key=lambda one: (one[0], one[1], one[2] or 0)))
+
+
+def endpoints_labels(service: ServiceFacts) -> dict[str, str]:
+    labels = {key: value for key, value in service.labels.items() if key not in OWN_LABELS}
+    labels[ENDPOINTS_MANAGED_BY] = ENDPOINTS_MANAGER
+    if service.headless:
+        labels[HEADLESS] = ""
+    return labels
+
+
+def plan_subsets(service: ServiceFacts, pods: Iterable[BackendPod]) -> list[JsonObject]:
+    """`subsets` of the Endpoints object: addresses grouped by their ports, ready and not ready apart."""
+    groups: dict[tuple[Port, ...], tuple[list[JsonObject], list[JsonObject]]] = {}
+    listed = [pod for pod in eligible(pods) if service.publish_not_ready or not pod.terminating]
+    for pod in listed[:MAX_ADDRESSES]:
+        ports = resolved_ports(service, pod)
+        if service.ports and not ports:
+            continue
+        ready, waiting = groups.setdefault(ports, ([], []))
+        (ready if pod.ready or service.publish_not_ready else waiting).append(_address(service, pod))
+    return [_subset(ports, ready, waiting) for ports, (ready, waiting) in sorted(groups.items(), key=str)]
+
+
+def _address(service: ServiceFacts, pod: BackendPod) -> JsonObject:
+    address: JsonObject = {
+        "ip": pod.addresses[0],
+        "targetRef": {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+    }
+    if pod.hostname and pod.subdomain == service.name:
+        address["hostname"] = pod.hostname
+    if pod.node:
+        address["nodeName"] = pod.node
+    return address
+
+
+def _subset(ports: tuple[Port, ...], ready: list[JsonObject], waiting: list[JsonObject]) -> JsonObject:
+    subset: JsonObject = {}
+    if ready:
+        subset["addresses"] = ready
+    if waiting:
+        subset["notReadyAddresses"] = waiting
+    spelled = [
+        {"port": number, "protocol": protocol}
+        | ({"name": name} if name else {})
+        | ({"appProtocol": application} if application else {})
+        for name, protocol, number, application in ports
+    ]
+    if spelled:
+        subset["ports"] = spelled
+    return subset

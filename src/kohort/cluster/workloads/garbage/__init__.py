@@ -1,0 +1,1 @@
+"""Garbage collection: what is owned goes when its owners are gone."""

@@ -1,0 +1,104 @@
+"""What to do with one object.
+
+| the object | its owners | then |
+|---|---|---|
+| is deleted in the foreground | | wait while something that blocks it exists, then drop its finalizer |
+| is deleted and leaves orphans | | take its reference out of everything it owns, then drop its finalizer |
+| is being deleted otherwise | | nothing: somebody else finishes it |
+| lives | none | nothing |
+| lives | at least one present, others gone or leaving | take the references to the others out |
+| lives | all gone or leaving, owns something itself, an owner is leaving in the foreground | delete it in the foreground |
+| lives | all gone or leaving | delete it, as its own finalizers ask, else in the background |
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Node
+from kohort.objects.meta import OwnerReference
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+Presence = Literal["present", "leaving", "absent", "unknown"]
+"""Of an owner: `leaving` means that it waits for its dependents to go; `unknown` that nobody can tell yet."""
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Delete the object, if it is still the one that was looked at."""
+
+    propagation: Propagation
+    unblock: bool = False
+    """First let go of the owners: they wait for this object while it waits for them."""
+
+
+class DropReferences(msgspec.Struct, frozen=True):
+    uids: tuple[str, ...]
+
+
+class DropFinalizer(msgspec.Struct, frozen=True):
+    finalizer: str
+
+
+class ReleaseDependents(msgspec.Struct, frozen=True):
+    """Take the reference to this object out of each of its dependents, then drop the finalizer."""
+
+    dependents: tuple[Node, ...]
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """Look at these objects: they hold this one up."""
+
+    dependents: tuple[Node, ...]
+
+
+Verdict = Nothing | Remove | DropReferences | DropFinalizer | ReleaseDependents | Visit
+
+
+def judge(node: Node, dependents: Sequence[Node], presence: Callable[[OwnerReference], Presence]) -> Verdict:
+    if node.waits_for_dependents:
+        return _judge_waiting(node, dependents)
+    if node.leaves_orphans:
+        return ReleaseDependents(tuple(dependents))
+    if node.deleting:
+        return Nothing("it is already being deleted")
+    if not node.owners:
+        return Nothing("it has no owner")
+    return _judge_owned(node, dependents, [(owner, presence(owner)) for owner in node.owners])
+
+
+def _judge_waiting(node: Node, dependents: Sequence[Node]) -> Verdict:
+    blocking = [one for one in dependents if _blocks(one, node.uid)]
+    if not blocking:
+        return DropFinalizer(FOREGROUND)
+    return Visit(tuple(one for one in dependents if not one.waits_for_dependents))
+
+
+def _judge_owned(node: Node, dependents: Sequence[Node], owners: list[tuple[OwnerReference, Presence]]) -> Verdict:
+    unknown = [owner for owner, state in owners if state == "unknown"]
+    if unknown:
+        return Nothing(f"nobody knows whether {unknown[0].kind} {unknown[0].name} exists")
+    lost = tuple(owner.uid for owner, state in owners if state != "present")
+    if not lost:
+        return Nothing("all its owners exist")
+    if len(lost) < len(owners):
+        return DropReferences(lost)
+    leaving = any(state == "leaving" for _, state in owners)
+    if leaving and dependents:
+        return Remove("Foreground", unblock=any(one.waits_for_dependents for one in dependents))
+    return Remove(_own_wish(node))
+
+
+def _own_wish(node: Node) -> Propagation:
+    if ORPHAN in node.finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in node.finalizers else "Background"
+
+
+def _blocks(dependent: Node, owner: str) -> bool:
+    reference = dependent.reference_to(owner)
+    return reference is not None and bool(reference.block_owner_deletion)

@@ -1,0 +1,263 @@
+"""What a StatefulSet does next.
+
+One pass looks at all pods of the set and answers with the writes to make now. Order is the point of a StatefulSet: under
+`OrderedReady` the first pod that is not yet as it should be ends the pass, so at most one pod is in motion; under
+`Parallel` nothing waits for anything.
+
+A pass goes through three stages and a later stage starts only when the earlier one found nothing to wait for:
+
+| stage | pods | what happens |
+|---|---|---|
+| fill | ordinals start .. start+replicas-1, ascending | finished pods deleted, missing pods created, identity repaired |
+| shrink | all other ordinals, descending | deleted; ordered: one at a time, and only while those below are healthy |
+| roll | in range, descending, from the partition up | pods of another revision than the update revision deleted |
+
+How many pods may be away during a roll:
+
+| maxUnavailable | rule |
+|---|---|
+| not given | one after the other; a pod that is not available stops the roll below it |
+| given | any pods, as long as unavailable ones (anywhere in range) stay below the number |
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from kohort.objects import intstr
+
+
+class PodFacts(msgspec.Struct, frozen=True):
+    """What the rules must know of one pod."""
+
+    name: str
+    ordinal: int
+    revision: str = ""
+    finished: bool = False
+    """Succeeded or Failed: it will never run again."""
+    pending: bool = False
+    ready: bool = False
+    """Running and Ready."""
+    available: bool = False
+    """Ready for at least minReadySeconds."""
+    terminating: bool = False
+    intact: bool = True
+    """Name label, volumes and claim owners are as they must be."""
+
+
+class SetFacts(msgspec.Struct, frozen=True):
+    """What the rules must know of the set."""
+
+    replicas: int
+    start: int = 0
+    ordered: bool = True
+    rolling: bool = True
+    """The strategy is RollingUpdate; otherwise pods change revision only when somebody deletes them."""
+    partition: int | None = 0
+    """None when the strategy has no rollingUpdate block at all."""
+    max_unavailable: int | str | None = None
+    current_revision: str = "current"
+    update_revision: str = "update"
+    current_replicas: int = 0
+    """`status.currentReplicas` as last reported."""
+    deleting: bool = False
+
+    def in_range(self, ordinal: int) -> bool:
+        return self.start <= ordinal < self.start + self.replicas
+
+
+class Create(msgspec.Struct, frozen=True):
+    ordinal: int
+    revision: str
+
+
+class Delete(msgspec.Struct, frozen=True):
+    pod: str
+    reason: Literal["finished", "scale down", "update"]
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """Bring labels, volumes and claim owners of a pod in order."""
+
+    pod: str
+
+
+class EnsureClaims(msgspec.Struct, frozen=True):
+    """A pod waits to start; make sure that the claims it waits for exist."""
+
+    pod: str
+
+
+class FixClaimOwners(msgspec.Struct, frozen=True):
+    """A pod is about to be scaled away; its claims must follow the retention policy first."""
+
+    pod: str
+
+
+Action = Create | Delete | Repair | EnsureClaims | FixClaimOwners
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The counters of the status."""
+
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    current: int = 0
+    updated: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    actions: tuple[Action, ...]
+    waiting: str
+    """What the set waits for, in words; empty when it does not wait."""
+
+
+def revision_for(facts: SetFacts, ordinal: int) -> str:
+    """The revision that a new pod gets.
+
+    | strategy | ordinal | revision |
+    |---|---|---|
+    | RollingUpdate with partition p | < start + p | current |
+    | RollingUpdate without its block | < start + status.currentReplicas | current |
+    | otherwise | any | update |
+    """
+    if not facts.rolling:
+        return facts.update_revision
+    kept = facts.current_replicas if facts.partition is None else facts.partition
+    return facts.current_revision if ordinal < facts.start + kept else facts.update_revision
+
+
+def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
+    """The writes of one pass, in the order in which to make them."""
+    if facts.deleting:
+        return Plan((), "the set is being deleted")
+    actions: list[Action] = []
+    waiting = ""
+    for stage in (_fill, _shrink, _roll):
+        steps = stage(facts, pods)
+        for step in steps:
+            if isinstance(step, _Wait):
+                waiting = step.reason
+                break
+            actions.append(step)
+        if waiting:
+            break
+    return Plan(tuple(actions), waiting)
+
+
+def count(facts: SetFacts, pods: Sequence[PodFacts], created: Sequence[Create] = ()) -> Counts:
+    """The counters for pods that exist and those that were just created."""
+    alive = [pod.revision for pod in pods if not pod.terminating] + [create.revision for create in created]
+    return Counts(
+        replicas=len(pods) + len(created),
+        ready=sum(pod.ready for pod in pods),
+        available=sum(pod.available for pod in pods),
+        current=alive.count(facts.current_revision),
+        updated=alive.count(facts.update_revision),
+    )
+
+
+def is_complete(facts: SetFacts, counts: Counts) -> bool:
+    """The roll is over: every wanted pod exists, is ready and has the update revision."""
+    return facts.rolling and counts.updated == counts.ready == counts.replicas == facts.replicas
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    reason: str
+
+
+def _fill(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
+    by_ordinal = {pod.ordinal: pod for pod in pods}
+    for ordinal in range(facts.start, facts.start + facts.replicas):
+        pod = by_ordinal.get(ordinal)
+        for step in _fill_one(facts, ordinal, pod):
+            yield step
+
+
+def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[Action | _Wait]:
+    if pod is None:
+        yield Create(ordinal, revision_for(facts, ordinal))
+        if facts.ordered:
+            yield _Wait(f"pod {ordinal} was created and is not ready yet")
+        return
+    if pod.finished:
+        if not pod.terminating:
+            yield Delete(pod.name, "finished")
+        if facts.ordered:
+            yield _Wait(f"{pod.name} has finished and must go before it is created again")
+        return
+    if pod.pending:
+        yield EnsureClaims(pod.name)
+    if facts.ordered and pod.terminating:
+        yield _Wait(f"{pod.name} is terminating")
+    elif facts.ordered and not pod.ready:
+        yield _Wait(f"{pod.name} is not ready")
+    elif facts.ordered and not pod.available:
+        yield _Wait(f"{pod.name} is not available for long enough")
+    elif not pod.intact:
+        yield Repair(pod.name)
+
+
+def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
+    condemned = sorted((pod for pod in pods if not facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
+    for pod in condemned:
+        if not pod.intact:
+            yield FixClaimOwners(pod.name)
+    first_unhealthy = _first_unhealthy(facts, pods, condemned)
+    for pod in condemned:
+        if pod.terminating:
+            if facts.ordered:
+                yield _Wait(f"{pod.name} is terminating")
+            continue
+        if facts.ordered and not _healthy(pod) and pod is not first_unhealthy:
+            yield _Wait(f"{first_unhealthy.name if first_unhealthy else pod.name} is not available")
+        yield Delete(pod.name, "scale down")
+        if facts.ordered:
+            yield _Wait(f"{pod.name} is being scaled down")
+
+
+def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
+    if not facts.rolling:
+        return
+    members = sorted((pod for pod in pods if facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
+    lowest = facts.start + (facts.partition or 0)
+    outdated = [
+        pod
+        for pod in members
+        if pod.ordinal >= lowest and pod.revision != facts.update_revision and not pod.terminating
+    ]
+    if facts.max_unavailable is not None:
+        budget = roll_budget(facts)
+        away = facts.replicas - sum(_healthy(pod) for pod in members)
+        for pod in outdated[: max(0, budget - away)]:
+            yield Delete(pod.name, "update")
+        return
+    for ordinal in range(facts.start + facts.replicas - 1, lowest - 1, -1):
+        pod = next((member for member in members if member.ordinal == ordinal), None)
+        if pod is None:
+            yield _Wait(f"pod {ordinal} does not exist yet")
+        elif pod in outdated:
+            yield Delete(pod.name, "update")
+            yield _Wait(f"{pod.name} is being updated")
+        elif not _healthy(pod):
+            yield _Wait(f"{pod.name} is not available")
+
+
+def roll_budget(facts: SetFacts) -> int:
+    """How many pods may be unavailable at once: a number, or a percentage of the replicas rounded down, at least 1."""
+    if facts.max_unavailable is None:
+        return 1
+    return max(1, intstr.resolve(facts.max_unavailable, facts.replicas, round_up=False))
+
+
+def _healthy(pod: PodFacts) -> bool:
+    return pod.available and not pod.terminating
+
+
+def _first_unhealthy(facts: SetFacts, pods: Sequence[PodFacts], condemned: Sequence[PodFacts]) -> PodFacts | None:
+    """The lowest unhealthy pod, those that stay before those that go. It may always be deleted: waiting for it to
+    become healthy could last for ever."""
+    members = sorted((pod for pod in pods if facts.in_range(pod.ordinal)), key=lambda pod: pod.ordinal)
+    return next((pod for pod in [*members, *reversed(condemned)] if not _healthy(pod)), None)
