@@ -1,0 +1,143 @@
+"""How replicas move between the ReplicaSets of a Deployment.
+
+Two limits hold at every moment of a rolling update: no more than `replicas + maxSurge` pods exist, and no fewer than
+`replicas - maxUnavailable` are available. Replicas that are not available are removed first, because taking them away
+costs nothing.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kohort.objects import intstr
+
+
+class ReplicaSetFacts(msgspec.Struct, frozen=True):
+    name: str
+    replicas: int
+    available: int = 0
+    pods: int = 0
+    """Pods that exist (`status.replicas`)."""
+    created: str = ""
+    """Creation time, for age order; RFC 3339 sorts as text."""
+    scaled_for: int | None = None
+    """`desired-replicas` annotation: the size of the Deployment when this set was last scaled."""
+    scaled_to: int | None = None
+    """`max-replicas` annotation: that size plus the surge of then."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """The limits of a rolling update in pods."""
+
+    surge: int
+    unavailable: int
+
+
+def budget(replicas: int, max_surge: int | str, max_unavailable: int | str) -> Budget:
+    """Percentages of the replicas: surge rounds up, unavailable rounds down; never both 0, or nothing could move."""
+    surge = intstr.resolve(max_surge, replicas, round_up=True)
+    unavailable = min(intstr.resolve(max_unavailable, replicas, round_up=False), replicas)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Budget(surge, unavailable)
+
+
+Sizes = dict[str, int]
+"""New `spec.replicas` by ReplicaSet name; sets that keep their size are absent."""
+
+
+def plan_rolling(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
+    """One step of a rolling update: grow the new set, or else shrink the old ones."""
+    grown = _grow(replicas, limits, new, old)
+    if grown != new.replicas:
+        return {new.name: grown}
+    return _shrink(replicas, limits, new, old)
+
+
+def _grow(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> int:
+    if new.replicas >= replicas:
+        return replicas
+    total = new.replicas + sum(one.replicas for one in old)
+    room = max(0, replicas + limits.surge - total)
+    return min(new.replicas + room, replicas)
+
+
+def _shrink(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
+    minimum = replicas - limits.unavailable
+    total = new.replicas + sum(one.replicas for one in old)
+    spare = total - minimum - (new.replicas - new.available)
+    sizes = {one.name: one.replicas for one in old}
+    if spare <= 0:
+        return {}
+    removed = 0
+    by_age = sorted(old, key=lambda one: one.created)
+    for one in by_age:
+        broken = min(sizes[one.name] - min(one.available, sizes[one.name]), spare - removed)
+        sizes[one.name] -= broken
+        removed += broken
+    available = new.available + sum(one.available for one in old)
+    allowed = available - minimum
+    for one in by_age:
+        healthy = min(sizes[one.name], max(0, allowed))
+        sizes[one.name] -= healthy
+        allowed -= healthy
+    return {one.name: sizes[one.name] for one in old if sizes[one.name] != one.replicas}
+
+
+def plan_recreate(replicas: int, new: ReplicaSetFacts | None, old: Sequence[ReplicaSetFacts]) -> Sizes:
+    """Old pods away first, all of them; the caller makes the new set when no old pod exists any more."""
+    shrinking = {one.name: 0 for one in old if one.replicas}
+    if shrinking or any(one.pods for one in old):
+        return shrinking
+    return {new.name: replicas} if new is not None and new.replicas != replicas else {}
+
+
+def plan_scaling(replicas: int, limits: Budget, sets: Sequence[ReplicaSetFacts], rolling: bool) -> Sizes:
+    """A changed `replicas` in the middle of a roll, or while paused: each set keeps its share.
+
+    With only one set that has replicas, that one takes the whole size. Otherwise the sets grow or shrink in proportion;
+    what rounding leaves over goes to the largest set.
+    """
+    active = [one for one in sets if one.replicas > 0]
+    if len(active) <= 1:
+        return _scale_single(replicas, sets, active)
+    total = sum(one.replicas for one in active)
+    allowed = replicas + limits.surge if rolling and replicas > 0 else replicas if not rolling else 0
+    change = allowed - total
+    if change == 0:
+        return {}
+    ordered = sorted(active, key=lambda one: (-one.replicas, one.created), reverse=False)
+    if change < 0:
+        ordered = sorted(active, key=lambda one: (-one.replicas, _reverse(one.created)))
+    return _proportion(replicas, allowed, change, ordered)
+
+
+def _scale_single(replicas: int, sets: Sequence[ReplicaSetFacts], active: Sequence[ReplicaSetFacts]) -> Sizes:
+    newest = max(sets, key=lambda one: one.created, default=None)
+    target = active[0] if active else newest
+    return {target.name: replicas} if target is not None and target.replicas != replicas else {}
+
+
+def _proportion(replicas: int, allowed: int, change: int, ordered: Sequence[ReplicaSetFacts]) -> Sizes:
+    sizes: Sizes = {}
+    given = 0
+    for one in ordered:
+        share = _share(replicas, allowed, change, given, one)
+        sizes[one.name] = one.replicas + share
+        given += share
+    first = ordered[0]
+    sizes[first.name] = max(0, sizes[first.name] + change - given)
+    return {one.name: sizes[one.name] for one in ordered if sizes[one.name] != one.replicas}
+
+
+def _share(replicas: int, allowed: int, change: int, given: int, one: ReplicaSetFacts) -> int:
+    before = one.scaled_to or replicas
+    if allowed == 0:
+        return -one.replicas
+    share = round(one.replicas * allowed / before) - one.replicas if before else 0
+    left = change - given
+    return min(share, left) if change > 0 else max(share, left)
+
+
+def _reverse(text: str) -> tuple[int, ...]:
+    return tuple(-ord(character) for character in text)

@@ -1,0 +1,1 @@
+"""ReplicaSets: so many interchangeable pods."""

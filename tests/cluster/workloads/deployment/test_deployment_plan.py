@@ -1,0 +1,63 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.cluster.workloads.deployment.plan import (
+    Budget,
+    ReplicaSetFacts,
+    budget,
+    plan_recreate,
+    plan_rolling,
+    plan_scaling,
+)
+
+
+def facts(name: str, replicas: int, available: int | None = None, **more: object) -> ReplicaSetFacts:
+    ready = replicas if available is None else available
+    return ReplicaSetFacts(name, replicas, ready, replicas, created=name, **more)  # type: ignore[arg-type]
+
+
+def test_percentages_round_away_from_trouble() -> None:
+    assert budget(10, "25%", "25%") == Budget(3, 2)
+    assert budget(1, "25%", "25%") == Budget(1, 0)
+    assert budget(4, 0, 0) == Budget(0, 1)
+
+
+def test_a_roll_with_surge_one_and_nothing_unavailable() -> None:
+    limits = Budget(1, 0)
+    assert plan_rolling(3, limits, facts("b", 0), [facts("a", 3)]) == {"b": 1}
+    assert plan_rolling(3, limits, facts("b", 1, 0), [facts("a", 3)]) == {}
+    assert plan_rolling(3, limits, facts("b", 1), [facts("a", 3)]) == {"a": 2}
+
+
+def test_broken_old_replicas_go_first() -> None:
+    assert plan_rolling(4, Budget(0, 1), facts("b", 0), [facts("a", 4, 3)]) == {"a": 3}
+
+
+def test_recreate_waits_until_no_old_pod_exists() -> None:
+    assert plan_recreate(3, None, [facts("a", 3)]) == {"a": 0}
+    assert plan_recreate(3, facts("b", 0), [ReplicaSetFacts("a", 0, pods=1)]) == {}
+    assert plan_recreate(3, facts("b", 0), [facts("a", 0)]) == {"b": 3}
+
+
+def test_scaling_in_the_middle_of_a_roll_keeps_the_shares() -> None:
+    """10 replicas with surge 3 roll as 8 old and 5 new; scaled to 15 with surge 3 they become 11 and 7."""
+    sets = [facts("a", 8, scaled_to=13), facts("b", 5, scaled_to=13)]
+    assert plan_scaling(15, Budget(3, 2), sets, rolling=True) == {"a": 11, "b": 7}
+
+
+@given(st.integers(1, 20), st.integers(0, 5), st.integers(0, 5), st.data())
+def test_a_roll_keeps_its_limits_and_ends(replicas: int, surge: int, unavailable: int, data: st.DataObject) -> None:
+    limits = budget(replicas, surge, unavailable)
+    sizes = {"a": replicas, "b": 0}
+    available = {"a": replicas, "b": 0}
+    for _ in range(20 * replicas + 20):
+        new, old = facts("b", sizes["b"], available["b"]), facts("a", sizes["a"], available["a"])
+        sizes.update(plan_rolling(replicas, limits, new, [old]))
+        available = {name: min(available[name], size) for name, size in sizes.items()}
+        assert sum(sizes.values()) <= replicas + limits.surge
+        assert sum(available.values()) >= replicas - limits.unavailable
+        if data.draw(st.booleans()) or available["b"] < sizes["b"]:
+            available["b"] = sizes["b"]
+        if sizes == {"a": 0, "b": replicas}:
+            return
+    raise AssertionError(f"the roll did not end: {sizes}")
