@@ -47,6 +47,9 @@ class Strategy:
     """May get garbage collection finalizers (everything but events)."""
     deletion_returns_object = False
     """DELETE answers with the object instead of a Status."""
+    rechecks_metadata = False
+    """The kind's rules for updates include its rules for creation, so metadata errors are reported once more.
+    Metadata is checked by `kinds.metadata.on_create` and `on_update`, not by the hooks below."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName base); empty when nothing is."""
@@ -61,7 +64,11 @@ class Strategy:
         """Before validation of a new object; `status` is already reset where it must be."""
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        """Before validation of an update; status has been restored and server-set metadata too."""
+        """Before validation of an update; status has been restored and server-set metadata too.
+
+        Subresources that carry the whole object (`resize`, `ephemeralcontainers`, `finalize`, `approval`) come through
+        here as well: `context.subresource` names them, and the hook puts back whatever they may not change.
+        """
 
     def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         """`obj` is the old object with only its status (and what the kind allows) replaced."""
@@ -70,6 +77,7 @@ class Strategy:
         return []
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        """Also for the subresources named in `prepare_update`."""
         return []
 
     def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

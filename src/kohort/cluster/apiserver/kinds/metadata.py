@@ -1,0 +1,199 @@
+"""What may stand in `metadata`.
+
+Clients see a list of causes, and Kubernetes repeats some of them: an update checks the metadata once for every kind,
+and once more in the rules of the kind itself, and kinds whose update rules include their creation rules check them a
+third time. A tool that counts causes counts these too, so `on_update` repeats what it finds exactly as often
+(`Strategy.rechecks_metadata`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.objects.fielderrors import FieldError, forbidden, invalid, required, too_long
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.names import dns1123_label, path_segment, qualified_name
+from kohort.objects.selectors import label_errors
+
+ANNOTATIONS_LIMIT = 256 * 1024
+MANAGER_LIMIT = 128
+IMMUTABLE = "field is immutable"
+
+NameRule = Callable[..., list[str]]
+"""`rule(name, prefix=False)`: what is wrong with the name."""
+
+_STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
+
+
+def on_create(kind: Kind, obj: JsonObject) -> list[FieldError]:
+    return object_errors(obj.get("metadata") or {}, kind.resource.namespaced, kind.strategy.validate_name)
+
+
+def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = False) -> list[FieldError]:
+    """Everything wrong with the metadata of an update, with Kubernetes' repetitions. `status`: a write of /status."""
+    new_meta, old_meta = obj.get("metadata") or {}, old.get("metadata") or {}
+    common = object_errors(new_meta, kind.resource.namespaced, path_segment, standard_finalizers=False)
+    change = change_errors(new_meta, old_meta)
+    errors = common + change + change
+    if not kind.custom:
+        errors += standard_finalizer_errors(new_meta.get("finalizers"), "metadata.finalizers")
+    if not status and kind.strategy.rechecks_metadata:
+        errors += object_errors(new_meta, kind.resource.namespaced, kind.strategy.validate_name)
+    return errors
+
+
+def object_errors(
+    meta: JsonObject, namespaced: bool, name_rule: NameRule, path: str = "metadata", *, standard_finalizers: bool = True
+) -> list[FieldError]:
+    """The rules for the metadata of a new object."""
+    errors: list[FieldError] = []
+    base = meta.get("generateName")
+    if base:
+        errors += [invalid(f"{path}.generateName", base, problem) for problem in name_rule(base, prefix=True)]
+    name = meta.get("name")
+    if not name:
+        errors.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        errors += [invalid(f"{path}.name", name, problem) for problem in name_rule(name)]
+    errors += _namespace_errors(meta.get("namespace"), namespaced, path)
+    if (meta.get("generation") or 0) < 0:
+        errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
+    errors += label_errors(meta.get("labels"), f"{path}.labels")
+    errors += annotation_errors(meta.get("annotations"), f"{path}.annotations")
+    errors += owner_errors(meta.get("ownerReferences"), f"{path}.ownerReferences")
+    errors += finalizer_errors(meta.get("finalizers"), f"{path}.finalizers")
+    errors += managed_field_errors(meta.get("managedFields"), f"{path}.managedFields")
+    if standard_finalizers:
+        errors += standard_finalizer_errors(meta.get("finalizers"), f"{path}.finalizers")
+    return errors
+
+
+def template_errors(meta: JsonObject, path: str) -> list[FieldError]:
+    """Labels and annotations of a template; all that is checked of metadata that will be another object's."""
+    return label_errors(meta.get("labels"), f"{path}.labels") + annotation_errors(
+        meta.get("annotations"), f"{path}.annotations"
+    )
+
+
+_FROZEN = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def change_errors(new: JsonObject, old: JsonObject, path: str = "metadata") -> list[FieldError]:
+    """The rules for a change of metadata."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        errors += _added_finalizers(new.get("finalizers") or (), old.get("finalizers") or (), f"{path}.finalizers")
+    if (new.get("generation") or 0) < (old.get("generation") or 0):
+        errors.append(invalid(f"{path}.generation", new.get("generation") or 0, "must not be decremented"))
+    errors += [
+        invalid(f"{path}.{field}", new.get(field), IMMUTABLE) for field in _FROZEN if new.get(field) != old.get(field)
+    ]
+    errors += label_errors(new.get("labels"), f"{path}.labels")
+    errors += annotation_errors(new.get("annotations"), f"{path}.annotations")
+    errors += owner_errors(new.get("ownerReferences"), f"{path}.ownerReferences")
+    errors += managed_field_errors(new.get("managedFields"), f"{path}.managedFields")
+    return errors
+
+
+def _namespace_errors(namespace: str | None, namespaced: bool, path: str) -> list[FieldError]:
+    if not namespaced:
+        return [forbidden(f"{path}.namespace", "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required(f"{path}.namespace")]
+    return [invalid(f"{path}.namespace", namespace, problem) for problem in dns1123_label(namespace)]
+
+
+def annotation_errors(annotations: JsonObject | None, path: str) -> list[FieldError]:
+    if not annotations:
+        return []
+    errors = [invalid(path, key, problem) for key in annotations for problem in qualified_name(key.lower())]
+    if sum(_size(key) + _size(text) for key, text in annotations.items()) > ANNOTATIONS_LIMIT:
+        errors.append(too_long(path, ANNOTATIONS_LIMIT))
+    return errors
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def owner_errors(owners: Sequence[JsonObject] | None, path: str) -> list[FieldError]:
+    if not owners:
+        return []
+    errors: list[FieldError] = []
+    controller = ""
+    for owner in owners:
+        errors += _one_owner(owner, path)
+        if not owner.get("controller"):
+            continue
+        name = f"{owner.get('kind') or ''}/{owner.get('name') or ''}"
+        if controller:
+            found = f'Found "true" in references for {controller} and {name}'
+            detail = f"Only one reference can have Controller set to true. {found}"
+            errors.append(invalid(path, list(owners), detail))
+        else:
+            controller = name
+    return errors
+
+
+def _one_owner(owner: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    api_version = owner.get("apiVersion") or ""
+    if not api_version.rpartition("/")[2]:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+    errors += [
+        invalid(f"{path}.{field}", "", "must not be empty") for field in ("kind", "name", "uid") if not owner.get(field)
+    ]
+    if api_version == "v1" and owner.get("kind") == "Event":
+        errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def finalizer_errors(finalizers: Sequence[str] | None, path: str) -> list[FieldError]:
+    if not finalizers:
+        return []
+    errors = [invalid(path, name, problem) for name in finalizers for problem in qualified_name(name)]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid(path, list(finalizers), detail))
+    return errors
+
+
+def standard_finalizer_errors(finalizers: Sequence[str] | None, path: str) -> list[FieldError]:
+    """Unqualified finalizers must be the well-known ones."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"{path}[{index}]", name, detail)
+        for index, name in enumerate(finalizers or ())
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def _added_finalizers(new: Sequence[str], old: Sequence[str], path: str) -> list[FieldError]:
+    added = sorted(set(new) - set(old))
+    if not added:
+        return []
+    shown = ", ".join(f'"{name}"' for name in added)
+    detail = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{" + shown + "}"
+    )
+    return [forbidden(path, detail)]
+
+
+def managed_field_errors(entries: Sequence[JsonObject] | None, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, entry in enumerate(entries or ()):
+        operation = entry.get("operation")
+        if operation not in ("Apply", "Update"):
+            errors.append(invalid(f"{path}[{index}].operation", operation or "", "must be `Apply` or `Update`"))
+        fields_type: Json = entry.get("fieldsType")
+        if fields_type and fields_type != "FieldsV1":
+            errors.append(invalid(f"{path}[{index}].fieldsType", fields_type, "must be `FieldsV1`"))
+        if _size(entry.get("manager") or "") > MANAGER_LIMIT:
+            errors.append(too_long(f"{path}[{index}].manager", MANAGER_LIMIT))
+    return errors
