@@ -1,0 +1,45 @@
+"""Numbers that may also be percentages of something: `maxUnavailable: 25%`, `partition: 3`."""
+
+import re
+
+_PERCENT = re.compile(r"[0-9]+%", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+PERCENT_WRONG = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+
+
+def resolve(value: int | str, total: int, *, round_up: bool) -> int:
+    """The number that this value means out of a total.
+
+    >>> resolve("25%", 10, round_up=True), resolve("25%", 10, round_up=False), resolve(4, 10, round_up=True)
+    (3, 2, 4)
+
+    Raises ValueError, in the API's words, for text that is not a percentage.
+    """
+    if isinstance(value, int):
+        return value
+    share = percentage(value) * total
+    return -(-share // 100) if round_up else share // 100
+
+
+def percentage(value: str) -> int:
+    """25 for `25%`."""
+    if not value.endswith("%"):
+        raise ValueError("invalid value for IntOrString: invalid type: string is not a percentage")
+    number = value[:-1]
+    if not _INTEGER.fullmatch(number):
+        cause = f'strconv.Atoi: parsing "{number}": invalid syntax'
+        raise ValueError(f'invalid value for IntOrString: invalid value "{value}": {cause}')
+    return int(number)
+
+
+def is_percentage(value: int | str) -> bool:
+    return isinstance(value, str) and _PERCENT.fullmatch(value) is not None
+
+
+def percent_errors(value: str) -> list[str]:
+    """What is wrong with text that should be a percentage; the messages of field errors."""
+    return [] if _PERCENT.fullmatch(value) else [PERCENT_WRONG]

@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.objects import intstr
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "up", "down"),
+    [
+        (3, 10, 3, 3),
+        (0, 10, 0, 0),
+        ("25%", 10, 3, 2),
+        ("0%", 10, 0, 0),
+        ("100%", 7, 7, 7),
+        ("1%", 1, 1, 0),
+        ("150%", 2, 3, 3),
+        ("50%", 0, 0, 0),
+    ],
+)
+def test_a_percentage_is_a_share_of_the_total(value: int | str, total: int, up: int, down: int) -> None:
+    assert intstr.resolve(value, total, round_up=True) == up
+    assert intstr.resolve(value, total, round_up=False) == down
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("5", "invalid value for IntOrString: invalid type: string is not a percentage"),
+        ("x%", 'invalid value for IntOrString: invalid value "x%": strconv.Atoi: parsing "x": invalid syntax'),
+    ],
+)
+def test_other_text_is_refused(value: str, message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        intstr.resolve(value, 10, round_up=True)
+    assert str(refused.value) == message
+
+
+def test_validation_speaks_the_words_of_the_api() -> None:
+    assert intstr.percent_errors("10%") == []
+    assert intstr.percent_errors("10") == [
+        "a valid percent string must be a numeric string followed by an ending '%' "
+        "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+    ]
+
+
+@given(st.integers(0, 500), st.integers(0, 10_000))
+def test_rounding_up_and_down_enclose_the_exact_share(percent: int, total: int) -> None:
+    down = intstr.resolve(f"{percent}%", total, round_up=False)
+    up = intstr.resolve(f"{percent}%", total, round_up=True)
+    assert down * 100 <= percent * total <= up * 100
+    assert up - down <= 1
