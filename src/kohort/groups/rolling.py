@@ -1,0 +1,134 @@
+"""How far the groups of a set may roll now.
+
+Groups are rolled by the leader StatefulSet: it replaces leaders from the highest index down to its partition, and what a
+leader owns goes and comes back with it. So a roll is controlled by two numbers on that StatefulSet, its partition and its
+replicas; this module computes both.
+
+Words used here: a group is *done* when it has the wanted revision and is ready. The *tail* is the unbroken run of done
+groups at the high end. `R` is the wanted number of groups, `n` the number that the StatefulSet has now (more than `R`
+while surging), `S` the surge and `U` the number of groups that may be away.
+
+The partition falls by steps. A step may reach `U + S` groups below the tail, less the surge groups that do not exist
+yet. Groups that are broken already count against `U`, so a roll never takes a second healthy group for one that was
+away before it began; but broken groups right below the window are rolled along for nothing, since rolling them costs no
+availability. That also keeps a set from locking up when everything in it is broken.
+
+| R | U | S | event | partition | replicas |
+|--:|--:|--:|---|--:|--:|
+| 4 | 1 | 0 | template changed | 4, then 3 | 4 |
+| 4 | 1 | 0 | group 3 done | 2 | 4 |
+| 4 | 1 | 1 | template changed | 4, then 3 | 5 |
+| 4 | 1 | 1 | groups 4, 3, 2 done | 0 | 5 |
+| 4 | 1 | 1 | group 1 done: the last old group is within U | 0 | 4 |
+| 4 | 0 | 1 | template changed: nothing moves before the surge is ready | 4 | 5 |
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class GroupState(msgspec.Struct, frozen=True):
+    ready: bool
+    updated: bool
+
+    @property
+    def done(self) -> bool:
+        return self.ready and self.updated
+
+
+ABSENT = GroupState(ready=False, updated=False)
+
+
+class LeaderSet(msgspec.Struct, frozen=True):
+    """The leader StatefulSet as it is."""
+
+    replicas: int
+    partition: int
+    sized_for: int
+    """`replicas` annotation: the number of groups wanted when it was last written."""
+
+
+class RollView(msgspec.Struct, frozen=True):
+    replicas: int
+    """R, the number of groups wanted."""
+    partition: int
+    """P, below which the user wants no group touched."""
+    surge: int
+    """S, resolved and at most R."""
+    unavailable: int
+    """U, resolved."""
+    leader_set: LeaderSet | None
+    groups: Sequence[GroupState]
+    """By index, 0 to the StatefulSet's replicas less one."""
+    template_changed: bool = False
+    """This pass writes a new revision."""
+
+
+class RollPlan(msgspec.Struct, frozen=True):
+    partition: int
+    replicas: int
+    reason: str
+
+
+def plan_roll(view: RollView) -> RollPlan:
+    """The partition and replicas that the leader StatefulSet must get."""
+    plan = _plan(view)
+    if view.partition > plan.partition:
+        return RollPlan(view.partition, plan.replicas, f"{plan.reason}; held by partition {view.partition}")
+    return plan
+
+
+def _plan(view: RollView) -> RollPlan:
+    current = view.leader_set
+    if current is None:
+        return RollPlan(0, view.replicas, "the set is new")
+    if view.template_changed:
+        return _begin(view, current)
+    if current.replicas < view.replicas:
+        return RollPlan(current.partition, view.replicas, "more groups are wanted")
+    if current.partition == 0 and current.replicas == view.replicas:
+        return RollPlan(0, view.replicas, "at rest")
+    replicas = _replicas(view, _unfinished(view))
+    if current.sized_for != view.replicas:
+        partition = min(current.partition, view.replicas + view.surge)
+        return RollPlan(partition, replicas, "the number of groups changed during the roll")
+    return RollPlan(_step(view, current), replicas, "rolling")
+
+
+def _begin(view: RollView, current: LeaderSet) -> RollPlan:
+    partition = min(view.replicas, current.replicas)
+    if current.replicas < view.replicas:
+        return RollPlan(partition, view.replicas, "the template changed; more groups first, surge afterwards")
+    return RollPlan(partition, _replicas(view, view.replicas), "the template changed")
+
+
+def _replicas(view: RollView, unfinished: int) -> int:
+    """Surge groups are kept while they are needed to stay within U, and given back one by one after that."""
+    if unfinished <= view.surge:
+        return view.replicas + max(0, unfinished - view.unavailable)
+    return view.replicas + view.surge
+
+
+def _unfinished(view: RollView) -> int:
+    wanted = view.groups[: view.replicas]
+    return sum(not group.done for group in wanted) + view.replicas - len(wanted)
+
+
+def _step(view: RollView, current: LeaderSet) -> int:
+    groups, count = view.groups, current.replicas
+    reach = view.unavailable + view.surge - (view.replicas + view.surge - count)
+    base = max(0, count - _tail(groups, count) - reach)
+    partition = base + sum(not group.ready for group in groups[:base])
+    for index in range(min(partition, count - 1), base - 1, -1):
+        if groups[index].ready and not groups[index].updated:
+            break
+        partition = index
+    return min(partition, current.partition)
+
+
+def _tail(groups: Sequence[GroupState], count: int) -> int:
+    length = 0
+    while length < count and groups[count - 1 - length].done:
+        length += 1
+    return length
