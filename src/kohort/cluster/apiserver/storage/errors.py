@@ -1,0 +1,44 @@
+"""What can go wrong with the database file, each with a sentence that tells the user what to do.
+
+None of these is raised after something was overwritten: a database that cannot be used is left exactly as it was found.
+"""
+
+from pathlib import Path
+
+
+class StorageError(Exception):
+    """The store cannot be used, or a write could not be made durable."""
+
+
+class DatabaseCorrupt(StorageError):
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(
+            f"the database {path} is damaged ({detail}); it was left untouched: "
+            "restore it from a copy, or move it away to start with an empty cluster"
+        )
+
+
+class DatabaseLocked(StorageError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"the database {path} is in use by another process")
+
+
+class DatabaseReadOnly(StorageError):
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(f"the database {path} cannot be written ({detail}); check the permissions of its directory")
+
+
+class DatabaseTooNew(StorageError):
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"the database {path} has format {found}, this version of kohort knows up to {known}; use a newer kohort"
+        )
+
+
+class WriteFailed(StorageError):
+    """The write did not become durable (disk full, input/output error) and is not visible to anybody."""
+
+
+class StoreClosed(StorageError):
+    def __init__(self) -> None:
+        super().__init__("the store is closed")

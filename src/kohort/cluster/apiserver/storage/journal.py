@@ -1,0 +1,297 @@
+"""The durable half of the store: an append log in SQLite.
+
+All objects live in memory; the file exists to bring them back. So it is written as a log, and one group of writes is
+one row: `seq`, the newest revision, a checksum, and the records packed together. That one row matters. A statement per
+object, with an index entry per object, costs two more B-tree pages per write, and every SQLite step gives up Python's
+interpreter lock and has to win it back from a busy event loop; here a group of any size takes it once.
+
+The log is cleaned from its old end: the records of the oldest rows that are still the newest version of their object
+are appended again, then those rows are deleted. Applying all rows in order of `seq` therefore always gives the present
+state; a deletion may be forgotten once it is the oldest row, since nothing older is left that it could hide; and rows
+are numbered without gaps, so a missing row is noticed. Freed pages are reused, which bounds the file at about twice the
+live data. The last row is never cleaned away: it carries the revision at which a restart continues.
+
+SQLite runs in WAL mode with synchronous=FULL: a commit is one sequential write and one fsync of the WAL. Moving the WAL
+into the database file (a checkpoint) is done by a second connection on a thread of its own.
+
+Everything here blocks. `committer.py` calls it from its thread; only `recover` runs before there is a thread.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice, takewhile
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from kohort.cluster.apiserver.storage.errors import (
+    DatabaseCorrupt,
+    DatabaseLocked,
+    DatabaseReadOnly,
+    DatabaseTooNew,
+    StorageError,
+)
+
+FORMAT = 1
+APPLICATION_ID = 0x6B6F686F
+"""`koho`: tells our files from other SQLite databases."""
+
+SLACK_BYTES = 16 << 20
+"""Garbage that is not worth cleaning."""
+CLEAN_BYTES = 512 << 10
+"""How much of the old end one cleaning step looks at."""
+
+SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE log (
+  seq INTEGER PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  records BLOB NOT NULL
+);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One version of one object, or its deletion when `raw` is None."""
+
+    bucket: str
+    namespace: str
+    name: str
+    revision: int
+    raw: bytes | None
+    labels: dict[str, str] = {}
+    fields: dict[str, str] = {}
+
+    @property
+    def key(self) -> "RecordKey":
+        return (self.bucket, self.namespace, self.name)
+
+
+RecordKey: TypeAlias = tuple[str, str, str]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+class Recovered(msgspec.Struct):
+    """What a database holds."""
+
+    revision: int = 0
+    records: dict[RecordKey, Record] = {}
+    first_seq: int = 1
+    row_sizes: list[int] = []
+
+
+class Journal:
+    """One open database. Holds a lock file beside it, so that two processes never write to the same one."""
+
+    def __init__(self, path: Path, *, slack_bytes: int = SLACK_BYTES) -> None:
+        self.path = path
+        self._slack_bytes = slack_bytes
+        self._lock = _lock(path)
+        try:
+            recovered = _recover(path)
+            self._db = _open_for_writing(path)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._recovered: Recovered | None = recovered
+        self._revision = recovered.revision
+        self._first_seq = recovered.first_seq
+        self._row_sizes = deque(recovered.row_sizes)
+        self._live = {key: (record.revision, len(_encode(record))) for key, record in recovered.records.items()}
+        """The newest version of every object and how many bytes it takes in the log."""
+        self._live_bytes = sum(size for _, size in self._live.values())
+        self._total_bytes = sum(self._row_sizes)
+        self.unchecked_bytes = 0
+        """Written since the last checkpoint."""
+
+    def take_recovered(self) -> Recovered:
+        """What was in the file when it was opened. Can be taken once, so that it does not stay in memory."""
+        assert self._recovered is not None
+        recovered, self._recovered = self._recovered, None
+        return recovered
+
+    def append(self, records: Sequence[Record], revision: int) -> None:
+        """Make a group of writes durable, all or none."""
+        packed = [_encode(record) for record in records]
+        self._insert(packed, revision)
+        for record, data in zip(records, packed, strict=True):
+            _, size = self._live.pop(record.key, (0, 0))
+            self._live_bytes -= size
+            if record.raw is not None:
+                self._live[record.key] = (record.revision, len(data))
+                self._live_bytes += len(data)
+
+    @property
+    def needs_cleaning(self) -> bool:
+        return self._total_bytes > 2 * self._live_bytes + self._slack_bytes and len(self._row_sizes) > 1
+
+    def clean(self) -> None:
+        """One bounded step of cleaning: move what is still needed from the oldest rows to the end, drop the rows."""
+        count = self._rows_to_clean()
+        last = self._first_seq + count - 1
+        kept: list[bytes] = []
+        for (blob,) in self._db.execute("SELECT records FROM log WHERE seq <= ? ORDER BY seq", (last,)):
+            kept += [_encode(record) for record in _decode(blob) if self._is_live(record)]
+        with self._transaction():
+            if kept:
+                self._insert(kept, self._revision)
+            self._db.execute("DELETE FROM log WHERE seq <= ?", (last,))
+        self._first_seq += count
+        self._total_bytes -= sum(self._row_sizes.popleft() for _ in range(count))
+
+    def checkpoint(self) -> None:
+        """Move what is left of the WAL into the database file, so that the WAL starts again from its beginning."""
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+        self.unchecked_bytes = 0
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[Callable[[], None]]:
+        """A checkpoint through a connection of its own, for another thread, while commits go on."""
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            yield lambda: db.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+
+    def close(self) -> None:
+        self._db.close()
+        os.close(self._lock)
+
+    def _is_live(self, record: Record) -> bool:
+        revision, _ = self._live.get(record.key, (0, 0))
+        return revision == record.revision
+
+    def _rows_to_clean(self) -> int:
+        """Enough of the oldest rows for one step, never the last one."""
+        sizes = accumulate(islice(self._row_sizes, len(self._row_sizes) - 1))
+        return 1 + sum(1 for _ in takewhile(lambda size: size < CLEAN_BYTES, islice(sizes, 1, None)))
+
+    def _insert(self, packed: Sequence[bytes], revision: int) -> None:
+        blob = _encode([msgspec.Raw(record) for record in packed])
+        row = (self._first_seq + len(self._row_sizes), revision, zlib.crc32(blob), blob)
+        self._db.execute("INSERT INTO log (seq, revision, checksum, records) VALUES (?, ?, ?, ?)", row)
+        self._row_sizes.append(len(blob))
+        self._revision = revision
+        self._total_bytes += len(blob)
+        self.unchecked_bytes += len(blob)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        rows = len(self._row_sizes)
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            while len(self._row_sizes) > rows:
+                self._total_bytes -= self._row_sizes.pop()
+            raise
+
+
+def _lock(path: Path) -> int:
+    """Hold `<database>.lock` for as long as the descriptor is open; the kernel lets go when the process dies."""
+    lock_path = path.with_name(path.name + ".lock")
+    try:
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DatabaseReadOnly(path, error.strerror or str(error)) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise DatabaseLocked(path) from error
+    return descriptor
+
+
+def _recover(path: Path) -> Recovered:
+    """Read everything through a read-only connection, which even on closing changes nothing in the file."""
+    if not path.exists() or path.stat().st_size == 0:
+        return Recovered()
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            _check_format(path, db)
+            return _replay(path, db.execute("SELECT seq, revision, checksum, records FROM log ORDER BY seq"))
+    except sqlite3.Error as error:
+        raise _explained(path, error) from error
+
+
+def _check_format(path: Path, db: sqlite3.Connection) -> None:
+    (application_id,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if application_id != APPLICATION_ID:
+        raise DatabaseCorrupt(path, "it is not a database of kohort")
+    if version > FORMAT:
+        raise DatabaseTooNew(path, version, FORMAT)
+
+
+def _replay(path: Path, rows: Iterable[tuple[int, int, int, bytes]]) -> Recovered:
+    found = Recovered()
+    for seq, revision, checksum, blob in rows:
+        if not found.row_sizes:
+            found.first_seq = seq
+        expected = found.first_seq + len(found.row_sizes)
+        if seq != expected:
+            raise DatabaseCorrupt(path, f"rows {expected} to {seq - 1} of its log are missing")
+        if zlib.crc32(blob) != checksum or revision < found.revision:
+            raise DatabaseCorrupt(path, f"row {seq} of its log does not match its checksum")
+        for record in _unpacked(path, seq, blob):
+            if record.raw is None:
+                found.records.pop(record.key, None)
+            else:
+                found.records[record.key] = record
+        found.row_sizes.append(len(blob))
+        found.revision = revision
+    return found
+
+
+def _unpacked(path: Path, seq: int, blob: bytes) -> list[Record]:
+    try:
+        return _decode(blob)
+    except msgspec.MsgspecError as error:
+        raise DatabaseCorrupt(path, f"row {seq} of its log cannot be read") from error
+
+
+def _open_for_writing(path: Path) -> sqlite3.Connection:
+    try:
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    except (sqlite3.Error, OSError) as error:
+        raise _explained(path, error) from error
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("PRAGMA cache_size = -2000")
+        if db.execute("PRAGMA user_version").fetchone() == (0,):
+            db.executescript(SCHEMA)
+        # A file that can be read but not written shows it here, not at the first user's write.
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        db.close()
+        raise _explained(path, error) from error
+    return db
+
+
+def _explained(path: Path, error: sqlite3.Error | OSError) -> StorageError:
+    if isinstance(error, OSError):
+        return DatabaseReadOnly(path, error.strerror or str(error))
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL):
+        return DatabaseReadOnly(path, str(error))
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return DatabaseLocked(path)
+    return DatabaseCorrupt(path, str(error))
