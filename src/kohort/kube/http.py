@@ -35,6 +35,7 @@ class Response(msgspec.Struct):
 
     status: int
     headers: dict[str, str]
+    """Keys are lower case. The values of a header that occurs several times are separated by newlines."""
     body: bytes | AsyncIterator[bytes] = b""
 
 

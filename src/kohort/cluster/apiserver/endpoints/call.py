@@ -1,0 +1,82 @@
+"""One request on its way through the server, and what all requests share."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.cluster.apiserver.admission.model import Attributes, Reader
+from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.paths import ResourcePath
+from kohort.cluster.apiserver.endpoints.views import View
+from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.storage.model import Store
+from kohort.kube.http import Request
+from kohort.objects.jsontypes import JsonObject
+
+
+class Admission(Protocol):
+    """The chain of admission steps."""
+
+    async def mutate(self, attributes: Attributes) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None: ...
+
+
+class Authorizer(Protocol):
+    def authorize(self, request: AccessRequest) -> Decision: ...
+
+
+@dataclass(slots=True)
+class Parts:
+    """What every endpoint works with."""
+
+    store: Store
+    catalog: Catalog
+    reader: Reader
+    admission: Admission
+    authorizer: Authorizer
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    request: Request
+    user: User
+    view: View
+    path: ResourcePath
+    verb: str
+    media: Media
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        return self.view.kind
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the object is stored under; empty for cluster-scoped kinds."""
+        return self.path.namespace if self.view.kind.resource.namespaced else ""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:
+    return WriteContext(call.user, parts.reader, dry_run, call.path.subresource, call.warnings, parts.gates)
+
+
+class StoreReader:
+    """Committed objects in their storage form, decoded for whoever asks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, bucket: str, namespace: str, name: str) -> JsonObject | None:
+        stored = self._store.get(bucket, namespace, name)
+        return stored.decode() if stored is not None else None
+
+    def list(self, bucket: str, namespace: str = "") -> Iterable[JsonObject]:
+        return (stored.decode() for stored in self._store.list(bucket, namespace))

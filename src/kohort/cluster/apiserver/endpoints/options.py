@@ -1,0 +1,263 @@
+"""Query parameters of requests, read and checked.
+
+Every operation has its own set; unknown parameters are ignored, wrong values are answered with the 422 that names the
+options kind (`ListOptions.meta.k8s.io`). Numbers and booleans follow the rules of Go's query decoding: `false` and `0`
+are false, every other present value is true.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from kohort.kube import errors
+from kohort.kube.http import Request
+from kohort.objects import fielderrors
+from kohort.objects.fielderrors import FieldError
+from kohort.objects.jsontypes import JsonObject
+
+META_GROUP: Final = "meta.k8s.io"
+MANAGER_LIMIT: Final = 128
+
+
+class ListOptions(msgspec.Struct):
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_: str = ""
+    resource_version: str = ""
+    match: str = ""
+    timeout_seconds: int | None = None
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    include_object: str = ""
+
+
+class WriteOptions(msgspec.Struct):
+    """Options of create, update and patch."""
+
+    manager: str = ""
+    dry_run: bool = False
+    field_validation: str = ""
+    force: bool | None = None
+
+    def as_object(self, kind: str) -> JsonObject:
+        """The options as admission sees them."""
+        document: JsonObject = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            document["dryRun"] = ["All"]
+        if self.force is not None:
+            document["force"] = self.force
+        if self.manager:
+            document["fieldManager"] = self.manager
+        if self.field_validation:
+            document["fieldValidation"] = self.field_validation
+        return document
+
+
+class DeleteOptions(msgspec.Struct):
+    grace_seconds: int | None = None
+    propagation: str | None = None
+    orphan_dependents: bool | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+    document: JsonObject = {}
+
+
+def boolean(request: Request, name: str) -> bool | None:
+    for key, value in request.query:
+        if key == name:
+            return value.lower() not in ("false", "0")
+    return None
+
+
+def integer(request: Request, name: str) -> int | None:
+    text = request.param(name)
+    if not text:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def list_options(request: Request, *, force_watch: bool = False) -> ListOptions:
+    options = ListOptions(
+        label_selector=request.param("labelSelector"),
+        field_selector=request.param("fieldSelector"),
+        limit=integer(request, "limit") or 0,
+        continue_=request.param("continue"),
+        resource_version=request.param("resourceVersion"),
+        match=request.param("resourceVersionMatch"),
+        timeout_seconds=integer(request, "timeoutSeconds"),
+        watch=force_watch or bool(boolean(request, "watch")),
+        bookmarks=bool(boolean(request, "allowWatchBookmarks")),
+        initial_events=boolean(request, "sendInitialEvents"),
+        include_object=request.param("includeObject"),
+    )
+    if options.watch and options.initial_events is None and not options.match and options.resource_version in ("", "0"):
+        options.initial_events, options.match = True, "NotOlderThan"
+    found = _watch_errors(options) if options.watch else _list_errors(options)
+    if found:
+        raise errors.invalid("ListOptions", "", found, META_GROUP)
+    return options
+
+
+def _list_errors(options: ListOptions) -> list[FieldError]:
+    found: list[FieldError] = []
+    where = "resourceVersionMatch"
+    if options.match:
+        if not options.resource_version:
+            detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            found.append(fielderrors.forbidden(where, detail))
+        if options.continue_:
+            found.append(fielderrors.forbidden(where, "resourceVersionMatch is forbidden when continue is provided"))
+        if options.match not in ("Exact", "NotOlderThan"):
+            found.append(fielderrors.not_supported(where, options.match, ("Exact", "NotOlderThan", "")))
+        if options.match == "Exact" and options.resource_version == "0":
+            detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            found.append(fielderrors.forbidden(where, detail))
+    if options.initial_events is not None:
+        found.append(fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_errors(options: ListOptions) -> list[FieldError]:
+    found: list[FieldError] = []
+    where = "resourceVersionMatch"
+    if options.initial_events is not None and options.match != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        found.append(fielderrors.forbidden(where, detail))
+    if options.match:
+        if options.initial_events is None:
+            detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(fielderrors.forbidden(where, detail))
+        if options.match != "NotOlderThan":
+            found.append(fielderrors.not_supported(where, options.match, ("NotOlderThan",)))
+        if options.continue_:
+            found.append(fielderrors.forbidden(where, "resourceVersionMatch is forbidden when continue is provided"))
+    return found
+
+
+def revision_of(text: str, *, of_watch: bool = False) -> int:
+    """A resourceVersion parameter as a number; 0 when absent.
+
+    The wording for watches is the storage layer's own (and, like upstream, without a reason); lists and gets wrap it.
+    """
+    if not text:
+        return 0
+    problem = ""
+    if not re.fullmatch(r"[0-9]+", text):
+        problem = "invalid syntax"
+    elif int(text) >= 2**64:
+        problem = "value out of range"
+    if not problem:
+        return int(text)
+    detail = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
+    if of_watch:
+        raise errors.failure(500, "", detail)
+    raise errors.bad_request(f"invalid resource version: {detail}")
+
+
+def write_options(request: Request, kind: str, *, apply: bool = False) -> WriteOptions:
+    """`kind` is the options kind that an error names: CreateOptions, UpdateOptions or PatchOptions."""
+    dry_run = request.params("dryRun")
+    options = WriteOptions(
+        manager=request.param("fieldManager"),
+        dry_run=bool(dry_run),
+        field_validation=request.param("fieldValidation"),
+        force=boolean(request, "force") if kind == "PatchOptions" else None,
+    )
+    found: list[FieldError] = []
+    if kind == "PatchOptions":
+        if apply and not options.manager:
+            found.append(fielderrors.required("fieldManager", "is required for apply patch"))
+        if not apply and options.force is not None:
+            found.append(fielderrors.forbidden("force", "may not be specified for non-apply patch"))
+    found += manager_errors(options.manager)
+    found += _dry_run_errors(dry_run)
+    if options.field_validation not in ("", "Ignore", "Warn", "Strict"):
+        allowed = ("", "Ignore", "Strict", "Warn")
+        found.append(fielderrors.not_supported("fieldValidation", options.field_validation, allowed))
+    if found:
+        raise errors.invalid(kind, "", found, META_GROUP)
+    return options
+
+
+def manager_errors(manager: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    if len(manager.encode()) > MANAGER_LIMIT:
+        found.append(fielderrors.too_long("fieldManager", MANAGER_LIMIT))
+    position = 0
+    for character in manager:
+        if not character.isprintable():
+            detail = f"invalid character U+{ord(character):04X} (at position {position})"
+            found.append(fielderrors.invalid("fieldManager", manager, detail))
+        position += len(character.encode())
+    return found
+
+
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    if all(value == "All" for value in values):
+        return []
+    return [fielderrors.not_supported("dryRun", values, ("All",))]
+
+
+def manager_of(options: WriteOptions, request: Request) -> str:
+    """The field manager, or the program name of the User-Agent in its place."""
+    if options.manager:
+        return options.manager
+    agent = request.headers.get("user-agent", "").partition("/")[0]
+    kept = ""
+    for character in agent:
+        if not character.isprintable():
+            continue
+        if len((kept + character).encode()) > MANAGER_LIMIT:
+            break
+        kept += character
+    return kept or "unknown"
+
+
+def delete_options(document: JsonObject) -> DeleteOptions:
+    """A DeleteOptions object, checked. Its values have been checked for type before."""
+    preconditions = document.get("preconditions") or {}
+    options = DeleteOptions(
+        grace_seconds=document.get("gracePeriodSeconds"),
+        propagation=document.get("propagationPolicy"),
+        orphan_dependents=document.get("orphanDependents"),
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        dry_run=bool(document.get("dryRun")),
+        document={**document, "kind": "DeleteOptions", "apiVersion": document.get("apiVersion") or "meta.k8s.io/v1"},
+    )
+    found: list[FieldError] = []
+    where = "propagationPolicy"
+    if options.propagation is not None and options.orphan_dependents is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(fielderrors.invalid(where, options.propagation, detail))
+    if options.propagation not in (None, "Foreground", "Background", "Orphan"):
+        allowed = ("Foreground", "Background", "Orphan", "nil")
+        found.append(fielderrors.not_supported(where, options.propagation, allowed))
+    found += _dry_run_errors(document.get("dryRun") or [])
+    if found:
+        raise errors.invalid("DeleteOptions", "", found, META_GROUP)
+    return options
+
+
+def delete_options_from_query(request: Request) -> JsonObject:
+    document: JsonObject = {}
+    grace = integer(request, "gracePeriodSeconds")
+    if grace is not None:
+        document["gracePeriodSeconds"] = grace
+    if request.param("propagationPolicy"):
+        document["propagationPolicy"] = request.param("propagationPolicy")
+    orphan = boolean(request, "orphanDependents")
+    if orphan is not None:
+        document["orphanDependents"] = orphan
+    if request.params("dryRun"):
+        document["dryRun"] = request.params("dryRun")
+    return document

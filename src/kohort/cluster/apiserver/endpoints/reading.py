@@ -1,0 +1,248 @@
+"""Get and list.
+
+A list is a snapshot of the store at one revision. Chunks of one list come from the snapshot of the first chunk: the
+continue token carries its revision and the key to go on after. When that revision has left the history, the answer is
+410 with a token that goes on from the present state instead, for clients that prefer a list with seams to none.
+
+| resourceVersion | match        | limit | state that is listed           |
+|-----------------|--------------|-------|--------------------------------|
+| unset, 0        | any          | any   | latest (0: the whole list)     |
+| N               | unset        | 0     | latest, once N is visible      |
+| N               | unset        | > 0   | exactly N                      |
+| N               | NotOlderThan | any   | latest, once N is visible      |
+| N               | Exact        | any   | exactly N                      |
+"""
+
+import base64
+import binascii
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.cluster.apiserver.endpoints import answers
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
+from kohort.cluster.apiserver.endpoints.selection import Selection, select
+from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.storage.model import HistoryExpired, Store, Stored
+from kohort.kube import errors
+from kohort.kube.errors import StatusCause
+from kohort.kube.http import Response
+from kohort.objects.jsontypes import JsonObject
+
+FUTURE_WAIT: Final = 3.0
+TOKEN_VERSION: Final = "meta.k8s.io/v1"
+ANY_STATE: Final = -1
+"""The revision in a token that goes on from the present state."""
+
+
+async def get(parts: Parts, call: Call) -> Response:
+    revision = revision_of(call.request.param("resourceVersion"))
+    await reached(parts.store, revision)
+    stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
+    if stored is None:
+        raise missing(call)
+    return answers.of_stored(call, stored)
+
+
+def missing(call: Call) -> errors.ApiError:
+    resource = call.kind.resource
+    return errors.not_found(resource.plural, call.name, resource.group)
+
+
+async def reached(store: Store, revision: int) -> None:
+    """Wait a little for a revision that others have seen already; 504 if it does not come."""
+    if revision > store.revision and not await store.wait_for(revision, FUTURE_WAIT):
+        raise future_revision(revision, store.revision)
+
+
+def future_revision(wanted: int, current: int) -> errors.ApiError:
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+    cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+    return errors.failure(504, "Timeout", message, causes=[cause], retry_after=1)
+
+
+class Page(msgspec.Struct):
+    """A part of a list, or the whole."""
+
+    items: list[Stored]
+    revision: int
+    continue_: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> JsonObject:
+        metadata: JsonObject = {"resourceVersion": str(self.revision)}
+        if self.continue_:
+            metadata["continue"] = self.continue_
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+async def list_(parts: Parts, call: Call) -> Response:
+    options = list_options(call.request)
+    selection = select(call.kind, call.namespace, options.label_selector, options.field_selector)
+    page = await read_page(parts.store, call.kind.bucket, selection, options)
+    return of_page(call, page)
+
+
+def of_page(call: Call, page: Page) -> Response:
+    view, media = call.view, call.media
+    if media.transform == "Table":
+        from kohort.cluster.apiserver.http import tables
+
+        document = tables.table(
+            call.kind,
+            [view.document(stored) for stored in page.items],
+            include_object=answers.include_object(call),
+            metadata=page.metadata(),
+            version=media.version,
+        )
+        return answers.of_document(200, document, media)
+    if media.transform == "PartialObjectMetadata":
+        shown = answers.go_type(call.kind, of_list=True)
+        message = f"you requested PartialObjectMetadata, but the requested object is a list ({shown})"
+        raise errors.failure(406, "NotAcceptable", message)
+    if media.transform == "PartialObjectMetadataList":
+        body = _metadata_list(call, page)
+    else:
+        body = view.collection(map(view.item, page.items), page.metadata())
+    return answers.of_bytes(200, encoding.encode_raw(body, media), media.content_type)
+
+
+def _metadata_list(call: Call, page: Page) -> bytes:
+    version = f"meta.k8s.io/{call.media.version}"
+    start = encoding.compact({"kind": "PartialObjectMetadata", "apiVersion": version})[:-1] + b',"metadata":'
+    items = b",".join(start + call.view.metadata(stored) + b"}" for stored in page.items)
+    head = {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": page.metadata()}
+    return encoding.compact(head)[:-1] + b',"items":[' + items + b"]}"
+
+
+async def read_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
+    if options.continue_:
+        return _next_page(store, bucket, selection, options)
+    revision = revision_of(options.resource_version)
+    await reached(store, revision)
+    exact = options.match == "Exact" or (revision > 0 and not options.match and options.limit > 0)
+    if exact:
+        try:
+            state = store.list_at(bucket, revision, selection.namespace)
+        except HistoryExpired:
+            raise errors.expired(f"The resourceVersion for the provided list is too old: {revision}") from None
+        return _cut(state, revision, selection, options.limit)
+    limit = 0 if options.resource_version == "0" else options.limit
+    return _cut(_latest(store, bucket, selection), store.revision, selection, limit)
+
+
+def _latest(store: Store, bucket: str, selection: Selection) -> Sequence[Stored]:
+    if selection.name is not None and selection.namespace:
+        stored = store.get(bucket, selection.namespace, selection.name)
+        return [stored] if stored is not None else []
+    return store.list(bucket, selection.namespace)
+
+
+def _next_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
+    token = decode_token(options.continue_)
+    if options.resource_version not in ("", "0"):
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    if token.rv == ANY_STATE:
+        state, revision = store.list(bucket, selection.namespace), store.revision
+    else:
+        try:
+            state, revision = store.list_at(bucket, token.rv, selection.namespace), token.rv
+        except HistoryExpired:
+            raise _expired_token(token) from None
+    return _cut(state, revision, selection, options.limit, after=token.key(selection.namespace))
+
+
+def _cut(
+    state: Sequence[Stored],
+    revision: int,
+    selection: Selection,
+    limit: int,
+    after: tuple[str, str] | None = None,
+) -> Page:
+    start = bisect_left(state, after, key=lambda stored: (stored.namespace, stored.name)) if after else 0
+    if not selection.by_content:
+        if limit <= 0 or len(state) - start <= limit:
+            return Page(list(state[start:]), revision)
+        items = list(state[start : start + limit])
+        rest = len(state) - start - limit
+        return Page(items, revision, encode_token(revision, items[-1], selection.namespace), rest)
+    matching = selection.matches_content
+    if limit <= 0:
+        return Page([stored for stored in state[start:] if matching(stored)], revision)
+    items = []
+    for index in range(start, len(state)):
+        if matching(state[index]):
+            items.append(state[index])
+            if len(items) == limit:
+                more = index + 1 < len(state)
+                return Page(items, revision, encode_token(revision, items[-1], selection.namespace) if more else "")
+    return Page(items, revision)
+
+
+class Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+    def key(self, namespace: str) -> tuple[str, str]:
+        """The first key that may follow. `start` is the last key with a zero byte behind it."""
+        if namespace:
+            return (namespace, self.start)
+        space, slash, name = self.start.partition("/")
+        return (space, name) if slash else ("", self.start)
+
+
+def encode_token(revision: int, last: Stored, namespace: str) -> str:
+    key = last.name if namespace or not last.namespace else f"{last.namespace}/{last.name}"
+    return _pack(Token(TOKEN_VERSION, revision, key + "\0"))
+
+
+def _pack(token: Token) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def decode_token(text: str) -> Token:
+    try:
+        return _decoded_token(text)
+    except ValueError as error:
+        raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+
+
+_ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _decoded_token(text: str) -> Token:
+    for position, character in enumerate(text):
+        if character not in _ALPHABET:
+            raise ValueError(f"illegal base64 data at input byte {position}")
+    try:
+        packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise ValueError(f"illegal base64 data at input byte {len(text)}") from None
+    try:
+        token = msgspec.json.decode(packed, type=Token)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    if token.v != TOKEN_VERSION:
+        raise ValueError(f'server does not recognize this encoded version "{token.v}"')
+    if token.rv == 0:
+        raise ValueError(f"incorrect encoded start resourceVersion (version {TOKEN_VERSION})")
+    if not token.start:
+        raise ValueError(f"encoded start key empty (version {TOKEN_VERSION})")
+    return token
+
+
+def _expired_token(token: Token) -> errors.ApiError:
+    error = errors.expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    error.status.metadata.continue_ = _pack(Token(TOKEN_VERSION, ANY_STATE, token.start))
+    return error

@@ -1,0 +1,314 @@
+"""Watch: the present state (if asked for), then every change after it, for as long as the client listens.
+
+A frame is one line of JSON. It is made of the stored bytes, once per change and representation, and shared by all who
+watch; whoever watches without a selector even shares the joined bytes of a whole batch. A watcher with a selector sees
+transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from before and the revision
+of the change that made it leave.
+
+Timers (bookmarks, the end of the watch) are a deadline on waiting for the next batch, so a watcher costs one waiting
+task and nothing else. A bookmark tells a client that it has seen everything up to a revision, so before one is sent
+whatever was committed meanwhile is sent first.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Final
+
+from kohort.cluster.apiserver.endpoints import answers
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
+from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
+from kohort.cluster.apiserver.endpoints.selection import Selection, select
+from kohort.cluster.apiserver.endpoints.views import View
+from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.http.negotiation import Media, negotiate
+from kohort.cluster.apiserver.storage.model import Change, HistoryExpired, SlowWatcher, Stored
+from kohort.kube import errors
+from kohort.kube.http import Response
+from kohort.objects.jsontypes import JsonObject
+
+BOOKMARK_PERIOD: Final = 60.0
+LAST_BOOKMARK: Final = 2.0
+"""How long before its end a watch gets a last bookmark, so that the next one can go on from there."""
+MIN_DURATION, MAX_DURATION = 1800.0, 3600.0
+FRAMES_KEPT: Final = 512
+BATCHES_KEPT: Final = 64
+INITIAL_CHUNK: Final = 500
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class Frames:
+    """The frames of one representation of one kind."""
+
+    def __init__(self, view: View, media: Media) -> None:
+        self.view = view
+        self.media = media
+        self._known: dict[tuple[str, int], bytes] = {}
+        self._batches: dict[tuple[int, int, int], bytes] = {}
+
+    def of(self, type_: str, stored: Stored) -> bytes:
+        key = (type_, stored.revision)
+        frame = self._known.get(key)
+        if frame is None:
+            frame = self._remember(key, frame_of(type_, self.body(stored)))
+        return frame
+
+    def of_exit(self, before: Stored, revision: int) -> bytes:
+        """An object that is still there but no longer selected."""
+        key = ("EXIT", revision)
+        frame = self._known.get(key)
+        if frame is None:
+            frame = self._remember(key, frame_of("DELETED", self.shape(self.view.with_revision(before, revision))))
+        return frame
+
+    def of_batch(self, changes: Sequence[Change]) -> bytes:
+        key = (changes[0].revision, changes[-1].revision, len(changes))
+        joined = self._batches.get(key)
+        if joined is None:
+            joined = b"".join([self.of(change.type, change.after) for change in changes])
+            if len(self._batches) >= BATCHES_KEPT:
+                del self._batches[next(iter(self._batches))]
+            self._batches[key] = joined
+        return joined
+
+    def body(self, stored: Stored) -> bytes:
+        return self.shape(self.view.raw(stored))
+
+    def shape(self, raw: bytes) -> bytes:
+        if self.media.transform == "":
+            return raw
+        import msgspec
+
+        return compact(answers.partial_metadata(msgspec.json.decode(raw), self.media.version))
+
+    def bookmark(self, revision: int, *, end_of_initial: bool) -> bytes:
+        resource = self.view.kind.resource
+        metadata: JsonObject = {"resourceVersion": str(revision)}
+        if end_of_initial:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if self.media.transform:
+            document = answers.partial_metadata(document, self.media.version)
+        return frame_of("BOOKMARK", compact(document))
+
+    def _remember(self, key: tuple[str, int], frame: bytes) -> bytes:
+        if len(self._known) >= FRAMES_KEPT:
+            del self._known[next(iter(self._known))]
+        self._known[key] = frame
+        return frame
+
+
+class TableFrames(Frames):
+    """Rows instead of objects. Only the first table of a stream names its columns, so nothing can be shared."""
+
+    def __init__(self, view: View, media: Media, include_object: str) -> None:
+        super().__init__(view, media)
+        self._include_object = include_object
+        self._first = True
+
+    def of(self, type_: str, stored: Stored) -> bytes:
+        return frame_of(type_, self.body(stored))
+
+    def of_exit(self, before: Stored, revision: int) -> bytes:
+        return frame_of("DELETED", self.shape(self.view.with_revision(before, revision)))
+
+    def of_batch(self, changes: Sequence[Change]) -> bytes:
+        return b"".join([self.of(change.type, change.after) for change in changes])
+
+    def shape(self, raw: bytes) -> bytes:
+        import msgspec
+
+        return self._table(msgspec.json.decode(raw))
+
+    def bookmark(self, revision: int, *, end_of_initial: bool) -> bytes:
+        resource = self.view.kind.resource
+        metadata: JsonObject = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if end_of_initial:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return frame_of("BOOKMARK", self._table(document))
+
+    def _table(self, document: JsonObject) -> bytes:
+        from kohort.cluster.apiserver.http import tables
+
+        revision = (document.get("metadata") or {}).get("resourceVersion", "")
+        table = tables.table(
+            self.view.kind,
+            [document],
+            include_object=self._include_object,
+            metadata={"resourceVersion": revision},
+            version=self.media.version,
+        )
+        if not self._first:
+            table["columnDefinitions"] = None
+        self._first = False
+        return compact(table)
+
+
+def frame_of(type_: str, body: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+
+def error_frame(error: errors.ApiError) -> bytes:
+    return frame_of("ERROR", compact(error.to_json()))
+
+
+class Watches:
+    """Starts watches; holds the shared frames."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._frames: dict[tuple[int, str, str], Frames] = {}
+        self._catalog_revision = -1
+
+    async def start(self, call: Call) -> Response:
+        options = list_options(call.request, force_watch=True)
+        selection = select(
+            call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name
+        )
+        media = negotiate(call.request, custom=call.kind.custom)
+        if media.format == "yaml":
+            from kohort.cluster.apiserver.http.negotiation import not_acceptable
+
+            raise not_acceptable(call.request, custom=True)
+        revision = revision_of(options.resource_version, of_watch=True)
+        body = Watch(self._parts, self.frames(call, media), selection, options, revision).run()
+        return Response(200, {"content-type": "application/json"}, body)
+
+    def frames(self, call: Call, media: Media) -> Frames:
+        if media.transform == "Table":
+            return TableFrames(call.view, media, answers.include_object(call))
+        if self._catalog_revision != self._parts.catalog.revision:
+            self._frames.clear()
+            self._catalog_revision = self._parts.catalog.revision
+        key = (id(call.view), media.transform, media.version)
+        if key not in self._frames:
+            self._frames[key] = Frames(call.view, media)
+        return self._frames[key]
+
+
+class Watch:
+    """One stream."""
+
+    def __init__(
+        self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int
+    ) -> None:
+        self._store = parts.store
+        self._frames = frames
+        self._bucket = frames.view.kind.bucket
+        self._selection = selection
+        self._options = options
+        self._revision = revision
+        self._whole = not selection.by_content and not selection.namespace
+
+    async def run(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream():
+                yield chunk
+        except HistoryExpired as expired:
+            yield error_frame(errors.expired(f"too old resource version: {self._revision} ({expired.oldest})"))
+        except SlowWatcher:
+            return
+        except errors.ApiError as error:
+            yield error_frame(error)
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._duration()
+        if self._options.initial_events:
+            await self._catch_up()
+            since = self._store.revision
+            state = self._store.list(self._bucket, self._selection.namespace)
+            changes = self._store.watch(self._bucket, since)
+            for chunk in self._initial(state):
+                yield chunk
+            if self._options.bookmarks:
+                yield self._frames.bookmark(since, end_of_initial=True)
+        else:
+            since = self._start()
+            self._check_history(since)
+            changes = self._store.watch(self._bucket, since)
+        bookmarks = _bookmark_times(loop.time(), deadline) if self._options.bookmarks else iter(())
+        next_bookmark = next(bookmarks, deadline)
+        while True:
+            try:
+                async with asyncio.timeout_at(min(next_bookmark, deadline)):
+                    batch = await anext(changes, None)
+            except TimeoutError:
+                if loop.time() >= deadline:
+                    return
+                yield await self._drained(changes)
+                next_bookmark = next(bookmarks, deadline)
+                continue
+            if batch is None:
+                return
+            if chunk := self._render(batch):
+                yield chunk
+
+    def _duration(self) -> float:
+        if self._options.timeout_seconds:
+            return float(self._options.timeout_seconds)
+        return random.uniform(MIN_DURATION, MAX_DURATION)
+
+    async def _catch_up(self) -> None:
+        if self._revision > self._store.revision and not await self._store.wait_for(self._revision, FUTURE_WAIT):
+            raise future_revision(self._revision, self._store.revision)
+
+    def _start(self) -> int:
+        return self._revision or self._store.revision
+
+    def _check_history(self, since: int) -> None:
+        """A custom resource has no past before it was served."""
+        if self._frames.view.kind.custom and since < self._frames.view.served_since:
+            raise HistoryExpired(self._frames.view.served_since)
+
+    def _initial(self, state: Sequence[Stored]) -> Iterable[bytes]:
+        selected = [stored for stored in state if self._selection.matches(stored)]
+        shape = self._frames.body
+        for start in range(0, len(selected), INITIAL_CHUNK):
+            yield b"".join([frame_of("ADDED", shape(stored)) for stored in selected[start : start + INITIAL_CHUNK]])
+
+    def _render(self, batch: Sequence[Change]) -> bytes:
+        if self._whole:
+            return self._frames.of_batch(batch)
+        return b"".join(filter(None, map(self._frame, batch)))
+
+    def _frame(self, change: Change) -> bytes | None:
+        now = change.type != "DELETED" and self._selection.matches(change.after)
+        before = change.before is not None and self._selection.matches(change.before)
+        if now:
+            return self._frames.of("MODIFIED" if before else "ADDED", change.after)
+        if not before:
+            return None
+        if change.type == "DELETED":
+            return self._frames.of("DELETED", change.after)
+        assert change.before is not None
+        return self._frames.of_exit(change.before, change.revision)
+
+    async def _drained(self, changes: AsyncIterator[Sequence[Change]]) -> bytes:
+        """What is left up to now, then a bookmark for now."""
+        now = self._store.revision
+        chunks = []
+        last = 0
+        while last < now:
+            try:
+                async with asyncio.timeout(0):
+                    batch = await anext(changes)
+            except (TimeoutError, StopAsyncIteration):
+                break
+            chunks.append(self._render(batch))
+            last = batch[-1].revision
+        chunks.append(self._frames.bookmark(max(now, last), end_of_initial=False))
+        return b"".join(chunks)
+
+
+def _bookmark_times(start: float, deadline: float) -> Iterator[float]:
+    """Every minute, and shortly before the end."""
+    last = deadline - LAST_BOOKMARK
+    moment = start + BOOKMARK_PERIOD
+    while moment < last:
+        yield moment
+        moment += BOOKMARK_PERIOD
+    if last > start:
+        yield last

@@ -1,0 +1,1 @@
+"""How requests and answers look on the wire: negotiation, encoding, tables, the socket front."""

@@ -1,0 +1,73 @@
+"""Bytes of answers: compact JSON, indented JSON, and YAML in the style that Kubernetes users know."""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.objects.jsontypes import Json
+
+if TYPE_CHECKING:
+    import yaml
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def compact(document: Json) -> bytes:
+    return _encoder.encode(document)
+
+
+def encode(document: Json, media: Media) -> bytes:
+    """A whole answer body."""
+    if media.format == "yaml":
+        return to_yaml(document)
+    return _finish(compact(document), media)
+
+
+def encode_raw(raw: bytes, media: Media) -> bytes:
+    """The same for a document that is JSON text already."""
+    if media.format == "yaml":
+        return to_yaml(msgspec.json.decode(raw))
+    return _finish(raw, media)
+
+
+def _finish(raw: bytes, media: Media) -> bytes:
+    if media.pretty:
+        return msgspec.json.format(raw, indent=2)
+    return raw + b"\n"
+
+
+def to_yaml(document: Json) -> bytes:
+    import yaml
+
+    text: str = yaml.dump(document, Dumper=_dumper(), default_flow_style=False, allow_unicode=True, width=2**31 - 1)
+    return text.encode()
+
+
+_AMBIGUOUS: Final = frozenset("y Y yes Yes YES n N no No NO on On ON off Off OFF".split())
+"""Words that a YAML 1.1 reader may take for booleans."""
+
+
+def _dumper() -> "type[yaml.CSafeDumper]":
+    global _dumper_class
+    if _dumper_class is None:
+        import yaml
+
+        class Dumper(yaml.CSafeDumper):
+            def ignore_aliases(self, data: Json) -> bool:
+                return True
+
+        def represent_text(dumper: "yaml.CSafeDumper", text: str) -> "yaml.Node":
+            style = None
+            if "\n" in text:
+                style = "|"
+            elif text in _AMBIGUOUS or dumper.resolve(yaml.ScalarNode, text, (True, False)) != "tag:yaml.org,2002:str":
+                style = '"'
+            return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+        Dumper.add_representer(str, represent_text)
+        _dumper_class = Dumper
+    return _dumper_class
+
+
+_dumper_class: "type[yaml.CSafeDumper] | None" = None

@@ -1,0 +1,163 @@
+"""Which representation a client gets, and which ones it may send.
+
+An Accept header is a list of clauses in the client's order of preference; the first clause that we can serve wins.
+Protobuf and CBOR answers are not offered, so their clauses are skipped: every client that asks for them names JSON too.
+`as=Table` and `as=PartialObjectMetadata` are transformations of the answer, not formats.
+"""
+
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+
+from kohort.kube import errors
+from kohort.kube.http import Request
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+Format = Literal["json", "yaml"]
+Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
+
+_FORMATS: Final[dict[str, Format]] = {JSON: "json", YAML: "yaml"}
+
+
+class Media(msgspec.Struct, frozen=True):
+    format: Format = "json"
+    transform: Transform = ""
+    version: str = "v1"
+    """Version of the transformed kind: v1 or v1beta1."""
+    pretty: bool = False
+
+    @property
+    def content_type(self) -> str:
+        return JSON if self.format == "json" else YAML
+
+
+class Clause(msgspec.Struct, frozen=True):
+    type: str
+    quality: float
+    params: dict[str, str]
+
+
+@lru_cache(maxsize=512)
+def clauses(header: str) -> tuple[Clause, ...]:
+    """The clauses of an Accept header, best first: by quality, then the more specific, then as written."""
+    found = []
+    for text in header.split(","):
+        media_type, *parts = (part.strip() for part in text.split(";"))
+        if not media_type:
+            continue
+        params: dict[str, str] = {}
+        quality = 1.0
+        for part in parts:
+            key, _, value = part.partition("=")
+            key, value = key.strip(), value.strip().strip('"')
+            if key == "q":
+                quality = _quality(value)
+            elif key:
+                params[key] = value
+        found.append(Clause(media_type.lower(), quality, params))
+    return tuple(sorted(found, key=lambda clause: (-clause.quality, _generality(clause.type))))
+
+
+def _quality(text: str) -> float:
+    try:
+        return min(max(float(text), 0.0), 1.0)
+    except ValueError:
+        return 1.0
+
+
+def _generality(media_type: str) -> int:
+    major, _, minor = media_type.partition("/")
+    return (major == "*") + (minor == "*")
+
+
+def negotiate(request: Request, *, custom: bool = False) -> Media:
+    """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
+    media = _accepted(request.headers.get("accept", ""))
+    if media is None:
+        raise not_acceptable(request, custom=custom)
+    return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
+
+
+def negotiate_or_json(request: Request) -> Media:
+    """The same for errors, which must be answered somehow."""
+    media = _accepted(request.headers.get("accept", "")) or Media()
+    return Media(media.format, pretty=media.pretty or wants_pretty(request))
+
+
+@lru_cache(maxsize=512)
+def _accepted(header: str) -> Media | None:
+    if not header:
+        return Media()
+    for clause in clauses(header):
+        for offered, format in _FORMATS.items():
+            if _covers(clause.type, offered):
+                media = _with_params(format, clause.params)
+                if media is not None:
+                    return media
+    return None
+
+
+def _covers(wanted: str, offered: str) -> bool:
+    if wanted in ("*/*", offered):
+        return True
+    return wanted.endswith("/*") and offered.startswith(wanted[:-1])
+
+
+def _with_params(format: Format, params: dict[str, str]) -> Media | None:
+    if params.get("stream", "watch") not in ("", "watch") or params.get("sv"):
+        return None
+    pretty = params.get("pretty") == "1"
+    if not ({"as", "g", "v"} & params.keys()):
+        return Media(format, pretty=pretty)
+    transform, group, version = params.get("as", ""), params.get("g", ""), params.get("v", "")
+    if group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
+        return None
+    if transform == "Table":
+        return Media(format, "Table", version, pretty)
+    if transform == "PartialObjectMetadata":
+        return Media(format, "PartialObjectMetadata", version, pretty)
+    if transform == "PartialObjectMetadataList":
+        return Media(format, "PartialObjectMetadataList", version, pretty)
+    return None
+
+
+def wants_pretty(request: Request) -> bool:
+    asked = request.param("pretty")
+    if asked:
+        return asked in ("1", "t", "T", "true", "TRUE", "True")
+    return request.headers.get("user-agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
+
+
+def not_acceptable(request: Request, *, custom: bool = False) -> errors.ApiError:
+    """Two wordings: one when no media type is known at all, one when only its parameters are in the way."""
+    offered = f"{JSON}, {YAML}" if custom else f"{JSON}, {YAML}, {PROTOBUF}"
+    known = (JSON, YAML, PROTOBUF)
+    named = any(_covers(clause.type, one) for clause in clauses(request.headers.get("accept", "")) for one in known)
+    if custom or named:
+        return errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
+    message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
+    return errors.failure(406, "NotAcceptable", message)
+
+
+def media_type_of(content_type: str) -> str:
+    """The bare media type of a Content-Type header."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def check_content_type(request: Request, *, custom: bool = False) -> str:
+    """The media type of a request body that holds an object; 415 when we cannot read it."""
+    media_type = media_type_of(request.headers.get("content-type", "")) or JSON
+    accepted = (JSON, YAML) if custom else (JSON, YAML, PROTOBUF)
+    if media_type not in accepted:
+        raise unsupported_media_type(accepted)
+    return media_type
+
+
+def unsupported_media_type(accepted: tuple[str, ...]) -> errors.ApiError:
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return errors.failure(415, "UnsupportedMediaType", message)
