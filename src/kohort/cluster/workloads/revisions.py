@@ -1,7 +1,7 @@
 """Revisions: the history of a template as ControllerRevision objects.
 
-A revision stores the part of the owner that makes pods, as a strategic merge patch that puts it back. Its name ends in a
-hash of that data, so equal templates get equal names; but equality is decided on the data itself, because the hash of
+A revision stores the part of the owner that makes pods, as a strategic merge patch that puts it back. Its name ends in
+a hash of that data, so equal templates get equal names; but equality is decided on the data itself, because the hash of
 the same template may differ between versions of the software that wrote it.
 """
 

@@ -14,13 +14,21 @@ from kohort.cluster.workloads.endpoints.plan import (
 )
 
 
-def service(*, publish: bool = False, ports: list[dict[str, object]] | None = None, headless: bool = True) -> ServiceFacts:
+def service(
+    *, publish: bool = False, ports: list[dict[str, object]] | None = None, headless: bool = True
+) -> ServiceFacts:
     return ServiceFacts("web", "ns", headless, publish, ports if ports is not None else [{"name": "http", "port": 80}])
 
 
 def pod(name: str, *, ready: bool = True, terminating: bool = False, **more: object) -> BackendPod:
     return BackendPod(
-        name=name, namespace="ns", uid=f"uid-{name}", addresses=("10.0.0.1",), ready=ready, terminating=terminating, **more  # type: ignore[arg-type]
+        name=name,
+        namespace="ns",
+        uid=f"uid-{name}",
+        addresses=("10.0.0.1",),
+        ready=ready,
+        terminating=terminating,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -45,7 +53,9 @@ def test_a_hostname_counts_only_below_its_own_service() -> None:
 
 
 def test_pods_that_name_their_ports_differently_get_slices_of_their_own() -> None:
-    named = service(ports=[{"name": "http", "port": 80, "targetPort": "http"}, {"name": "rpc", "port": 90, "targetPort": "rpc"}])
+    named = service(
+        ports=[{"name": "http", "port": 80, "targetPort": "http"}, {"name": "rpc", "port": 90, "targetPort": "rpc"}]
+    )
     a = pod("a", named_ports={("http", "TCP"): 8080, ("rpc", "TCP"): 9090})
     b = pod("b", named_ports={("http", "TCP"): 8081})
     plan = plan_slices(named, [a, b], {})
@@ -71,7 +81,10 @@ def test_finished_pods_and_pods_without_address_do_not_count() -> None:
 
 def test_subsets_separate_ready_from_not_ready() -> None:
     subsets = plan_subsets(service(), [pod("a"), pod("b", ready=False), pod("c", terminating=True)])
-    assert [[one["targetRef"]["name"] for one in subsets[0][key]] for key in ("addresses", "notReadyAddresses")] == [["a"], ["b"]]
+    assert [[one["targetRef"]["name"] for one in subsets[0][key]] for key in ("addresses", "notReadyAddresses")] == [
+        ["a"],
+        ["b"],
+    ]
     published = plan_subsets(service(publish=True), [pod("b", ready=False), pod("c", terminating=True)])
     assert [one["targetRef"]["name"] for one in published[0]["addresses"]] == ["b", "c"]
 

@@ -22,10 +22,20 @@ def test_each_rule_of_the_ranking() -> None:
     assert names(Replica("dear", node="n", cost=5), Replica("cheap", node="n", cost=-5)) == ["cheap", "dear"]
     assert names(Replica("alone", node="m"), Replica("x", node="n"), Replica("y", node="n"))[-1] == "alone"
     old, young = NOW - timedelta(hours=5), NOW - timedelta(minutes=1)
-    assert names(Replica("old", node="n", ready_since=old), Replica("young", node="n", ready_since=young)) == ["young", "old"]
+    assert names(Replica("old", node="n", ready_since=old), Replica("young", node="n", ready_since=young)) == [
+        "young",
+        "old",
+    ]
     assert names(Replica("calm", node="n"), Replica("shaky", node="n", restarts=3)) == ["shaky", "calm"]
 
 
 def test_finished_and_leaving_pods_do_not_count() -> None:
-    counts = count([Replica("a"), Replica("b", finished=True), Replica("c", terminating=True), Replica("d", ready=False, available=False)])
+    counts = count(
+        [
+            Replica("a"),
+            Replica("b", finished=True),
+            Replica("c", terminating=True),
+            Replica("d", ready=False, available=False),
+        ]
+    )
     assert (counts.replicas, counts.ready, counts.available, counts.terminating) == (2, 1, 1, 1)

@@ -36,7 +36,7 @@ def effects(facts: SetFacts, *pods: PodFacts) -> list[str]:
 
 
 def _effect(action: Action) -> str:
-    return f"+{action.ordinal}" if isinstance(action, Create) else f"-{getattr(action, 'pod')[4:]}"
+    return f"+{action.ordinal}" if isinstance(action, Create) else f"-{action.pod[4:]}"
 
 
 def test_ordered_creation_goes_one_by_one() -> None:
@@ -145,14 +145,18 @@ facts_of = st.builds(
 
 
 @given(facts_of, many_pods)
-def test_an_ordered_pass_moves_at_most_one_pod_unless_a_budget_allows_more(facts: SetFacts, pods: list[PodFacts]) -> None:
+def test_an_ordered_pass_moves_at_most_one_pod_unless_a_budget_allows_more(
+    facts: SetFacts, pods: list[PodFacts]
+) -> None:
     if facts.ordered and facts.max_unavailable is None:
         assert len(effects(facts, *pods)) <= 1
 
 
 @given(facts_of, many_pods)
 def test_a_roll_never_exceeds_its_budget(facts: SetFacts, pods: list[PodFacts]) -> None:
-    rolled = {action.pod for action in plan(facts, pods).actions if isinstance(action, Delete) and action.reason == "update"}
+    rolled = {
+        action.pod for action in plan(facts, pods).actions if isinstance(action, Delete) and action.reason == "update"
+    }
     if not rolled:
         return
     budget = 1 if facts.max_unavailable is None else int(facts.max_unavailable)

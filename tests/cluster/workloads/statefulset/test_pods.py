@@ -20,7 +20,10 @@ def stateful_set() -> JsonObject:
 
 TEMPLATE: JsonObject = {
     "metadata": {"labels": {"app": "web"}, "annotations": {"note": "x"}},
-    "spec": {"containers": [{"name": "c"}], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]},
+    "spec": {
+        "containers": [{"name": "c"}],
+        "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+    },
 }
 
 
@@ -52,7 +55,15 @@ def test_claims_carry_the_labels_of_template_and_selector() -> None:
 
 
 def test_names_that_the_set_gives() -> None:
-    cases = {"web-0": 0, "web-12": 12, "web-01": None, "web-": None, "web-a-1": None, "other-1": None, "web-9999999999": None}
+    cases = {
+        "web-0": 0,
+        "web-12": 12,
+        "web-01": None,
+        "web-": None,
+        "web-a-1": None,
+        "other-1": None,
+        "web-9999999999": None,
+    }
     assert {name: ordinal_of(name, "web") for name in cases} == cases
 
 

@@ -192,7 +192,9 @@ def slice_ports(ports: tuple[Port, ...]) -> list[JsonObject]:
 
 def read_ports(ports: Iterable[JsonObject]) -> tuple[Port, ...]:
     """The inverse of `slice_ports`."""
-    found = ((one.get("name") or "", one.get("protocol", "TCP"), one.get("port"), one.get("appProtocol")) for one in ports)
+    found = (
+        (one.get("name") or "", one.get("protocol", "TCP"), one.get("port"), one.get("appProtocol")) for one in ports
+    )
     return tuple(sorted(found, key=lambda one: (one[0], one[1], one[2] or 0)))
 
 

@@ -7,7 +7,7 @@
 | is being deleted otherwise | | nothing: somebody else finishes it |
 | lives | none | nothing |
 | lives | at least one present, others gone or leaving | take the references to the others out |
-| lives | all gone or leaving, owns something itself, an owner is leaving in the foreground | delete it in the foreground |
+| lives | all gone or leaving, one of them in the foreground, and it owns something | delete it in the foreground |
 | lives | all gone or leaving | delete it, as its own finalizers ask, else in the background |
 """
 

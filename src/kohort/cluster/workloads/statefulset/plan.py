@@ -1,14 +1,14 @@
 """What a StatefulSet does next.
 
-One pass looks at all pods of the set and answers with the writes to make now. Order is the point of a StatefulSet: under
-`OrderedReady` the first pod that is not yet as it should be ends the pass, so at most one pod is in motion; under
+One pass looks at all pods of the set and answers with the writes to make now. Order is the point of a StatefulSet:
+under `OrderedReady` the first pod that is not yet as it should be ends the pass, so at most one pod is in motion; under
 `Parallel` nothing waits for anything.
 
 A pass goes through three stages and a later stage starts only when the earlier one found nothing to wait for:
 
 | stage | pods | what happens |
 |---|---|---|
-| fill | ordinals start .. start+replicas-1, ascending | finished pods deleted, missing pods created, identity repaired |
+| fill | ordinals start .. start+replicas-1, ascending | finished pods deleted, missing ones created, identity repaired |
 | shrink | all other ordinals, descending | deleted; ordered: one at a time, and only while those below are healthy |
 | roll | in range, descending, from the partition up | pods of another revision than the update revision deleted |
 
@@ -172,8 +172,7 @@ def _fill(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]
     by_ordinal = {pod.ordinal: pod for pod in pods}
     for ordinal in range(facts.start, facts.start + facts.replicas):
         pod = by_ordinal.get(ordinal)
-        for step in _fill_one(facts, ordinal, pod):
-            yield step
+        yield from _fill_one(facts, ordinal, pod)
 
 
 def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[Action | _Wait]:
@@ -234,15 +233,16 @@ def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]
         for pod in outdated[: max(0, budget - away)]:
             yield Delete(pod.name, "update")
         return
+    by_ordinal = {pod.ordinal: pod for pod in members}
     for ordinal in range(facts.start + facts.replicas - 1, lowest - 1, -1):
-        pod = next((member for member in members if member.ordinal == ordinal), None)
-        if pod is None:
+        member = by_ordinal.get(ordinal)
+        if member is None:
             yield _Wait(f"pod {ordinal} does not exist yet")
-        elif pod in outdated:
-            yield Delete(pod.name, "update")
-            yield _Wait(f"{pod.name} is being updated")
-        elif not _healthy(pod):
-            yield _Wait(f"{pod.name} is not available")
+        elif member in outdated:
+            yield Delete(member.name, "update")
+            yield _Wait(f"{member.name} is being updated")
+        elif not _healthy(member):
+            yield _Wait(f"{member.name} is not available")
 
 
 def roll_budget(facts: SetFacts) -> int:

@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from kohort.cluster.workloads.ownership import controller_reference
 from kohort.objects.jsontypes import JsonObject
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -97,18 +98,6 @@ def _build_claim(set_object: JsonObject, template: JsonObject, ordinal: int) -> 
         "kind": "PersistentVolumeClaim",
         "metadata": metadata,
         "spec": template.get("spec") or {},
-    }
-
-
-def controller_reference(owner: JsonObject) -> JsonObject:
-    """The owner reference of something that `owner` controls."""
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
     }
 
 

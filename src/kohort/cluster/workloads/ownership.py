@@ -1,0 +1,102 @@
+"""Which objects belong to a controller: by owner reference, with adoption of strays and release of those that left.
+
+| object | selected | owner | then |
+|---|---|---|---|
+| ours | yes | us | kept |
+| left | no | us | released: our reference is taken out |
+| stray | yes | no controller | adopted, unless it or we are being deleted |
+| foreign | any | another controller | not ours, whatever its labels say |
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from kohort.kube.client import Client, PatchType
+from kohort.kube.errors import Invalid, NotFound
+from kohort.kube.informer import Informer
+from kohort.kube.owners import controller_of
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.selectors import LabelSelector
+
+
+class Owned(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+O = TypeVar("O", bound=Owned)  # noqa: E741
+
+
+OWNER = "owner"
+
+
+def index_by_owner(obj: Owned) -> Iterable[str]:
+    """Files an object under the uid of its controller, and strays under their namespace, so that a controller finds its
+    own objects and those it might adopt without looking at all others."""
+    controller = controller_of(obj)
+    return (controller.uid if controller is not None else f"stray/{obj.metadata.namespace}",)
+
+
+def candidates(cache: Informer[O], owner: JsonObject) -> list[O]:
+    metadata = owner["metadata"]
+    return cache.by_index(OWNER, metadata["uid"]) + cache.by_index(OWNER, f"stray/{metadata['namespace']}")
+
+
+class Claimed(msgspec.Struct, Generic[O]):
+    kept: list[O]
+    adopt: list[O]
+    release: list[O]
+
+
+def sort_out(owner_uid: str, selector: LabelSelector, objects: Iterable[O]) -> Claimed[O]:
+    """Decide for each object by the table above."""
+    claimed: Claimed[O] = Claimed([], [], [])
+    for obj in objects:
+        controller = controller_of(obj)
+        selected = selector.matches(obj.metadata.labels or {})
+        if controller is None:
+            if selected and obj.metadata.deletion_timestamp is None:
+                claimed.adopt.append(obj)
+        elif controller.uid == owner_uid:
+            (claimed.kept if selected or obj.metadata.deletion_timestamp else claimed.release).append(obj)
+    return claimed
+
+
+async def adopt(client: Client, resource: Resource, metadata: ObjectMeta, reference: JsonObject) -> bool:
+    """Make us the controller. False when the object is gone or another one has taken its name."""
+    body = {"metadata": {"uid": metadata.uid, "ownerReferences": [reference]}}
+    return await _patch_owners(client, resource, metadata, body)
+
+
+async def release(client: Client, resource: Resource, metadata: ObjectMeta, owner_uid: str) -> bool:
+    body = {"metadata": {"uid": metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}}
+    return await _patch_owners(client, resource, metadata, body)
+
+
+async def _patch_owners(client: Client, resource: Resource, metadata: ObjectMeta, body: JsonObject) -> bool:
+    try:
+        await client.patch(resource, metadata.name, metadata.namespace, body, PatchType.STRATEGIC)
+    except (NotFound, Invalid):
+        return False
+    return True
+
+
+def controller_reference(owner: JsonObject) -> JsonObject:
+    """The owner reference of something that `owner` controls."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def selector_of(owner: JsonObject) -> LabelSelector:
+    selector: Mapping[str, object] | None = owner["spec"].get("selector")
+    return LabelSelector.from_object(selector)

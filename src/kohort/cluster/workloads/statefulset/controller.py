@@ -1,0 +1,346 @@
+"""The StatefulSet reconciler: observe, plan, write."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.podstate import available_in, claim_names
+from kohort.cluster.workloads.statefulset import plan as rules
+from kohort.cluster.workloads.statefulset.history import History, Resolved, StoredRevision, template_of
+from kohort.cluster.workloads.statefulset.plan import (
+    Create,
+    Delete,
+    EnsureClaims,
+    FixClaimOwners,
+    PodFacts,
+    Repair,
+    SetFacts,
+)
+from kohort.cluster.workloads.statefulset.pods import (
+    POD_NAME_LABEL,
+    REVISION_LABEL,
+    Owner,
+    build_claims,
+    build_pod,
+    claim_name,
+    claim_owners,
+    ordinal_of,
+)
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.owners import map_to_controller_owner
+from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
+from kohort.objects.core import PersistentVolumeClaim, Pod
+from kohort.objects.jsontypes import JsonObject
+
+
+class ClaimsNotReady(Exception):
+    """A pod must wait for its claims."""
+
+
+def register(manager: Manager) -> None:
+    StatefulSets(manager)
+
+
+class StatefulSets:
+    def __init__(self, manager: Manager) -> None:
+        self.client = manager.client
+        self.recorder = manager.recorder("statefulset-controller")
+        self.sets = manager.informer(STATEFUL_SETS, JsonObject)
+        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        cache = manager.informer(
+            CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
+        )
+        self.history = History(manager.client, cache)
+        controller = manager.controller("statefulset", self.reconcile, workers=8, max_delay=30)
+        controller.watches(self.sets)
+        controller.watches(self.pods, self._sets_of_pod)
+        controller.watches(cache, map_to_controller_owner("StatefulSet", "apps"), when=lambda _, new: new is None)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        stateful_set = self.sets.get(key)
+        if stateful_set is None:
+            return None
+        pods = await self._members(stateful_set)
+        resolved = await self.history.resolve(stateful_set)
+        facts = set_facts(stateful_set, resolved)
+        observed = [self._facts_of(stateful_set, pod) for pod in pods]
+        plan = rules.plan(facts, observed)
+        created, failure = await self._carry_out(stateful_set, resolved, plan.actions, pods)
+        await self._write_status(stateful_set, resolved, facts, observed, created)
+        await self.history.forget_surplus(
+            stateful_set, resolved, {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        )
+        if failure is not None:
+            return Requeue()
+        return self._when_available(stateful_set, pods)
+
+    # Observing
+
+    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
+        owners = map_to_controller_owner("StatefulSet", "apps")(pod)
+        if owners or ownership.controller_of(pod) is not None:
+            return owners
+        parent = pod.metadata.name.rpartition("-")[0]
+        return (Key(pod.metadata.namespace, parent),)
+
+    async def _members(self, stateful_set: JsonObject) -> list[Pod]:
+        name = stateful_set["metadata"]["name"]
+        candidates = [
+            pod
+            for pod in ownership.candidates(self.pods, stateful_set)
+            if ordinal_of(pod.metadata.name, name) is not None
+        ]
+        found = ownership.sort_out(stateful_set["metadata"]["uid"], ownership.selector_of(stateful_set), candidates)
+        for pod in found.release:
+            await ownership.release(self.client, PODS, pod.metadata, stateful_set["metadata"]["uid"])
+        if found.adopt and await self._may_adopt(stateful_set):
+            reference = ownership.controller_reference(stateful_set)
+            for pod in found.adopt:
+                if await ownership.adopt(self.client, PODS, pod.metadata, reference):
+                    found.kept.append(pod)
+        return found.kept
+
+    async def _may_adopt(self, stateful_set: JsonObject) -> bool:
+        """Adoption looks at the live set: the cached one may already be deleted or replaced."""
+        if stateful_set["metadata"].get("deletionTimestamp"):
+            return False
+        meta = stateful_set["metadata"]
+        live = await self.client.find(STATEFUL_SETS, meta["name"], meta["namespace"])
+        return (
+            live is not None and live["metadata"]["uid"] == meta["uid"] and "deletionTimestamp" not in live["metadata"]
+        )
+
+    def _facts_of(self, stateful_set: JsonObject, pod: Pod) -> PodFacts:
+        ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"])
+        assert ordinal is not None
+        ready = pod.status.phase == "Running" and pod.ready
+        wait = available_in(pod, stateful_set["spec"].get("minReadySeconds") or 0)
+        return PodFacts(
+            name=pod.metadata.name,
+            ordinal=ordinal,
+            revision=pod.metadata.labels.get(REVISION_LABEL, ""),
+            finished=pod.status.phase in ("Succeeded", "Failed"),
+            pending=pod.status.phase == "Pending",
+            ready=ready,
+            available=ready and wait <= timedelta(0),
+            terminating=pod.metadata.deletion_timestamp is not None,
+            intact=self._is_intact(stateful_set, pod, ordinal),
+        )
+
+    def _is_intact(self, stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
+        if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
+            return False
+        templates = stateful_set["spec"].get("volumeClaimTemplates") or []
+        if not templates:
+            return True
+        set_name = stateful_set["metadata"]["name"]
+        wanted = {claim_name(one["metadata"]["name"], set_name, ordinal) for one in templates}
+        if not wanted <= set(claim_names(pod)):
+            return False
+        return not any(self._misowned(stateful_set, pod, name) for name in wanted)
+
+    def _misowned(self, stateful_set: JsonObject, pod: Pod, claim: str) -> list[JsonObject] | None:
+        """The owners that a claim should have, if they are not those it has."""
+        found = self.claims.get(Key(pod.metadata.namespace, claim))
+        if found is None:
+            return None
+        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
+        present: list[JsonObject] = [msgspec.to_builtins(one) for one in found.metadata.owner_references]
+        wanted = claim_owners(
+            present,
+            Owner("apps/v1", "StatefulSet", stateful_set["metadata"]["name"], stateful_set["metadata"]["uid"]),
+            Owner("v1", "Pod", pod.metadata.name, pod.metadata.uid),
+            when_deleted=policy.get("whenDeleted", "Retain"),
+            when_scaled=policy.get("whenScaled", "Retain"),
+            condemned=not set_facts(stateful_set, None).in_range(ordinal),
+        )
+        return None if wanted == present else wanted
+
+    # Writing
+
+    async def _carry_out(
+        self, stateful_set: JsonObject, resolved: Resolved, actions: Sequence[rules.Action], pods: Sequence[Pod]
+    ) -> tuple[list[Create], Exception | None]:
+        """Make the writes in order; creations that follow each other go out in growing batches, so that a set that
+        cannot create pods finds out with one request and not with a thousand."""
+        by_name = {pod.metadata.name: pod for pod in pods}
+        created: list[Create] = []
+        creations = [action for action in actions if isinstance(action, Create)]
+        batch = 1
+        try:
+            while creations:
+                head, creations = creations[:batch], creations[batch:]
+                await asyncio.gather(*(self._create(stateful_set, resolved, action) for action in head))
+                created += head
+                batch *= 2
+            for action in actions:
+                if not isinstance(action, Create):
+                    await self._act(stateful_set, by_name[action.pod], action)
+        except (ApiError, ClaimsNotReady) as problem:
+            return created, problem
+        return created, None
+
+    async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
+        match action:
+            case Delete():
+                await self._delete(stateful_set, pod)
+            case EnsureClaims():
+                await self._ensure_claims(stateful_set, pod.metadata.name)
+                await self._fix_claim_owners(stateful_set, pod)
+            case FixClaimOwners():
+                await self._fix_claim_owners(stateful_set, pod)
+            case Repair():
+                await self._repair(stateful_set, pod)
+
+    async def _create(self, stateful_set: JsonObject, resolved: Resolved, action: Create) -> None:
+        revision = resolved.current if action.revision == resolved.current.name else resolved.update
+        pod = build_pod(stateful_set, template_of(revision), action.ordinal, revision.name)
+        name = pod["metadata"]["name"]
+        if self._claims_are_stale(stateful_set, name):
+            raise ClaimsNotReady(f"a claim of {name} belongs to an earlier pod of that name")
+        try:
+            await self._ensure_claims(stateful_set, name)
+            await self.client.create(PODS, pod)
+        except AlreadyExists:
+            raise
+        except ApiError as problem:
+            self._report(stateful_set, "create", name, problem)
+            raise
+        self._report(stateful_set, "create", name)
+
+    async def _delete(self, stateful_set: JsonObject, pod: Pod) -> None:
+        try:
+            await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            return
+        except ApiError as problem:
+            self._report(stateful_set, "delete", pod.metadata.name, problem)
+            raise
+        self._report(stateful_set, "delete", pod.metadata.name)
+
+    async def _repair(self, stateful_set: JsonObject, pod: Pod) -> None:
+        if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
+            body = {"metadata": {"labels": {POD_NAME_LABEL: pod.metadata.name}}}
+            await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body)
+        await self._ensure_claims(stateful_set, pod.metadata.name)
+        await self._fix_claim_owners(stateful_set, pod)
+
+    async def _ensure_claims(self, stateful_set: JsonObject, pod_name: str) -> None:
+        ordinal = ordinal_of(pod_name, stateful_set["metadata"]["name"])
+        for claim in build_claims(stateful_set, ordinal or 0):
+            found = self.claims.get(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
+            if found is not None:
+                if found.metadata.deletion_timestamp is not None:
+                    raise ClaimsNotReady(f"claim {found.metadata.name} is being deleted")
+                continue
+            try:
+                await self.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+            except AlreadyExists:
+                continue
+            self.recorder.normal(
+                STATEFUL_SETS,
+                stateful_set,
+                "SuccessfulCreate",
+                f"Create Claim {claim['metadata']['name']} Pod {pod_name} in StatefulSet "
+                f"{stateful_set['metadata']['name']} success",
+            )
+
+    async def _fix_claim_owners(self, stateful_set: JsonObject, pod: Pod) -> None:
+        for claim in claim_names(pod):
+            owners = self._misowned(stateful_set, pod, claim)
+            if owners is None:
+                continue
+            found = self.claims.get(Key(pod.metadata.namespace, claim))
+            version = found.metadata.resource_version if found else ""
+            body = {"metadata": {"ownerReferences": owners, "resourceVersion": version}}
+            await self.client.patch(PERSISTENT_VOLUME_CLAIMS, claim, pod.metadata.namespace, body)
+
+    def _claims_are_stale(self, stateful_set: JsonObject, pod_name: str) -> bool:
+        """With whenScaled=Delete, a claim that an earlier pod of this name still owns is about to vanish."""
+        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        if policy.get("whenScaled") != "Delete":
+            return False
+        ordinal = ordinal_of(pod_name, stateful_set["metadata"]["name"])
+        for claim in build_claims(stateful_set, ordinal or 0):
+            found = self.claims.get(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
+            if found and any(one.kind == "Pod" and one.name == pod_name for one in found.metadata.owner_references):
+                return True
+        return False
+
+    async def _write_status(
+        self,
+        stateful_set: JsonObject,
+        resolved: Resolved,
+        facts: SetFacts,
+        pods: Sequence[PodFacts],
+        created: Sequence[Create],
+    ) -> None:
+        status = status_of(stateful_set, resolved, facts, rules.count(facts, pods, created))
+        before = stateful_set.get("status") or {}
+        if all(before.get(name) == value for name, value in status.items()):
+            return
+        metadata = stateful_set["metadata"]
+        try:
+            await self.client.patch(
+                STATEFUL_SETS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
+            )
+        except NotFound:
+            return
+
+    def _when_available(self, stateful_set: JsonObject, pods: Sequence[Pod]) -> Requeue | None:
+        """A ready pod becomes available by the passing of time alone, so nothing else would wake the set."""
+        seconds = stateful_set["spec"].get("minReadySeconds") or 0
+        waits = [available_in(pod, seconds) for pod in pods if seconds and pod.ready]
+        pending = [wait.total_seconds() for wait in waits if wait > timedelta(0)]
+        return Requeue(after=min(pending) + 0.01) if pending else None
+
+    def _report(self, stateful_set: JsonObject, verb: str, pod: str, problem: Exception | None = None) -> None:
+        subject = f"{verb} Pod {pod} in StatefulSet {stateful_set['metadata']['name']}"
+        if problem is None:
+            self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb.title()}", f"{subject} successful")
+        else:
+            self.recorder.warning(
+                STATEFUL_SETS, stateful_set, f"Failed{verb.title()}", f"{subject} failed error: {problem}"
+            )
+
+
+def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:
+    spec = stateful_set["spec"]
+    strategy = spec.get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate")
+    replicas = spec.get("replicas")
+    return SetFacts(
+        replicas=1 if replicas is None else replicas,
+        start=(spec.get("ordinals") or {}).get("start") or 0,
+        ordered=spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
+        rolling=strategy.get("type", "RollingUpdate") == "RollingUpdate",
+        partition=None if rolling is None else rolling.get("partition") or 0,
+        max_unavailable=(rolling or {}).get("maxUnavailable"),
+        current_revision=resolved.current.name if resolved else "",
+        update_revision=resolved.update.name if resolved else "",
+        current_replicas=(stateful_set.get("status") or {}).get("currentReplicas") or 0,
+        deleting="deletionTimestamp" in stateful_set["metadata"],
+    )
+
+
+def status_of(stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, counts: rules.Counts) -> JsonObject:
+    """The status to write. Zero counts that the API omits are written as null, so that old values vanish."""
+    complete = rules.is_complete(facts, counts)
+    return {
+        "observedGeneration": stateful_set["metadata"].get("generation"),
+        "replicas": counts.replicas,
+        "readyReplicas": counts.ready or None,
+        "availableReplicas": counts.available,
+        "currentReplicas": (counts.updated if complete else counts.current) or None,
+        "updatedReplicas": counts.updated or None,
+        "currentRevision": resolved.update.name if complete else resolved.current.name,
+        "updateRevision": resolved.update.name,
+        "collisionCount": resolved.collisions,
+    }
