@@ -117,6 +117,13 @@ class InternalError(ApiError): ...
 class ServiceUnavailable(ApiError): ...
 
 
+class Unreachable(ApiError):
+    """No answer: refused, cut off or timed out. Whether the server acted upon the request is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Status(status="Failure", message=message, reason="Unreachable"))
+
+
 _BY_REASON: dict[str, type[ApiError]] = {
     "NotFound": NotFound,
     "AlreadyExists": AlreadyExists,
@@ -192,9 +199,7 @@ def failure(
     )
     empty = details == StatusDetails()
     return from_status(
-        Status(
-            status="Failure", message=message, reason=reason, details=None if empty else details, code=code
-        )
+        Status(status="Failure", message=message, reason=reason, details=None if empty else details, code=code)
     )
 
 

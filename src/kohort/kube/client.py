@@ -1,0 +1,517 @@
+"""Requests to a cluster, typed.
+
+One `Client` serves any kind: the `Resource` says where it lives, `type` says what to decode the answer into (a narrow
+msgspec view, or by default the whole object as a dictionary). Failures are raised as the classes in `errors`.
+
+A request is repeated only when the server asked for it (429 or 5xx with `Retry-After`: it did not act on the request)
+or when a read got no answer. A write without an answer is never repeated here, because it may have happened; the
+reconciler that sent it looks again and decides.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import Generic, Literal, cast, overload
+
+import msgspec
+
+from kohort.kube import errors
+from kohort.kube.errors import ApiError, ListMeta
+from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of
+from kohort.kube.http import Request, Response, Transport
+from kohort.kube.identity import T, View, key_of
+from kohort.kube.metrics import Metrics
+from kohort.kube.ratelimit import TokenBucket
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import Json, JsonObject
+
+Body = View | JsonObject | msgspec.Struct
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+_JSON = "application/json"
+_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_RETRIES = 5
+
+
+class PatchType(Enum):
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Page(msgspec.Struct, Generic[T]):
+    """A list, or a part of one. `continue_` is the token for the rest."""
+
+    items: list[T]
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+    @property
+    def resource_version(self) -> str:
+        return self.metadata.resource_version
+
+    @property
+    def continue_(self) -> str:
+        return self.metadata.continue_
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which objects of a resource a list or a watch is about."""
+
+    resource: Resource
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    metadata_only: bool = False
+    """Ask the server for PartialObjectMetadata instead of whole objects."""
+
+    def query(self) -> tuple[tuple[str, str], ...]:
+        pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
+        return tuple(pair for pair in pairs if pair[1])
+
+
+class Client:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        field_manager: str = "kohort",
+        user_agent: str = "kohort/0.1 (kohort.kube)",
+        metrics: Metrics | None = None,
+        limiter: TokenBucket | None = None,
+    ) -> None:
+        self.transport = transport
+        self.field_manager = field_manager
+        self.user_agent = user_agent
+        self.metrics = metrics
+        self._limiter = limiter
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    # Reading
+
+    @overload
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> JsonObject: ...
+    @overload
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, type: type[T], subresource: str = ""
+    ) -> T: ...
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        type: Json = JsonObject,
+        subresource: str = "",
+    ) -> Json:
+        response = await self._send(Request("GET", resource.path(namespace, name, subresource), (), self._headers()))
+        return _decode(response, type)
+
+    async def find(self, resource: Resource, name: str, namespace: str = "", *, type: Json = JsonObject) -> Json:
+        """Like `get`, but None when there is no such object."""
+        try:
+            return await self.get(resource, name, namespace, type=type)
+        except errors.NotFound:
+            return None
+
+    @overload
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Page[JsonObject]: ...
+    @overload
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        type: type[T],
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Page[T]: ...
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        type: Json = JsonObject,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Page[Json]:
+        """One page; the whole list when `limit` is 0."""
+        selection = Selection(resource, namespace, label_selector, field_selector, metadata_only)
+        page = {
+            "limit": str(limit) if limit else "",
+            "continue": continue_,
+            "resourceVersion": resource_version,
+            "resourceVersionMatch": resource_version_match,
+        }
+        response = await self.list_bytes(selection, page)
+        return _complete(_page_decoder(type).decode(response), resource)
+
+    async def pages(
+        self, selection: Selection, *, type: Json = JsonObject, chunk: int = 500
+    ) -> AsyncIterator[Page[Json]]:
+        """The whole list in chunks of one snapshot. Raises Expired when the snapshot is gone before the last chunk."""
+        token = ""
+        while True:
+            raw = await self.list_bytes(selection, {"limit": str(chunk), "continue": token})
+            page = _complete(_page_decoder(type).decode(raw), selection.resource)
+            yield page
+            token = page.continue_
+            if not token:
+                return
+
+    async def list_bytes(self, selection: Selection, query: Mapping[str, str] = {}) -> bytes:
+        """The undecoded answer to a list request."""
+        parameters = selection.query() + tuple((name, value) for name, value in query.items() if value)
+        path = selection.resource.path(selection.namespace)
+        headers = self._headers(accept=_METADATA_LIST if selection.metadata_only else _JSON)
+        response = await self._send(Request("GET", path, parameters, headers))
+        return cast(bytes, response.body)
+
+    @overload
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 0,
+    ) -> AsyncIterator[WatchEvent[JsonObject]]: ...
+    @overload
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        type: type[T],
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 0,
+    ) -> AsyncIterator[WatchEvent[T]]: ...
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        type: Json = JsonObject,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 0,
+    ) -> AsyncIterator[WatchEvent[Json]]:
+        """The events of one watch request, until the server ends it. An informer is what you want for anything that
+        must survive that; this is for looking on for a while."""
+        selection = Selection(resource, namespace, label_selector, field_selector)
+        query = {
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds) if timeout_seconds else "",
+        }
+        async for event in self.watch_stream(selection, type, query):
+            if isinstance(event, WatchEvent):
+                yield event
+
+    async def watch_stream(
+        self, selection: Selection, view: type[T], query: Mapping[str, str] = {}
+    ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Unreadable, None]:
+        """Everything that one watch request brings, bookmarks included. ERROR frames are raised."""
+        parameters = (
+            ("watch", "true"),
+            *selection.query(),
+            *((name, value) for name, value in query.items() if value),
+        )
+        path = selection.resource.path(selection.namespace)
+        headers = self._headers(accept=_METADATA if selection.metadata_only else _JSON)
+        decoder = FrameDecoder(view)
+        count = self.metrics.watch_events(selection.resource.qualified) if self.metrics else None
+        async with self.transport.stream(Request("GET", path, parameters, headers)) as stream:
+            if self.metrics:
+                self.metrics.request("WATCH", stream.status, 0.0)
+            if stream.status != 200:
+                raise errors.from_response(stream.status, b"".join([chunk async for chunk in stream]))
+            async for line in lines_of(aiter(stream)):
+                event = decoder.decode(line)
+                if count:
+                    count.inc()
+                yield event
+
+    # Writing
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        *,
+        type: Json = JsonObject,
+        dry_run: bool = False,
+    ) -> Json:
+        """`name` only for subresources (`binding`, `eviction`, `token`)."""
+        body = _document(resource, obj, subresource)
+        path = resource.path(namespace or _namespace_of(body), name, subresource)
+        return await self._write("POST", path, body, type, self._options(dry_run))
+
+    async def update(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        type: Json = JsonObject,
+        dry_run: bool = False,
+    ) -> Json:
+        """Replace the whole object. A `metadata.resourceVersion` in it makes the server refuse (Conflict) if the object
+        has changed since."""
+        body = _document(resource, obj, subresource)
+        path = resource.path(namespace or _namespace_of(body), body["metadata"]["name"], subresource)
+        return await self._write("PUT", path, body, type, self._options(dry_run))
+
+    async def update_status(
+        self, resource: Resource, obj: Body, namespace: str = "", *, type: Json = JsonObject
+    ) -> Json:
+        return await self.update(resource, obj, namespace, subresource="status", type=type)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: JsonObject | Sequence[JsonObject] | msgspec.Struct,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        *,
+        type: Json = JsonObject,
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Json:
+        options = self._options(dry_run, field_manager) + ((("force", "true"),) if force else ())
+        path = resource.path(namespace, name, subresource)
+        return await self._write("PATCH", path, body, type, options, content_type=patch_type.value)
+
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Body,
+        *,
+        field_manager: str = "",
+        force: bool = True,
+        subresource: str = "",
+        type: Json = JsonObject,
+        dry_run: bool = False,
+    ) -> Json:
+        """Server-side apply: `obj` is everything this manager wants, and all it wants."""
+        body = _document(resource, obj, "")
+        key = key_of(body)
+        return await self.patch(
+            resource,
+            key.name,
+            key.namespace,
+            body,
+            PatchType.APPLY,
+            subresource,
+            type=type,
+            field_manager=field_manager or self.field_manager,
+            force=force,
+            dry_run=dry_run,
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: Propagation | None = None,
+        grace_seconds: int | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """`uid` and `resource_version` are preconditions: Conflict unless the live object has them."""
+        body = _delete_options(propagation, grace_seconds, uid, resource_version, dry_run)
+        answer: JsonObject = await self._write("DELETE", resource.path(namespace, name), body, JsonObject, ())
+        return answer
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        propagation: Propagation | None = None,
+        grace_seconds: int | None = None,
+    ) -> JsonObject:
+        body = _delete_options(propagation, grace_seconds, None, None, False)
+        query = Selection(resource, namespace, label_selector, field_selector).query()
+        answer: JsonObject = await self._write("DELETE", resource.path(namespace), body, JsonObject, query)
+        return answer
+
+    # Anything else
+
+    async def raw(
+        self, method: str, path: str, query: Sequence[tuple[str, str]] = (), body: bytes = b"", accept: str = _JSON
+    ) -> bytes:
+        """A request to any path (discovery, health, logs), with errors raised as usual."""
+        headers = self._headers(accept=accept, content_type=_JSON if body else "")
+        response = await self._send(Request(method, path, tuple(query), headers, body))
+        return cast(bytes, response.body)
+
+    # The wire
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        type: Json,
+        query: tuple[tuple[str, str], ...],
+        content_type: str = _JSON,
+    ) -> Json:
+        headers = self._headers(content_type=content_type)
+        response = await self._send(Request(method, path, query, headers, msgspec.json.encode(body)))
+        return _decode(response, type)
+
+    def _options(self, dry_run: bool, field_manager: str = "") -> tuple[tuple[str, str], ...]:
+        manager = field_manager or self.field_manager
+        options = (("fieldManager", manager),) if manager else ()
+        return (*options, ("dryRun", "All")) if dry_run else options
+
+    def _headers(self, *, accept: str = _JSON, content_type: str = "") -> dict[str, str]:
+        headers = {"accept": accept, "user-agent": self.user_agent}
+        if content_type:
+            headers["content-type"] = content_type
+        return headers
+
+    async def _send(self, request: Request) -> Response:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self._exchange(request)
+            except errors.Unreachable:
+                if request.method != "GET" or attempt > _RETRIES:
+                    raise
+                pause = 0.05 * 2**attempt
+            else:
+                if response.status < 400:
+                    return response
+                asked = _asked_pause(response)
+                if asked is None or attempt > _RETRIES:
+                    raise _failure(response)
+                pause = asked
+            await asyncio.sleep(pause)
+
+    async def _exchange(self, request: Request) -> Response:
+        if self._limiter is not None:
+            await self._limiter.take()
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        status = 0
+        try:
+            response = await self.transport.send(request)
+            status = response.status
+            return response
+        finally:
+            if self.metrics:
+                self.metrics.request(request.method, status, clock() - start)
+
+
+def _asked_pause(response: Response) -> float | None:
+    """How long the server asked us to wait before trying again, if it did."""
+    text = response.headers.get("retry-after", "")
+    if text.isdigit() and (response.status == 429 or response.status >= 500):
+        return float(text)
+    return None
+
+
+def _failure(response: Response) -> ApiError:
+    return errors.from_response(response.status, cast(bytes, response.body))
+
+
+def _delete_options(
+    propagation: str | None, grace_seconds: int | None, uid: str | None, version: str | None, dry_run: bool
+) -> JsonObject:
+    options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    if preconditions:
+        options["preconditions"] = preconditions
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return options
+
+
+def _document(resource: Resource, obj: Body, subresource: str) -> JsonObject:
+    """The object as it goes over the wire. Views need not carry apiVersion and kind; a subresource with an own kind
+    (Scale, Eviction, Binding) must."""
+    document: JsonObject = obj if isinstance(obj, dict) else msgspec.to_builtins(obj)
+    if "kind" in document or subresource not in ("", "status"):
+        return document
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+
+
+def _namespace_of(document: JsonObject) -> str:
+    namespace: str = document.get("metadata", {}).get("namespace", "")
+    return namespace
+
+
+@lru_cache(maxsize=256)
+def _decoder(view: Json) -> "msgspec.json.Decoder[Json]":
+    return msgspec.json.Decoder(view)
+
+
+@lru_cache(maxsize=256)
+def _page_decoder(view: Json) -> "msgspec.json.Decoder[Page[Json]]":
+    return msgspec.json.Decoder(Page[view])
+
+
+def _decode(response: Response, view: Json) -> Json:
+    return _decoder(view).decode(cast(bytes, response.body))
+
+
+def _complete(page: Page[Json], resource: Resource) -> Page[Json]:
+    """Items of typed lists come without apiVersion and kind; whole objects get them back."""
+    for item in page.items:
+        if not isinstance(item, dict):
+            break
+        item.setdefault("apiVersion", resource.api_version)
+        item.setdefault("kind", resource.kind)
+    return page

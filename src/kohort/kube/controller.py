@@ -1,0 +1,134 @@
+"""The reconcile loop.
+
+A controller is a function from a key to actions. It never learns which event woke it: it looks at the caches, compares
+with what should be, and acts. Therefore events may be merged, repeated or seen late without harm, and the answer to any
+failure is the same: try the key again, later and later.
+
+| reconcile ...               | then the key                                                    |
+|-----------------------------|-----------------------------------------------------------------|
+| returns None                | rests until something changes                                   |
+| returns Requeue(after=s)    | is looked at again in s seconds                                 |
+| returns Requeue()           | is looked at again soon, with the key's growing delay           |
+| raises Conflict             | like Requeue(): the cache was behind, nothing is wrong          |
+| raises anything else        | is logged with its key and tried again with the growing delay   |
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import msgspec
+
+from kohort.kube.errors import Conflict
+from kohort.kube.identity import T
+from kohort.kube.informer import ChangeHandler, Informer
+from kohort.kube.log import Log
+from kohort.kube.metrics import Metrics
+from kohort.kube.owners import Mapper, own_key
+from kohort.kube.queue import QueueClosed, WorkQueue
+from kohort.kube.resources import Key
+from kohort.objects.jsontypes import Json
+
+_log = Log(logger="kohort.kube.controller")
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """Look at the key again: in `after` seconds, or with back-off when `after` is 0."""
+
+    after: float = 0.0
+
+
+Reconcile = Callable[[Key], Awaitable[Requeue | None]]
+When = Callable[[T | None, T | None], bool]
+
+
+class Controller:
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        workers: int = 1,
+        max_delay: float = 60.0,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[Key] = WorkQueue(max_delay=max_delay, metrics=metrics.queue(name) if metrics else None)
+        self.informers: list[Informer[Json]] = []
+        self._reconcile = reconcile
+        self._workers = workers
+        self._metrics = metrics.reconciler(name) if metrics else None
+        self._log = _log.bind(controller=name)
+
+    def watches(self, informer: Informer[T], mapper: Mapper = own_key, *, when: When[T] | None = None) -> "Controller":
+        """Reconcile what `mapper` says whenever an object of `informer` changes, for its state before and after.
+
+        `when(old, new)` can hold back changes that never matter; it sees None for absence.
+        """
+
+        def changed(old: T | None, new: T | None) -> None:
+            if when is not None and not when(old, new):
+                return
+            for state in (old, new):
+                if state is not None:
+                    for key in mapper(state):
+                        self.queue.add(key)
+
+        self.informers.append(cast("Informer[Json]", informer))
+        informer.on_change(cast("ChangeHandler[T]", changed))
+        return self
+
+    def enqueue(self, key: Key, after: float = 0.0) -> None:
+        """Reconcile a key for a reason that no informer shows."""
+        self.queue.add_after(key, after)
+
+    async def run(self) -> None:
+        """Work until the queue is shut down. Cancelling cancels reconciles in flight."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    def stop(self) -> None:
+        """Finish the keys being worked on and start no other."""
+        self.queue.shut_down()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._reconcile_one(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile_one(self, key: Key) -> None:
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        try:
+            answer = await self._reconcile(key)
+        except Conflict as problem:
+            self._log.debug("conflict, will look again", key=str(key), problem=problem.message)
+            answer = Requeue()
+        except Exception:
+            self._log.exception("reconcile failed", key=str(key), failures=self.queue.failures(key) + 1)
+            self.queue.add_rate_limited(key)
+            self._count("error", clock() - start)
+            return
+        self._count(self._schedule(key, answer), clock() - start)
+
+    def _schedule(self, key: Key, answer: Requeue | None) -> str:
+        if answer is None:
+            self.queue.forget(key)
+            return "success"
+        if answer.after > 0:
+            self.queue.forget(key)
+            self.queue.add_after(key, answer.after)
+            return "requeue_after"
+        self.queue.add_rate_limited(key)
+        return "requeue"
+
+    def _count(self, result: str, seconds: float) -> None:
+        if self._metrics is not None:
+            self._metrics.finished(result, seconds)

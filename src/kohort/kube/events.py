@@ -1,0 +1,259 @@
+"""Kubernetes Events: what happened to an object, in words, for `kubectl describe`.
+
+An event must never hold up or fail the work it tells about. `EventRecorder.event` only puts a note into a bounded
+queue; a background task writes, and what cannot be written is dropped with a log line.
+
+Three dams against floods, with the limits that Kubernetes users know:
+
+| dam         | what                                                                                         |
+|-------------|----------------------------------------------------------------------------------------------|
+| repetition  | the same event again raises `count` of the existing one                                      |
+| similarity  | after 10 events in 10 minutes that differ only in their message, they are merged into one    |
+| spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped          |
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from kohort.kube import clock, errors
+from kohort.kube.backoff import Backoff
+from kohort.kube.client import Client
+from kohort.kube.identity import View, key_of
+from kohort.kube.log import Log
+from kohort.kube.ratelimit import TokenBucket
+from kohort.kube.resources import EVENTS, Resource
+from kohort.kube.tasks import cancel_all
+from kohort.objects.jsontypes import Json, JsonObject
+
+_log = Log(logger="kohort.kube.events")
+
+_REMEMBERED = 4096
+_QUEUED = 1000
+_SIMILAR = 10
+_SIMILAR_SECONDS = 600.0
+_SPAM_BURST = 25
+_SPAM_RATE = 1 / 300
+_ATTEMPTS = 5
+
+EventType = Literal["Normal", "Warning"]
+V = TypeVar("V")
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an event is about."""
+
+    kind: str
+    api_version: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+def reference_to(resource: Resource, obj: View | JsonObject) -> ObjectReference:
+    key = key_of(obj)
+    metadata: Json = obj["metadata"] if isinstance(obj, dict) else obj.metadata
+    if isinstance(metadata, dict):
+        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+    else:
+        uid, version = getattr(metadata, "uid", ""), metadata.resource_version
+    return ObjectReference(resource.kind, resource.api_version, key.name, key.namespace, uid, version)
+
+
+class _Note(msgspec.Struct, frozen=True):
+    about: ObjectReference
+    type: EventType
+    reason: str
+    message: str
+    when: str
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """Equal for events that differ in nothing a reader sees."""
+        about = self.about
+        return (
+            about.kind,
+            about.namespace,
+            about.name,
+            about.uid,
+            about.field_path,
+            self.type,
+            self.reason,
+            self.message,
+        )
+
+    @property
+    def similar(self) -> tuple[str, ...]:
+        return self.same[:-1]
+
+
+class _Written(msgspec.Struct):
+    """An event that exists in the cluster."""
+
+    name: str
+    count: int
+
+
+class _Similar(msgspec.Struct):
+    messages: set[str]
+    since: float
+
+
+class EventRecorder:
+    def __init__(self, client: Client, component: str, host: str = "") -> None:
+        self._client = client
+        self._component = component
+        self._host = host
+        self._notes: asyncio.Queue[_Note] = asyncio.Queue(_QUEUED)
+        self._written: _Recent[_Written] = _Recent(_REMEMBERED)
+        self._similar: _Recent[_Similar] = _Recent(_REMEMBERED)
+        self._buckets: _Recent[TokenBucket] = _Recent(_REMEMBERED)
+        self._writer: asyncio.Task[None] | None = None
+        self._log = _log.bind(component=component)
+
+    def normal(self, resource: Resource, obj: View | JsonObject, reason: str, message: str) -> None:
+        self.event(reference_to(resource, obj), "Normal", reason, message)
+
+    def warning(self, resource: Resource, obj: View | JsonObject, reason: str, message: str) -> None:
+        self.event(reference_to(resource, obj), "Warning", reason, message)
+
+    def event(self, about: ObjectReference, type: EventType, reason: str, message: str) -> None:
+        """Returns at once, whatever happens to the event."""
+        note = _Note(about, type, reason, message, clock.timestamp())
+        try:
+            self._notes.put_nowait(note)
+        except asyncio.QueueFull:
+            self._log.warning("event dropped, too many waiting", reason=reason, object=about.name)
+            return
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all(), name=f"events-{self._component}")
+
+    async def flush(self) -> None:
+        """Returns when everything recorded so far has been written or dropped."""
+        await self._notes.join()
+
+    async def close(self, timeout: float = 2.0) -> None:
+        """Write what waits, within `timeout` seconds, and end."""
+        if self._writer is None:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await self._notes.join()
+        except TimeoutError:
+            self._log.warning("events dropped at the end", count=self._notes.qsize())
+        await cancel_all(self._writer)
+
+    async def _write_all(self) -> None:
+        while True:
+            note = await self._notes.get()
+            try:
+                await self._write(note)
+            except Exception:
+                self._log.exception("event dropped", reason=note.reason, object=note.about.name)
+            finally:
+                self._notes.task_done()
+
+    async def _write(self, note: _Note) -> None:
+        if not self._bucket(note).try_take():
+            self._log.debug("event dropped as spam", reason=note.reason, object=note.about.name)
+            return
+        note = self._merged(note)
+        backoff = Backoff(base=0.5, limit=5.0)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._store(note)
+                return
+            except errors.ApiError as problem:
+                retry = isinstance(problem, errors.Unreachable) or problem.code == 429 or problem.code >= 500
+                if not retry or attempt == _ATTEMPTS:
+                    self._log.warning(
+                        "event dropped", reason=note.reason, object=note.about.name, problem=problem.message
+                    )
+                    return
+            await asyncio.sleep(backoff.next())
+
+    def _bucket(self, note: _Note) -> TokenBucket:
+        about = note.about
+        key = (about.kind, about.namespace, about.name, about.uid)
+        return self._buckets.get(key) or self._buckets.put(key, TokenBucket(_SPAM_RATE, _SPAM_BURST))
+
+    def _merged(self, note: _Note) -> _Note:
+        """The note itself, or the one that stands for many similar ones."""
+        now = asyncio.get_running_loop().time()
+        known = self._similar.get(note.similar)
+        if known is None or now - known.since > _SIMILAR_SECONDS:
+            known = self._similar.put(note.similar, _Similar(set(), now))
+        known.since = now
+        if len(known.messages) < _SIMILAR or note.message in known.messages:
+            known.messages.add(note.message)
+            return note
+        return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}")
+
+    async def _store(self, note: _Note) -> None:
+        combined = note.message.startswith("(combined from similar events): ")
+        identity = note.similar if combined else note.same
+        known = self._written.get(identity)
+        if known is not None and await self._count_up(known, note):
+            return
+        name = f"{note.about.name}.{int(clock.seconds() * 1e9):x}"
+        await self._client.create(EVENTS, self._document(name, note), _namespace(note.about))
+        self._written.put(identity, _Written(name, 1))
+
+    async def _count_up(self, known: _Written, note: _Note) -> bool:
+        patch: JsonObject = {"count": known.count + 1, "lastTimestamp": note.when, "message": note.message}
+        try:
+            await self._client.patch(EVENTS, known.name, _namespace(note.about), patch)
+        except errors.NotFound:
+            return False
+        known.count += 1
+        return True
+
+    def _document(self, name: str, note: _Note) -> JsonObject:
+        source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": _namespace(note.about)},
+            "involvedObject": msgspec.to_builtins(note.about),
+            "type": note.type,
+            "reason": note.reason,
+            "message": note.message,
+            "source": source,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+            "firstTimestamp": note.when,
+            "lastTimestamp": note.when,
+            "count": 1,
+        }
+
+
+def _namespace(about: ObjectReference) -> str:
+    """Events about cluster-scoped objects live in `default`."""
+    return about.namespace or "default"
+
+
+class _Recent(Generic[V]):
+    """A dictionary that forgets what was used longest ago."""
+
+    __slots__ = ("_limit", "_values")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: OrderedDict[tuple[str, ...], V] = OrderedDict()
+
+    def get(self, key: tuple[str, ...]) -> V | None:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: tuple[str, ...], value: V) -> V:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
+        return value

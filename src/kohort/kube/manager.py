@@ -1,0 +1,200 @@
+"""One process part: the informers its controllers share, the controllers, and their common life.
+
+Order of a start: informers fill, then controllers begin, so no reconcile ever sees half a cache. With leader election,
+informers run on every candidate and controllers only on the leader, which therefore takes over at once. Order of a
+stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back, then informers end.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+from kohort.kube.client import Client, Selection
+from kohort.kube.controller import Controller, Reconcile
+from kohort.kube.events import EventRecorder
+from kohort.kube.identity import T
+from kohort.kube.informer import Index, Informer
+from kohort.kube.leases import LeaderElection
+from kohort.kube.log import Log
+from kohort.kube.metrics import Metrics
+from kohort.kube.resources import Resource
+from kohort.kube.tasks import as_coroutine, cancel_all
+from kohort.objects.jsontypes import Json
+
+_log = Log(logger="kohort.kube.manager")
+
+InformerKey = tuple[Selection, Json]
+
+
+class Manager:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str = "kohort",
+        leader_election: LeaderElection | None = None,
+        grace: float = 10.0,
+    ) -> None:
+        self.client = client
+        self.name = name
+        if client.metrics is None:
+            client.metrics = Metrics()
+        self.metrics: Metrics = client.metrics
+        self._leader_election = leader_election
+        self._grace = grace
+        self._informers: dict[InformerKey, Informer[Json]] = {}
+        self._controllers: list[Controller] = []
+        self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._recorders: dict[str, EventRecorder] = {}
+        self._running: dict[InformerKey, asyncio.Task[None]] = {}
+        self._background_tasks: list[asyncio.Task[None]] = []
+        self._started = False
+        self._stop = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._failed = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    # Putting together
+
+    def informer(
+        self,
+        resource: Resource,
+        view: type[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        indexes: "dict[str, Index[T]] | None" = None,
+    ) -> Informer[T]:
+        """The cache of this selection as this view; everybody who asks for the same gets the same. One that is asked
+        for while the manager runs starts at once: `await informer.wait_synced()` before trusting it."""
+        selection = Selection(resource, namespace, label_selector, field_selector, metadata_only)
+        found = self._informers.get((selection, view))
+        if found is None:
+            found = Informer(self.client, selection, view)
+            self._informers[selection, view] = found
+            if self._started:
+                self._run_informer((selection, view), found)
+        for name, function in (indexes or {}).items():
+            found.add_index(name, function)
+        return cast("Informer[T]", found)
+
+    def drop(self, informer: Informer[T]) -> None:
+        """Stop a cache that nobody reads any more and free its memory."""
+        key = (informer.selection, informer.view)
+        self._informers.pop(key, None)
+        task = self._running.pop(key, None)
+        if task is not None:
+            task.cancel()
+
+    def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0) -> Controller:
+        controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics)
+        self._controllers.append(controller)
+        return controller
+
+    def background(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """A coroutine that runs beside the controllers (on the leader only); its failure ends the manager."""
+        self._background.append((name, run))
+
+    def recorder(self, component: str) -> EventRecorder:
+        """Events in the name of `component`, written while the manager runs."""
+        found = self._recorders.get(component)
+        if found is None:
+            found = self._recorders[component] = EventRecorder(self.client, component)
+        return found
+
+    # Running
+
+    @property
+    def synced(self) -> bool:
+        """All caches have been complete once. True on standby candidates too."""
+        return all(informer.synced for informer in self._informers.values())
+
+    @property
+    def ready(self) -> bool:
+        """Controllers work. Without leader election: as soon as all caches are filled."""
+        return self._ready.is_set()
+
+    async def wait_ready(self) -> None:
+        await self._ready.wait()
+
+    def stop(self) -> None:
+        """Ask `run` to end in order."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Run once, until `stop` or cancellation. Raises when leadership is lost or something fails that must not."""
+        self._started = True
+        for key, informer in [*self._informers.items()]:
+            self._run_informer(key, informer)
+        work = asyncio.create_task(self._work(), name=f"{self.name}-work")
+        stopped = asyncio.create_task(self._stop.wait(), name=f"{self.name}-stop")
+        failed = asyncio.create_task(self._failed.wait(), name=f"{self.name}-failure")
+        try:
+            await asyncio.wait((work, stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+            await self._finish(work)
+        finally:
+            self._started = False
+            self._ready.clear()
+            await cancel_all(work, stopped, failed)
+            for recorder in self._recorders.values():
+                await recorder.close()
+            await cancel_all(*self._running.values())
+            self._running.clear()
+        if self._failure is not None:
+            raise self._failure
+
+    @asynccontextmanager
+    async def running(self) -> "AsyncIterator[Manager]":
+        """`async with manager.running():` the body begins when all is ready; the manager is stopped after it."""
+        task = asyncio.create_task(self.run(), name=self.name)
+        ready = asyncio.create_task(self.wait_ready(), name=f"{self.name}-ready")
+        try:
+            await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            yield self
+        finally:
+            self.stop()
+            await cancel_all(ready)
+            await task
+
+    def _run_informer(self, key: InformerKey, informer: Informer[Json]) -> None:
+        task = asyncio.create_task(informer.run(), name=f"{self.name}-informer-{informer.resource.qualified}")
+        task.add_done_callback(self._informer_ended)
+        self._running[key] = task
+
+    def _informer_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._failure = problem
+            self._failed.set()
+
+    async def _work(self) -> None:
+        for informer in [*self._informers.values()]:
+            await informer.wait_synced()
+        if self._leader_election is None:
+            await self._operate()
+        else:
+            await self._leader_election.run(self._operate)
+
+    async def _operate(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for controller in self._controllers:
+                group.create_task(controller.run(), name=controller.name)
+            for name, run in self._background:
+                self._background_tasks.append(group.create_task(as_coroutine(run), name=name))
+            _log.info("controllers started", manager=self.name, controllers=[each.name for each in self._controllers])
+            self._ready.set()
+
+    async def _finish(self, work: "asyncio.Task[None]") -> None:
+        """The orderly end: reconciles in flight may complete, nothing new begins."""
+        for controller in self._controllers:
+            controller.stop()
+        for task in self._background_tasks:
+            task.cancel()
+        if self._ready.is_set() and not work.done():
+            await asyncio.wait((work,), timeout=self._grace)
+        if work.done() and not work.cancelled():
+            work.result()

@@ -1,0 +1,159 @@
+"""Prometheus metrics of the runtime, one registry per process part.
+
+Several parts (operator, workload controllers, scheduler) may share a process and must not share counters, so a registry
+is a value, never the global one. The names are those of client-go and controller-runtime where they exist: dashboards
+and alerts that people already have keep working.
+
+Children are bound once, where the labels become known; counting is then a single attribute call.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_QUEUE_LATENCY = (0.0001, 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1000)
+
+
+class Metrics:
+    def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
+        import prometheus_client as prometheus
+
+        self.registry = registry if registry is not None else prometheus.CollectorRegistry()
+        into = self.registry
+        self._depth = prometheus.Gauge("workqueue_depth", "Keys waiting", ["name"], registry=into)
+        self._adds = prometheus.Counter("workqueue_adds_total", "Keys added", ["name"], registry=into)
+        self._retries = prometheus.Counter(
+            "workqueue_retries_total", "Keys added with back-off", ["name"], registry=into
+        )
+        self._waited = prometheus.Histogram(
+            "workqueue_queue_duration_seconds", "Wait in the queue", ["name"], registry=into, buckets=_QUEUE_LATENCY
+        )
+        self._worked = prometheus.Histogram(
+            "workqueue_work_duration_seconds", "Work on a key", ["name"], registry=into, buckets=_QUEUE_LATENCY
+        )
+        self._reconciles = prometheus.Counter(
+            "controller_runtime_reconcile_total", "Reconciles by result", ["controller", "result"], registry=into
+        )
+        self._failures = prometheus.Counter(
+            "controller_runtime_reconcile_errors_total", "Reconciles that raised", ["controller"], registry=into
+        )
+        self._durations = prometheus.Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of a reconcile",
+            ["controller"],
+            registry=into,
+            buckets=_LATENCY,
+        )
+        self._requests = prometheus.Counter(
+            "rest_client_requests_total", "API requests", ["method", "code"], registry=into
+        )
+        self._request_time = prometheus.Histogram(
+            "rest_client_request_duration_seconds", "API latency", ["method"], registry=into, buckets=_LATENCY
+        )
+        self._watch_events = prometheus.Counter(
+            "kohort_watch_events_total", "Watch events received", ["resource"], registry=into
+        )
+        self._relists = prometheus.Counter(
+            "kohort_informer_lists_total", "Times a cache was filled from scratch", ["resource"], registry=into
+        )
+        self._objects = prometheus.Gauge("kohort_informer_objects", "Objects in a cache", ["resource"], registry=into)
+        self._leading = prometheus.Gauge("leader_election_master_status", "1 while leading", ["name"], registry=into)
+        self._request_handles: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def request(self, method: str, code: int, seconds: float) -> None:
+        handles = self._request_handles.get((method, code))
+        if handles is None:
+            label = str(code) if code else "<error>"
+            handles = (self._requests.labels(method, label), self._request_time.labels(method))
+            self._request_handles[method, code] = handles
+        handles[0].inc()
+        handles[1].observe(seconds)
+
+    def watch_events(self, resource: str) -> "Counter":
+        return self._watch_events.labels(resource)
+
+    def queue(self, name: str) -> "QueueMetrics":
+        return QueueMetrics(self, name)
+
+    def reconciler(self, name: str) -> "ReconcileMetrics":
+        return ReconcileMetrics(self, name)
+
+    def informer(self, resource: str) -> "InformerMetrics":
+        return InformerMetrics(self, resource)
+
+    def leading(self, name: str, leading: bool) -> None:
+        self._leading.labels(name).set(1 if leading else 0)
+
+    def render(self) -> bytes:
+        """The text that a scrape gets."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
+
+
+class QueueMetrics:
+    """Times one queue. Loop time, so that virtual time shows in the figures."""
+
+    __slots__ = ("_added", "_adds", "_depth", "_retries", "_started", "_waited", "_worked")
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._depth = metrics._depth.labels(name)
+        self._adds = metrics._adds.labels(name)
+        self._retries = metrics._retries.labels(name)
+        self._waited = metrics._waited.labels(name)
+        self._worked = metrics._worked.labels(name)
+        self._added: dict[object, float] = {}
+        self._started: dict[object, float] = {}
+
+    def added(self, key: object) -> None:
+        self._adds.inc()
+        self._depth.inc()
+        self._added[key] = asyncio.get_running_loop().time()
+
+    def taken(self, key: object) -> None:
+        now = asyncio.get_running_loop().time()
+        self._depth.dec()
+        self._started[key] = now
+        self._waited.observe(now - self._added.pop(key, now))
+
+    def done(self, key: object) -> None:
+        now = asyncio.get_running_loop().time()
+        self._worked.observe(now - self._started.pop(key, now))
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+
+class ReconcileMetrics:
+    __slots__ = ("_duration", "_failures", "_results")
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._failures = metrics._failures.labels(name)
+        self._duration = metrics._durations.labels(name)
+        self._results = {
+            result: metrics._reconciles.labels(name, result)
+            for result in ("success", "error", "requeue", "requeue_after")
+        }
+
+    def finished(self, result: str, seconds: float) -> None:
+        self._results[result].inc()
+        self._duration.observe(seconds)
+        if result == "error":
+            self._failures.inc()
+
+
+class InformerMetrics:
+    __slots__ = ("_lists", "_objects")
+
+    def __init__(self, metrics: Metrics, resource: str) -> None:
+        self._objects = metrics._objects.labels(resource)
+        self._lists = metrics._relists.labels(resource)
+
+    def holds(self, objects: int) -> None:
+        self._objects.set(objects)
+
+    def listed(self) -> None:
+        self._lists.inc()

@@ -1,0 +1,19 @@
+"""Ending tasks properly."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kohort.objects.jsontypes import Json
+
+
+async def as_coroutine(run: Callable[[], Awaitable[None]]) -> None:
+    """A coroutine from anything that can be awaited; tasks are made of coroutines only."""
+    await run()
+
+
+async def cancel_all(*tasks: "asyncio.Task[Json]") -> None:
+    """Cancel and wait until they have really ended. What they raise was somebody else's to notice."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
