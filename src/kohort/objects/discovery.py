@@ -1,0 +1,39 @@
+"""EndpointSlices. Real servers write `null` for an empty list of endpoints or ports."""
+
+from kohort.objects.meta import ObjectMeta, ObjectReference
+from kohort.objects.view import View
+
+
+class EndpointConditions(View, frozen=True):
+    """Absent means unknown, which readers must take as true for `ready` and `serving`."""
+
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class Endpoint(View, frozen=True):
+    addresses: tuple[str, ...] | None = None
+    conditions: EndpointConditions = EndpointConditions()
+    hostname: str | None = None
+    node_name: str | None = None
+    zone: str | None = None
+    target_ref: ObjectReference | None = None
+
+
+class SlicePort(View, frozen=True):
+    name: str | None = None
+    protocol: str | None = None
+    port: int | None = None
+    app_protocol: str | None = None
+
+
+class EndpointSlice(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    address_type: str = ""
+    endpoints: tuple[Endpoint, ...] | None = None
+    ports: tuple[SlicePort, ...] | None = None
+
+    @property
+    def service_name(self) -> str:
+        return self.metadata.labels.get("kubernetes.io/service-name", "")

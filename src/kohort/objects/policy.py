@@ -1,0 +1,36 @@
+"""PodDisruptionBudgets and priority classes."""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+from kohort.objects.meta import Condition, ObjectMeta, Selector
+from kohort.objects.view import View
+
+
+class PodDisruptionBudgetSpec(View, frozen=True):
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    selector: Selector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class PodDisruptionBudgetStatus(View, frozen=True):
+    observed_generation: int = 0
+    disrupted_pods: dict[str, str] = {}
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PriorityClass(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None

@@ -1,0 +1,51 @@
+"""Storage classes, and the few facts about drivers that decide where a pod fits."""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+
+
+class TopologyLabel(View, frozen=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(View, frozen=True):
+    match_label_expressions: tuple[TopologyLabel, ...] = ()
+
+
+class StorageClass(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    parameters: dict[str, str] = {}
+    reclaim_policy: str | None = None
+    volume_binding_mode: str | None = None
+    allow_volume_expansion: bool | None = None
+    allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+    @property
+    def waits_for_first_consumer(self) -> bool:
+        return self.volume_binding_mode == "WaitForFirstConsumer"
+
+    @property
+    def default(self) -> bool:
+        return self.metadata.annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+
+
+class DriverCount(View, frozen=True):
+    count: int | None = None
+
+
+class CSINodeDriver(View, frozen=True):
+    name: str = ""
+    allocatable: DriverCount | None = None
+
+
+class CSINodeSpec(View, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] | None = None
+
+
+class CSINode(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
