@@ -8,7 +8,7 @@
 | foreign | any | another controller | not ours, whatever its labels say |
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -98,5 +98,5 @@ def controller_reference(owner: JsonObject) -> JsonObject:
 
 
 def selector_of(owner: JsonObject) -> LabelSelector:
-    selector: Mapping[str, object] | None = owner["spec"].get("selector")
+    selector: JsonObject | None = owner["spec"].get("selector")
     return LabelSelector.from_object(selector)

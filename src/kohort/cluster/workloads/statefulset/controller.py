@@ -32,7 +32,7 @@ from kohort.cluster.workloads.statefulset.pods import (
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.owners import map_to_controller_owner
+from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject
@@ -84,7 +84,7 @@ class StatefulSets:
 
     def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
         owners = map_to_controller_owner("StatefulSet", "apps")(pod)
-        if owners or ownership.controller_of(pod) is not None:
+        if owners or controller_of(pod) is not None:
             return owners
         parent = pod.metadata.name.rpartition("-")[0]
         return (Key(pod.metadata.namespace, parent),)

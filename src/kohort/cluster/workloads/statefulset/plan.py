@@ -8,7 +8,7 @@ A pass goes through three stages and a later stage starts only when the earlier 
 
 | stage | pods | what happens |
 |---|---|---|
-| fill | ordinals start .. start+replicas-1, ascending | finished pods deleted, missing ones created, identity repaired |
+| fill | ordinals start .. start+replicas-1, ascending | finished pods deleted, missing ones made, identity repaired |
 | shrink | all other ordinals, descending | deleted; ordered: one at a time, and only while those below are healthy |
 | roll | in range, descending, from the partition up | pods of another revision than the update revision deleted |
 

@@ -1,0 +1,249 @@
+"""The garbage collector: metadata watches on everything that can be deleted, one graph, one queue.
+
+Work items are uids. The absence of an owner is never concluded from the cache alone: the cache of the owner's kind may
+be behind, so an owner that the graph does not know is asked for by name, and counts as absent only when the API says
+that nothing, or something with another uid, lives under that name.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Graph, Node, node_of
+from kohort.cluster.workloads.garbage.plan import (
+    DropFinalizer,
+    DropReferences,
+    Presence,
+    ReleaseDependents,
+    Remove,
+    Visit,
+    judge,
+)
+from kohort.kube.client import Client, PatchType
+from kohort.kube.controller import Requeue
+from kohort.kube.discovery import served_resources
+from kohort.kube.errors import ApiError, Conflict, Invalid, NotFound
+from kohort.kube.informer import Informer
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Key, Resource
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import OwnerReference, PartialObject
+
+_log = Log(logger="kohort.garbage")
+
+_NEVER_OWNED = frozenset({("", "events"), ("events.k8s.io", "events")})
+_REMEMBERED_ABSENT = 5000
+_RELIST_SECONDS = 30.0
+
+
+def register(manager: Manager) -> None:
+    GarbageCollector(manager)
+
+
+class GarbageCollector:
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        self.client: Client = manager.client
+        self.recorder = manager.recorder("garbage-collector-controller")
+        self.graph = Graph()
+        self._absent: OrderedDict[str, None] = OrderedDict()
+        self._kinds: dict[tuple[str, str], Resource] = {}
+        self._watched: dict[Resource, Informer[PartialObject]] = {}
+        self._rediscover = asyncio.Event()
+        self.controller = manager.controller("garbage-collector", self.reconcile, workers=8, max_delay=30)
+        definitions = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, PartialObject, metadata_only=True)
+        definitions.on_change(lambda _old, _new: self._rediscover.set())
+        manager.background("garbage-discovery", self._follow_discovery)
+
+    # What exists
+
+    async def _follow_discovery(self) -> None:
+        while True:
+            self._rediscover.clear()
+            try:
+                await self._watch_everything()
+            except ApiError as problem:
+                _log.warning("discovery failed, will try again", problem=problem.message)
+            try:
+                await asyncio.wait_for(self._rediscover.wait(), _RELIST_SECONDS)
+                # A definition is announced before its endpoints are: give them a moment to appear.
+                await asyncio.sleep(0.2)
+            except TimeoutError:
+                continue
+
+    async def _watch_everything(self) -> None:
+        served = await served_resources(self.client, all_versions=True)
+        self._kinds = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
+        preferred = await served_resources(self.client)
+        wanted = {
+            one.resource
+            for one in preferred
+            if one.allows("list", "watch", "delete") and (one.resource.group, one.resource.plural) not in _NEVER_OWNED
+        }
+        for gone in self._watched.keys() - wanted:
+            self._unwatch(gone)
+        fresh = [self._watch(resource) for resource in wanted - self._watched.keys()]
+        for informer in fresh:
+            await informer.wait_synced()
+
+    def _watch(self, resource: Resource) -> Informer[PartialObject]:
+        informer = self.manager.informer(resource, PartialObject, metadata_only=True)
+        self._watched[resource] = informer
+        informer.on_change(lambda old, new: self._changed(resource, old, new))
+        return informer
+
+    def _unwatch(self, resource: Resource) -> None:
+        informer = self._watched.pop(resource)
+        self.manager.drop(informer)
+        for metadata in informer.list():
+            self._vanished(metadata.metadata.uid)
+
+    def _changed(self, resource: Resource, old: PartialObject | None, new: PartialObject | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._vanished(old.metadata.uid)
+        if new is not None:
+            node = node_of(resource, new.metadata)
+            before = self.graph.put(node)
+            self._absent.pop(node.uid, None)
+            if node.owners or node.waits_for_dependents or node.leaves_orphans:
+                self._enqueue(node.uid)
+            if node.waits_for_dependents and not (before and before.waits_for_dependents):
+                self._enqueue_all(self.graph.dependents(node.uid))
+
+    def _vanished(self, uid: str) -> None:
+        node = self.graph.remove(uid)
+        self._remember_absent(uid)
+        self._enqueue_all(self.graph.dependents(uid))
+        for owner in node.owners if node else ():
+            self._enqueue(owner.uid)
+
+    def _enqueue_all(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._enqueue(node.uid)
+
+    def _enqueue(self, uid: str) -> None:
+        self.controller.enqueue(Key("", uid))
+
+    # What to do
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        node = self.graph.get(key.name)
+        if node is None:
+            return None
+        presences = {owner.uid: await self._presence(node, owner) for owner in node.owners}
+        node = self.graph.get(key.name)
+        if node is None:
+            return None
+        dependents = list(self.graph.dependents(node.uid))
+        verdict = judge(node, dependents, lambda owner: presences.get(owner.uid, "unknown"))
+        try:
+            await self._carry_out(node, verdict)
+        except NotFound:
+            return None
+        except Conflict:
+            return Requeue()
+        return Requeue(after=_RELIST_SECONDS) if "unknown" in presences.values() else None
+
+    async def _carry_out(self, node: Node, verdict: object) -> None:
+        match verdict:
+            case Remove(propagation, unblock):
+                if unblock:
+                    await self._unblock(node)
+                await self.client.delete(
+                    node.resource, node.key.name, node.key.namespace, propagation=propagation, uid=node.uid
+                )
+            case DropReferences(uids):
+                await self._drop_references(node, uids)
+            case DropFinalizer(finalizer):
+                await self._drop_finalizer(node, finalizer)
+            case ReleaseDependents(dependents):
+                for dependent in dependents:
+                    await self._release(dependent, node.uid)
+                await self._drop_finalizer(node, ORPHAN)
+            case Visit(dependents):
+                self._enqueue_all(dependents)
+
+    async def _presence(self, node: Node, owner: OwnerReference) -> Presence:
+        known = self.graph.get(owner.uid)
+        if known is not None:
+            return self._known_presence(node, known)
+        if owner.uid in self._absent:
+            return "absent"
+        resource = self._kinds.get((owner.api_version, owner.kind))
+        if resource is None:
+            return "unknown"
+        if resource.namespaced and not node.key.namespace:
+            # A namespaced owner of a cluster-scoped object can never be found: the reference names no namespace.
+            return "unknown"
+        namespace = node.key.namespace if resource.namespaced else ""
+        found = await self.client.find(resource, owner.name, namespace)
+        if found is not None and found["metadata"]["uid"] == owner.uid:
+            deleting = "deletionTimestamp" in found["metadata"]
+            waiting = deleting and FOREGROUND in found["metadata"].get("finalizers", ())
+            return "leaving" if waiting else "present"
+        self._remember_absent(owner.uid)
+        return "absent"
+
+    def _known_presence(self, node: Node, owner: Node) -> Presence:
+        if owner.key.namespace and owner.key.namespace != node.key.namespace:
+            self.recorder.warning(
+                node.resource,
+                {"metadata": {"name": node.key.name, "namespace": node.key.namespace, "uid": node.uid}},
+                "OwnerRefInvalidNamespace",
+                f"ownerRef [{owner.resource.api_version}/{owner.resource.kind}, namespace: {node.key.namespace}, "
+                f"name: {owner.key.name}, uid: {owner.uid}] does not exist in namespace {node.key.namespace!r}",
+            )
+            return "absent" if node.key.namespace else "unknown"
+        return "leaving" if owner.waits_for_dependents else "present"
+
+    def _remember_absent(self, uid: str) -> None:
+        self._absent[uid] = None
+        while len(self._absent) > _REMEMBERED_ABSENT:
+            self._absent.popitem(last=False)
+
+    # Writes
+
+    async def _drop_references(self, node: Node, uids: tuple[str, ...]) -> None:
+        await self._rewrite_owners(node, [owner for owner in node.owners if owner.uid not in uids])
+
+    async def _release(self, node: Node, uid: str) -> None:
+        try:
+            await self._rewrite_owners(node, [owner for owner in node.owners if owner.uid != uid])
+        except NotFound:
+            return
+
+    async def _unblock(self, node: Node) -> None:
+        await self._rewrite_owners(node, list(node.owners), block=False)
+
+    async def _rewrite_owners(self, node: Node, owners: list[OwnerReference], *, block: bool | None = None) -> None:
+        references = [reference_document(owner, block) for owner in owners]
+        body = {"metadata": {"resourceVersion": node.resource_version, "uid": node.uid, "ownerReferences": references}}
+        await self._patch(node, body)
+
+    async def _drop_finalizer(self, node: Node, finalizer: str) -> None:
+        left = [one for one in node.finalizers if one != finalizer]
+        body = {"metadata": {"resourceVersion": node.resource_version, "uid": node.uid, "finalizers": left}}
+        await self._patch(node, body)
+
+    async def _patch(self, node: Node, body: JsonObject) -> None:
+        try:
+            await self.client.patch(node.resource, node.key.name, node.key.namespace, body, PatchType.MERGE)
+        except Invalid as problem:
+            # The uid in the patch guards against an object that was deleted and made again under the same name.
+            raise NotFound(problem.status) from problem
+
+
+def reference_document(owner: OwnerReference, block: bool | None = None) -> JsonObject:
+    document: JsonObject = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+    }
+    if owner.controller is not None:
+        document["controller"] = owner.controller
+    blocking = owner.block_owner_deletion if block is None else block
+    if blocking is not None:
+        document["blockOwnerDeletion"] = blocking
+    return document
