@@ -1,0 +1,221 @@
+"""The endpoints reconciler: one pass per Service writes its EndpointSlices and its Endpoints."""
+
+from collections.abc import Iterable
+
+from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.endpoints import plan as rules
+from kohort.cluster.workloads.endpoints.plan import BackendPod, Content, ServiceFacts
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.informer import Informer
+from kohort.kube.manager import Manager
+from kohort.kube.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, Key
+from kohort.objects.core import Node, Pod
+from kohort.objects.jsontypes import JsonObject
+
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def register(manager: Manager) -> None:
+    ServiceEndpoints(manager)
+
+
+def _by_service(obj: JsonObject) -> Iterable[str]:
+    metadata = obj["metadata"]
+    labels = metadata.get("labels") or {}
+    if labels.get(rules.MANAGED_BY) != rules.MANAGER:
+        return ()
+    return (f"{metadata['namespace']}/{labels.get(rules.SERVICE_NAME, '')}",)
+
+
+class ServiceEndpoints:
+    def __init__(self, manager: Manager) -> None:
+        self.client = manager.client
+        self.services = manager.informer(SERVICES, JsonObject)
+        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.nodes = manager.informer(NODES, Node)
+        self.slices = manager.informer(ENDPOINT_SLICES, JsonObject, indexes={"service": _by_service})
+        self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
+        self._pending: dict[Key, set[str]] = {}
+        controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30)
+        controller.watches(self.services)
+        controller.watches(self.pods, self._services_of_pod, when=_matters)
+        controller.watches(self.slices, _service_of_slice)
+        controller.watches(self.endpoints, when=lambda _, new: new is None)
+
+    def _services_of_pod(self, pod: Pod) -> Iterable[Key]:
+        labels = pod.metadata.labels
+        return [
+            Key(pod.metadata.namespace, service["metadata"]["name"])
+            for service in self.services.list(pod.metadata.namespace)
+            if (selector := service["spec"].get("selector")) and selector.items() <= labels.items()
+        ]
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        service = self.services.get(key)
+        if service is None:
+            await self._forget(key)
+            return None
+        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+            return None
+        facts = service_facts(service)
+        pods = self._backends(service)
+        await self._write_slices(service, facts, pods)
+        await self._write_endpoints(facts, pods)
+        return None
+
+    def _backends(self, service: JsonObject) -> list[BackendPod]:
+        selector = service["spec"]["selector"].items()
+        namespace = service["metadata"]["namespace"]
+        return [self._backend(pod) for pod in self.pods.list(namespace) if selector <= pod.metadata.labels.items()]
+
+    def _backend(self, pod: Pod) -> BackendPod:
+        node = self.nodes.get(Key("", pod.spec.node_name))
+        addresses = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
+        return BackendPod(
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            uid=pod.metadata.uid,
+            addresses=addresses,
+            node=pod.spec.node_name,
+            zone=node.metadata.labels.get(_ZONE, "") if node else "",
+            hostname=pod.spec.hostname,
+            subdomain=pod.spec.subdomain,
+            ready=pod.ready,
+            terminating=pod.metadata.deleting,
+            finished=pod.finished,
+            named_ports={
+                (port.name, port.protocol): port.container_port
+                for container in pod.spec.all_containers
+                for port in container.ports
+                if port.name
+            },
+        )
+
+    async def _write_slices(self, service: JsonObject, facts: ServiceFacts, pods: list[BackendPod]) -> None:
+        existing = self._existing_slices(facts)
+        if existing is None:
+            return
+        contents = {name: read_slice(one) for name, one in existing.items()}
+        plan = rules.plan_slices(facts, pods, contents)
+        labels = rules.slice_labels(facts)
+        for content in plan.create:
+            await self._create_slice(service, labels, content)
+        for name, one in existing.items():
+            if name in plan.delete:
+                await self._delete_slice(facts.namespace, name)
+                continue
+            content = plan.update.get(name, contents[name])
+            if name in plan.update or (one["metadata"].get("labels") or {}) != labels:
+                await self._update_slice(one, labels, content)
+
+    def _existing_slices(self, facts: ServiceFacts) -> dict[str, JsonObject] | None:
+        """The slices of a Service, or None while one that was just made is not in the cache yet: deciding now would
+        make it a second time."""
+        key = Key(facts.namespace, facts.name)
+        found = {one["metadata"]["name"]: one for one in self.slices.by_index("service", str(key))}
+        awaited = self._pending.get(key, set()) - found.keys()
+        if awaited:
+            return None
+        self._pending.pop(key, None)
+        return found
+
+    async def _create_slice(self, service: JsonObject, labels: dict[str, str], content: Content) -> None:
+        metadata = service["metadata"]
+        body: JsonObject = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "generateName": f"{metadata['name']}-",
+                "namespace": metadata["namespace"],
+                "labels": labels,
+                "ownerReferences": [ownership.controller_reference(service)],
+            },
+            "addressType": (service["spec"].get("ipFamilies") or ["IPv4"])[0],
+            "endpoints": content.endpoints,
+            "ports": rules.slice_ports(content.ports),
+        }
+        made: JsonObject = await self.client.create(ENDPOINT_SLICES, body)
+        self._pending.setdefault(Key(metadata["namespace"], metadata["name"]), set()).add(made["metadata"]["name"])
+
+    async def _update_slice(self, current: JsonObject, labels: dict[str, str], content: Content) -> None:
+        body = {
+            **current,
+            "metadata": {**current["metadata"], "labels": labels},
+            "endpoints": content.endpoints,
+            "ports": rules.slice_ports(content.ports),
+        }
+        await self.client.update(ENDPOINT_SLICES, body)
+
+    async def _delete_slice(self, namespace: str, name: str) -> None:
+        try:
+            await self.client.delete(ENDPOINT_SLICES, name, namespace)
+        except NotFound:
+            return
+
+    async def _write_endpoints(self, facts: ServiceFacts, pods: list[BackendPod]) -> None:
+        subsets = rules.plan_subsets(facts, pods)
+        labels = rules.endpoints_labels(facts)
+        current = self.endpoints.get(Key(facts.namespace, facts.name))
+        metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels}
+        body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
+        if subsets:
+            body["subsets"] = subsets
+        if current is None:
+            try:
+                await self.client.create(ENDPOINTS, body)
+            except AlreadyExists:
+                return
+        elif (current.get("subsets") or []) != subsets or (current["metadata"].get("labels") or {}) != labels:
+            metadata["resourceVersion"] = current["metadata"]["resourceVersion"]
+            await self.client.update(ENDPOINTS, body)
+
+    async def _forget(self, key: Key) -> None:
+        """Slices follow their owner by garbage collection; Endpoints have no owner, only the name."""
+        self._pending.pop(key, None)
+        current = self.endpoints.get(key)
+        if current is None or rules.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
+            return
+        try:
+            await self.client.delete(ENDPOINTS, key.name, key.namespace)
+        except NotFound:
+            return
+
+
+def service_facts(service: JsonObject) -> ServiceFacts:
+    spec = service["spec"]
+    return ServiceFacts(
+        name=service["metadata"]["name"],
+        namespace=service["metadata"]["namespace"],
+        headless=spec.get("clusterIP") == "None",
+        publish_not_ready=bool(spec.get("publishNotReadyAddresses")),
+        ports=spec.get("ports") or [],
+        labels=service["metadata"].get("labels") or {},
+    )
+
+
+def read_slice(one: JsonObject) -> Content:
+    return Content(rules.read_ports(one.get("ports") or []), one.get("endpoints") or [])
+
+
+def _service_of_slice(one: JsonObject) -> Iterable[Key]:
+    return [Key(*value.split("/", 1)) for value in _by_service(one)]
+
+
+def _matters(old: Pod | None, new: Pod | None) -> bool:
+    """Most changes of a pod's status say nothing about its address or readiness."""
+    if old is None or new is None:
+        return True
+    return _visible(old) != _visible(new)
+
+
+def _visible(pod: Pod) -> tuple[object, ...]:
+    return (
+        pod.metadata.labels,
+        pod.metadata.deleting,
+        pod.spec.node_name,
+        pod.status.pod_ips,
+        pod.status.pod_ip,
+        pod.ready,
+        pod.finished,
+    )
