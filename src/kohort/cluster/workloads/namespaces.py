@@ -1,8 +1,8 @@
 """Emptying and removing namespaces.
 
-A deleted namespace stays, phase Terminating, until nothing is left in it. Everything that can be deleted is asked to go;
-what remains is counted and reported in the status, so that a user sees which finalizer holds a namespace up. When all is
-gone, the `kubernetes` finalizer is taken out of its spec and the API server removes it.
+A deleted namespace stays, phase Terminating, until nothing is left in it. Everything that can be deleted is asked to
+go; what remains is counted and reported in the status, so that a user sees which finalizer holds a namespace up. When
+all is gone, the `kubernetes` finalizer is taken out of its spec and the API server removes it.
 
 | condition | True when |
 |---|---|

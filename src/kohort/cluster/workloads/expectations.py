@@ -1,0 +1,54 @@
+"""Waiting for the cache to show what was just written.
+
+A controller whose objects get generated names cannot see from a stale cache that it already made them, and would make
+them again. So it notes the uids that it created or deleted, and does not plan for that key until the cache has caught up
+with all of them. Objects that never show up (deleted by somebody else at once) are given up after a while.
+"""
+
+import asyncio
+from typing import Final
+
+from kohort.kube.resources import Key
+
+_PATIENCE: Final = 300.0
+
+
+class Expectations:
+    def __init__(self) -> None:
+        self._appear: dict[Key, set[str]] = {}
+        self._leave: dict[Key, set[str]] = {}
+        self._since: dict[Key, float] = {}
+
+    def created(self, key: Key, uid: str) -> None:
+        self._appear.setdefault(key, set()).add(uid)
+        self._since.setdefault(key, _now())
+
+    def deleted(self, key: Key, uid: str) -> None:
+        self._leave.setdefault(key, set()).add(uid)
+        self._since.setdefault(key, _now())
+
+    def seen(self, key: Key, uid: str, *, leaving: bool) -> None:
+        """The cache shows this object: present, or gone or marked for deletion."""
+        if not leaving:
+            self._appear.get(key, set()).discard(uid)
+        else:
+            self._appear.get(key, set()).discard(uid)
+            self._leave.get(key, set()).discard(uid)
+
+    def met(self, key: Key) -> bool:
+        """The cache shows everything that was written for this key."""
+        if not self._appear.get(key) and not self._leave.get(key):
+            self.forget(key)
+            return True
+        if _now() - self._since.get(key, 0.0) > _PATIENCE:
+            self.forget(key)
+            return True
+        return False
+
+    def forget(self, key: Key) -> None:
+        for notes in (self._appear, self._leave, self._since):
+            notes.pop(key, None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,220 @@
+"""The ReplicaSet reconciler."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+
+from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.conditions import merged
+from kohort.cluster.workloads.expectations import Expectations
+from kohort.cluster.workloads.podstate import available_in, is_available, ready_since
+from kohort.cluster.workloads.replicaset import plan as rules
+from kohort.cluster.workloads.replicaset.plan import DELETION_COST, Replica
+from kohort.kube import clock
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import ApiError, Conflict, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.owners import controller_of, map_to_controller_owner
+from kohort.kube.resources import PODS, REPLICA_SETS, Key
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import JsonObject
+
+
+def register(manager: Manager) -> None:
+    ReplicaSets(manager)
+
+
+class ReplicaSets:
+    def __init__(self, manager: Manager) -> None:
+        self.client = manager.client
+        self.recorder = manager.recorder("replicaset-controller")
+        self.sets = manager.informer(REPLICA_SETS, JsonObject)
+        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.expectations = Expectations()
+        self.pods.on_change(self._note)
+        controller = manager.controller("replicaset", self.reconcile, workers=4, max_delay=30)
+        controller.watches(self.sets)
+        controller.watches(self.pods, self._sets_of_pod)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        replica_set = self.sets.get(key)
+        if replica_set is None:
+            self.expectations.forget(key)
+            return None
+        if not self.expectations.met(key):
+            return Requeue(after=1.0)
+        pods = await self._members(replica_set)
+        seconds = replica_set["spec"].get("minReadySeconds") or 0
+        replicas = [replica(pod, replica_set, seconds) for pod in pods]
+        failure = None
+        if "deletionTimestamp" not in replica_set["metadata"]:
+            failure = await self._scale(key, replica_set, pods, replicas)
+        await self._write_status(replica_set, replicas, failure)
+        if failure is not None:
+            return Requeue()
+        waits = [available_in(pod, seconds) for pod in pods if seconds and pod.ready]
+        pending = [wait.total_seconds() for wait in waits if wait > timedelta(0)]
+        return Requeue(after=min(pending) + 0.01) if pending else None
+
+    # Observing
+
+    def _note(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        owner = controller_of(pod) if pod else None
+        if pod is not None and owner is not None and owner.kind == "ReplicaSet":
+            key = Key(pod.metadata.namespace, owner.name)
+            self.expectations.seen(key, pod.metadata.uid, leaving=new is None or pod.metadata.deleting)
+
+    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
+        if controller_of(pod) is not None:
+            return map_to_controller_owner("ReplicaSet", "apps")(pod)
+        return [
+            Key(pod.metadata.namespace, one["metadata"]["name"])
+            for one in self.sets.list(pod.metadata.namespace)
+            if ownership.selector_of(one).matches(pod.metadata.labels)
+        ]
+
+    async def _members(self, replica_set: JsonObject) -> list[Pod]:
+        candidates = [
+            pod
+            for pod in ownership.candidates(self.pods, replica_set)
+            if not pod.finished or controller_of(pod) is not None
+        ]
+        found = ownership.sort_out(replica_set["metadata"]["uid"], ownership.selector_of(replica_set), candidates)
+        for pod in found.release:
+            await ownership.release(self.client, PODS, pod.metadata, replica_set["metadata"]["uid"])
+        if found.adopt and "deletionTimestamp" not in replica_set["metadata"] and await self._is_live(replica_set):
+            reference = ownership.controller_reference(replica_set)
+            for pod in found.adopt:
+                if await ownership.adopt(self.client, PODS, pod.metadata, reference):
+                    found.kept.append(pod)
+        return found.kept
+
+    async def _is_live(self, replica_set: JsonObject) -> bool:
+        metadata = replica_set["metadata"]
+        live = await self.client.find(REPLICA_SETS, metadata["name"], metadata["namespace"])
+        if live is None or live["metadata"]["uid"] != metadata["uid"]:
+            return False
+        return "deletionTimestamp" not in live["metadata"]
+
+    def _neighbours(self, replica_set: JsonObject) -> list[str]:
+        """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded."""
+        owner = controller_of(replica_set)
+        relatives = [
+            one
+            for one in self.sets.list(replica_set["metadata"]["namespace"])
+            if (other := controller_of(one)) is not None and owner is not None and other.uid == owner.uid
+        ]
+        return [
+            pod.spec.node_name
+            for one in relatives or [replica_set]
+            for pod in self.pods.by_index(ownership.OWNER, one["metadata"]["uid"])
+            if pod.active
+        ]
+
+    # Writing
+
+    async def _scale(
+        self, key: Key, replica_set: JsonObject, pods: list[Pod], replicas: list[Replica]
+    ) -> ApiError | None:
+        wanted = replica_set["spec"].get("replicas")
+        plan = rules.plan(
+            1 if wanted is None else wanted, replicas, self._neighbours(replica_set) if pods else (), clock.now()
+        )
+        try:
+            left, batch = plan.create, 1
+            while left:
+                size = min(batch, left)
+                await asyncio.gather(*(self._create(key, replica_set) for _ in range(size)))
+                left -= size
+                batch *= 2
+            by_name = {pod.metadata.name: pod for pod in pods}
+            await asyncio.gather(*(self._delete(key, replica_set, by_name[name]) for name in plan.delete))
+        except ApiError as problem:
+            return problem
+        return None
+
+    async def _create(self, key: Key, replica_set: JsonObject) -> None:
+        try:
+            made = await self.client.create(PODS, build_pod(replica_set))
+        except ApiError as problem:
+            self.recorder.warning(REPLICA_SETS, replica_set, "FailedCreate", f"Error creating: {problem}")
+            raise
+        pod = made["metadata"]
+        if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
+            self.expectations.created(key, pod["uid"])
+        self.recorder.normal(REPLICA_SETS, replica_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
+
+    async def _delete(self, key: Key, replica_set: JsonObject, pod: Pod) -> None:
+        try:
+            await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            return
+        current = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
+        if current is not None and current.metadata.uid == pod.metadata.uid and not current.metadata.deleting:
+            self.expectations.deleted(key, pod.metadata.uid)
+        self.recorder.normal(REPLICA_SETS, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+    async def _write_status(self, replica_set: JsonObject, replicas: list[Replica], failure: ApiError | None) -> None:
+        counts = rules.count(replicas)
+        before = replica_set.get("status") or {}
+        wanted: JsonObject = {
+            "observedGeneration": replica_set["metadata"].get("generation"),
+            "replicas": counts.replicas,
+            "fullyLabeledReplicas": counts.fully_labelled or None,
+            "readyReplicas": counts.ready or None,
+            "availableReplicas": counts.available or None,
+            "terminatingReplicas": counts.terminating,
+            "conditions": _failure_conditions(before.get("conditions") or [], failure) or None,
+        }
+        if all(before.get(name) == value for name, value in wanted.items()):
+            return
+        metadata = replica_set["metadata"]
+        try:
+            await self.client.patch(
+                REPLICA_SETS, metadata["name"], metadata["namespace"], {"status": wanted}, subresource="status"
+            )
+        except NotFound:
+            return
+
+
+def _failure_conditions(before: list[JsonObject], failure: ApiError | None) -> list[JsonObject]:
+    others = [one for one in before if one["type"] != "ReplicaFailure"]
+    if failure is None:
+        return others
+    return merged(before, "ReplicaFailure", "True", "FailedCreate", failure.message)
+
+
+def replica(pod: Pod, replica_set: JsonObject, min_ready_seconds: int) -> Replica:
+    template_labels = replica_set["spec"]["template"].get("metadata", {}).get("labels") or {}
+    cost = pod.metadata.annotations.get(DELETION_COST, "0")
+    created = pod.metadata.creation_timestamp
+    return Replica(
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        phase=pod.status.phase,
+        ready=pod.ready,
+        ready_since=ready_since(pod),
+        available=is_available(pod, min_ready_seconds),
+        cost=int(cost) if cost.lstrip("-").isdigit() else 0,
+        restarts=max((one.restart_count for one in pod.status.container_statuses), default=0),
+        created=clock.parse_time(created) if created else None,
+        terminating=pod.metadata.deleting,
+        finished=pod.finished,
+        fully_labelled=template_labels.items() <= pod.metadata.labels.items(),
+    )
+
+
+def build_pod(replica_set: JsonObject) -> JsonObject:
+    template = replica_set["spec"]["template"]
+    meta = template.get("metadata") or {}
+    metadata: JsonObject = {
+        "generateName": f"{replica_set['metadata']['name']}-",
+        "namespace": replica_set["metadata"]["namespace"],
+        "labels": meta.get("labels") or {},
+        "ownerReferences": [ownership.controller_reference(replica_set)],
+    }
+    for key in ("annotations", "finalizers"):
+        if meta.get(key):
+            metadata[key] = meta[key]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
