@@ -240,7 +240,10 @@ func extras(field reflect.StructField, property map[string]any) map[string]any {
 	if v, ok := property["x-kubernetes-map-type"]; ok {
 		result["t"] = v
 	}
+	items, _ := property["items"].(map[string]any)
 	if v, ok := property["enum"]; ok {
+		result["e"] = v
+	} else if v, ok := items["enum"]; ok {
 		result["e"] = v
 	}
 	if v, ok := property["default"]; ok && !zero(v) {

@@ -1,0 +1,292 @@
+"""JSON bodies: decoded fast, and looked at closely only when something is suspicious.
+
+Strict field validation must report duplicate keys, which a fast decoder silently drops. Instead of decoding slowly
+every time, the decoded value is compared with the body: encoded again it has the same length unless the client writes
+spaces or escapes differently; failing that, the number of keys in it equals the number of `":` in the body. Only when
+both disagree is the body read again by `_Scanner`, which knows duplicates and, for bodies that are not JSON at all,
+says so in the words of Go's decoder.
+"""
+
+import json
+import re
+from typing import Final, NoReturn
+
+import msgspec
+
+from kohort.objects.jsontypes import Json, JsonObject
+
+_SPACE_BEFORE_COLON: Final = re.compile(rb'"\s+:')
+_WHITESPACE: Final = " \t\r\n"
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_INT64: Final = 2**63
+
+
+class SyntaxFault(ValueError):
+    """The text is not JSON; the message is Go's."""
+
+
+def decode(body: bytes) -> Json:
+    """The value of a JSON text. Raises SyntaxFault."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value, _ = _Scanner(body.decode("utf-8", "replace"), merge=True).read()
+        return value
+    except RecursionError:
+        raise SyntaxFault("exceeded max depth") from None
+
+
+def duplicates(body: bytes, value: Json, *, merge: bool) -> tuple[Json, list[str]]:
+    """The paths of keys that occur more than once, and the value as Go decodes it then.
+
+    `merge`: the later of two objects is decoded into the earlier one, as it happens with typed objects.
+    """
+    if len(msgspec.json.encode(value)) == len(body.strip()) or _has_all_keys(body, value):
+        return value, []
+    return _Scanner(body.decode("utf-8", "replace"), merge=merge).read()
+
+
+def _has_all_keys(body: bytes, value: Json) -> bool:
+    return body.count(b'":') == _key_count(value) and _SPACE_BEFORE_COLON.search(body) is None
+
+
+def _key_count(value: Json) -> int:
+    count = 0
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if type(value) is dict:
+            count += len(value)
+            waiting += [inner for inner in value.values() if type(inner) in (dict, list)]
+        elif type(value) is list:
+            waiting += [inner for inner in value if type(inner) in (dict, list)]
+    return count
+
+
+class _Scanner:
+    """A plain recursive reader of JSON that keeps track of where it is."""
+
+    def __init__(self, text: str, *, merge: bool) -> None:
+        self.text = text
+        self.position = 0
+        self.merge = merge
+        self.path: list[str] = []
+        self.duplicates: list[str] = []
+
+    def read(self) -> tuple[Json, list[str]]:
+        try:
+            value = self._value("looking for beginning of value")
+        except RecursionError:
+            raise SyntaxFault("exceeded max depth") from None
+        self._skip_space()
+        if self.position < len(self.text):
+            self._refuse("after top-level value")
+        return value, self.duplicates
+
+    def _skip_space(self) -> None:
+        text, position = self.text, self.position
+        while position < len(text) and text[position] in _WHITESPACE:
+            position += 1
+        self.position = position
+
+    def _refuse(self, context: str) -> NoReturn:
+        if self.position >= len(self.text):
+            raise SyntaxFault("unexpected end of JSON input")
+        raise SyntaxFault(f"invalid character {_quoted(self.text[self.position])} {context}")
+
+    def _value(self, context: str) -> Json:
+        self._skip_space()
+        character = self.text[self.position : self.position + 1]
+        if character == "{":
+            return self._object()
+        if character == "[":
+            return self._array()
+        if character == '"':
+            return self._string()
+        if character == "-" or character.isdigit():
+            return self._number()
+        for word, value in (("true", True), ("false", False), ("null", None)):
+            if character == word[0]:
+                return self._word(word, value)
+        self._refuse(context)
+
+    def _word(self, word: str, value: Json) -> Json:
+        for expected in word:
+            if self.text[self.position : self.position + 1] != expected:
+                self._refuse(f"in literal {word} (expecting '{expected}')")
+            self.position += 1
+        return value
+
+    def _number(self) -> Json:
+        match = _NUMBER.match(self.text, self.position)
+        if match is None or self._number_goes_on(match.end()):
+            self._refuse_number()
+        self.position = match.end()
+        literal = match.group()
+        if literal.lstrip("-").isdigit():
+            return int(literal)
+        return float(literal)
+
+    def _number_goes_on(self, end: int) -> bool:
+        return self.text[end : end + 1] in {".", "e", "E"}
+
+    def _refuse_number(self) -> NoReturn:
+        digits = re.compile(r"-?(?:0|[1-9]\d*)?", re.ASCII).match(self.text, self.position)
+        assert digits is not None
+        self.position = digits.end()
+        if not digits.group() or digits.group() == "-":
+            self._refuse("in numeric literal")
+        if self.text[self.position : self.position + 1] == ".":
+            self.position += 1
+            fraction = re.compile(r"\d*", re.ASCII).match(self.text, self.position)
+            assert fraction is not None
+            if not fraction.group():
+                self._refuse("after decimal point in numeric literal")
+            self.position = fraction.end()
+        self.position += 1
+        if self.text[self.position : self.position + 1] in {"+", "-"}:
+            self.position += 1
+        self._refuse("in exponent of numeric literal")
+
+    def _string(self) -> str:
+        start = self.position
+        position = start + 1
+        text = self.text
+        while True:
+            character = text[position : position + 1]
+            if character == '"':
+                break
+            if character == "\\":
+                position = self._escape(position + 1)
+                continue
+            if not character or character < " ":
+                self.position = position
+                self._refuse("in string literal")
+            position += 1
+        self.position = position + 1
+        value: str = json.loads(text[start : self.position], strict=False)
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def _escape(self, position: int) -> int:
+        character = self.text[position : position + 1]
+        if character == "u":
+            for offset in range(1, 5):
+                digit = self.text[position + offset : position + offset + 1]
+                if not digit or digit not in "0123456789abcdefABCDEF":
+                    self.position = position + offset
+                    self._refuse("in \\u hexadecimal character escape")
+            return position + 5
+        if not character or character not in '"\\/bfnrt':
+            self.position = position
+            self._refuse("in string escape code")
+        return position + 1
+
+    def _array(self) -> list[Json]:
+        self.position += 1
+        items: list[Json] = []
+        self._skip_space()
+        if self.text[self.position : self.position + 1] == "]":
+            self.position += 1
+            return items
+        while True:
+            self.path.append(f"[{len(items)}]")
+            items.append(self._value("looking for beginning of value"))
+            self.path.pop()
+            if self._ends("]", "after array element"):
+                return items
+
+    def _object(self) -> JsonObject:
+        self.position += 1
+        fields: JsonObject = {}
+        self._skip_space()
+        if self.text[self.position : self.position + 1] == "}":
+            self.position += 1
+            return fields
+        while True:
+            self._skip_space()
+            if self.text[self.position : self.position + 1] != '"':
+                self._refuse("looking for beginning of object key string")
+            key = self._string()
+            self._skip_space()
+            if self.text[self.position : self.position + 1] != ":":
+                self._refuse("after object key")
+            self.position += 1
+            self.path.append(key)
+            self._set(fields, key, self._value("looking for beginning of value"))
+            self.path.pop()
+            if self._ends("}", "after object key:value pair"):
+                return fields
+
+    def _ends(self, closing: str, context: str) -> bool:
+        self._skip_space()
+        character = self.text[self.position : self.position + 1]
+        if character not in (",", closing) or not character:
+            self._refuse(context)
+        self.position += 1
+        return character == closing
+
+    def _set(self, fields: JsonObject, key: str, value: Json) -> None:
+        if key in fields:
+            self.duplicates.append(f'duplicate field "{_dotted(self.path)}"')
+            if self.merge and type(value) is dict and type(fields[key]) is dict:
+                _merge(fields[key], value)
+                return
+        fields[key] = value
+
+
+def _merge(earlier: JsonObject, later: JsonObject) -> None:
+    for key, value in later.items():
+        if type(value) is dict and type(earlier.get(key)) is dict:
+            _merge(earlier[key], value)
+        else:
+            earlier[key] = value
+
+
+def _dotted(path: list[str]) -> str:
+    return ".".join(path).replace(".[", "[")
+
+
+def _quoted(character: str) -> str:
+    """A character as Go's `%q`-like quoting shows it in a syntax error."""
+    if character == "'":
+        return r"'\''"
+    if character == '"':
+        return "'\"'"
+    escapes = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\"}
+    if character in escapes:
+        return f"'{escapes[character]}'"
+    return f"'{character}'" if character.isprintable() else f"'\\x{ord(character):02x}'"
+
+
+def normal_numbers(value: Json) -> Json:
+    """Numbers of untyped objects as Go keeps them: whole floats lose their point, what exceeds 64 bits its precision.
+
+    Containers are changed in place; the value itself is returned for the sake of scalars.
+    """
+    if type(value) is dict:
+        for key, inner in value.items():
+            if type(inner) in _NUMBER_HOLDERS:
+                value[key] = normal_numbers(inner)
+    elif type(value) is list:
+        for index, inner in enumerate(value):
+            if type(inner) in _NUMBER_HOLDERS:
+                value[index] = normal_numbers(inner)
+    elif type(value) is float:
+        return _whole(value)
+    elif type(value) is int and not -_INT64 <= value < _INT64:
+        return _whole(float(value))
+    return value
+
+
+_NUMBER_HOLDERS: Final = {dict, list, float, int}
+
+
+def _whole(number: float) -> int | float:
+    """Whole numbers below 1e21 are written without exponent, with the shortest digits that identify the float."""
+    if not number.is_integer() or abs(number) >= 1e21:
+        return number
+    digits, _, exponent = repr(number).partition("e+")
+    if not exponent:
+        return int(number)
+    whole, _, fraction = digits.partition(".")
+    return int(whole + fraction.ljust(int(exponent), "0"))

@@ -1,0 +1,107 @@
+"""Custom resources without the fields that their schema does not know.
+
+A custom resource is not decoded into a type: apart from `metadata`, which is treated exactly like that of a built-in
+kind, wrong types are left for validation, and values stay as they are. What has no place in the schema is removed
+unless the schema says otherwise:
+
+| node | its unknown keys | its known keys |
+|------|------------------|----------------|
+| object | removed | visited |
+| object with preserve-unknown-fields | kept, not looked into | visited |
+| map | there are none | each value visited |
+| embedded resource | removed, except apiVersion, kind and metadata | visited; metadata as an ObjectMeta |
+| scalar, but the value is an object | removed | |
+"""
+
+from kohort.cluster.apiserver.schema.builtin import OBJECT_META
+from kohort.cluster.apiserver.schema.conforming import conformer
+from kohort.cluster.apiserver.schema.jsontext import normal_numbers
+from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.objects.fielderrors import invalid
+from kohort.objects.jsontypes import Json, JsonObject
+
+_RESOURCE_KEYS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def prune(obj: JsonObject, root: Node) -> list[str]:
+    """Remove unknown fields in place; their paths, those in the resource's own metadata first.
+
+    Raises Mismatch or ValueError for metadata that is not an ObjectMeta.
+    """
+    normal_numbers(obj)
+    in_metadata = _conform_metadata(obj)
+    walk = _Walk()
+    walk.visit_object(obj, root, "")
+    return sorted(f"metadata.{path}" for path in in_metadata) + sorted(walk.unknown) + sorted(walk.in_metadata)
+
+
+def _conform_metadata(obj: JsonObject) -> list[str]:
+    if "metadata" not in obj:
+        return []
+    metadata = obj["metadata"]
+    if metadata is None:
+        obj["metadata"] = {}
+        return []
+    if type(metadata) is not dict:
+        raise Mismatch(json_type(metadata), "v1.ObjectMeta")
+    return conformer(OBJECT_META)(metadata) or []
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.in_metadata: list[str] = []
+
+    def visit(self, value: Json, node: Node | None, path: str) -> None:
+        if type(value) is dict:
+            if node is not None and node.embedded:
+                self._embedded(value, path)
+            self.visit_object(value, node, path)
+        elif type(value) is list:
+            self._visit_list(value, node, path)
+
+    def visit_object(self, obj: JsonObject, node: Node | None, path: str) -> None:
+        fields = node.fields if node is not None else {}
+        every = node.items if node is not None and node.type == "map" else None
+        prefix = f"{path}." if path else ""
+        resource = node is not None and (node.embedded or not path)
+        removed: list[str] = []
+        for key, value in obj.items():
+            if resource and key in _RESOURCE_KEYS:
+                continue
+            child = fields.get(key, every)
+            if child is not None:
+                if type(value) is dict or type(value) is list:
+                    self.visit(value, child, prefix + key)
+            elif node is None or not node.preserve_unknown:
+                removed.append(key)
+        for key in removed:
+            del obj[key]
+            self.unknown.append(prefix + key)
+
+    def _visit_list(self, items: list[Json], node: Node | None, path: str) -> None:
+        if node is not None and node.type == "array":
+            element: Node | None = node.items
+        elif node is not None and node.preserve_unknown:
+            return
+        else:
+            element = None
+        for index, item in enumerate(items):
+            if type(item) is dict or type(item) is list:
+                self.visit(item, element, f"{path}[{index}]")
+
+    def _embedded(self, obj: JsonObject, path: str) -> None:
+        for key in ("apiVersion", "kind"):
+            if key in obj and type(obj[key]) is not str:
+                raise ValueError(str(invalid(f"{path}.{key}", obj[key], "must be a string")))
+        metadata = obj.get("metadata")
+        if metadata is None:
+            return
+        try:
+            if type(metadata) is not dict:
+                raise Mismatch(json_type(metadata), "v1.ObjectMeta")
+            found = conformer(OBJECT_META)(metadata) or []
+        except (Mismatch, ValueError) as error:
+            raise ValueError(str(invalid(f"{path}.metadata", metadata, str(error)))) from None
+        self.in_metadata += [f"{path}.metadata.{unknown}" for unknown in found]
