@@ -34,10 +34,9 @@ def pod(name: str) -> JsonObject:
     }
 
 
-async def writer(store: Store, number: int, deadline: float) -> tuple[int, float]:
+async def writer(store: Store, number: int, documents: list[JsonObject], deadline: float) -> tuple[int, float]:
     done, slowest = 0, 0.0
     revisions = [0] * OBJECTS_PER_WRITER
-    documents = [pod(f"pod-{number}-{index}") for index in range(OBJECTS_PER_WRITER)]
     while (begun := time.perf_counter()) < deadline:
         index = done % OBJECTS_PER_WRITER
         name = f"pod-{number}-{index}"
@@ -58,9 +57,11 @@ async def measure(path: Path, writers: int, watchers: int, seconds: float) -> No
     seen = [0]
     readers = [asyncio.create_task(watcher(store, seen)) for _ in range(watchers)]
     await asyncio.sleep(0)
+    documents = [[pod(f"pod-{number}-{index}") for index in range(OBJECTS_PER_WRITER)] for number in range(writers)]
     cpu = time.process_time()
     begun = time.perf_counter()
-    results = await asyncio.gather(*(writer(store, number, begun + seconds) for number in range(writers)))
+    end = begun + seconds
+    results = await asyncio.gather(*(writer(store, number, documents[number], end) for number in range(writers)))
     elapsed = time.perf_counter() - begun
     cpu = time.process_time() - cpu
     total = sum(done for done, _ in results)

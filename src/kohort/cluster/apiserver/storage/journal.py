@@ -42,10 +42,13 @@ FORMAT = 1
 APPLICATION_ID = 0x6B6F686F
 """`koho`: tells our files from other SQLite databases."""
 
-SLACK_BYTES = 16 << 20
+SLACK_BYTES = 32 << 20
 """Garbage that is not worth cleaning."""
-CLEAN_BYTES = 512 << 10
+CLEAN_BYTES = 1 << 20
 """How much of the old end one cleaning step looks at."""
+
+PAGE_BYTES = 16 << 10
+"""Larger than usual: rows are large and are only ever appended and deleted."""
 
 SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -79,8 +82,20 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 RecordKey: TypeAlias = tuple[str, str, str]
 
+
+class Heading(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first fields of a record, to look at it without copying the object out of it."""
+
+    bucket: str
+    namespace: str
+    name: str
+    revision: int
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode
+_decode_packed = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode_heading = msgspec.msgpack.Decoder(Heading).decode
 
 
 class Recovered(msgspec.Struct):
@@ -124,14 +139,13 @@ class Journal:
 
     def append(self, records: Sequence[Record], revision: int) -> None:
         """Make a group of writes durable, all or none."""
-        packed = [_encode(record) for record in records]
-        self._insert(packed, revision)
-        for record, data in zip(records, packed, strict=True):
-            _, size = self._live.pop(record.key, (0, 0))
-            self._live_bytes -= size
+        blob = _encode(records)
+        self._insert(blob, revision)
+        overhead = (len(blob) - sum(len(record.raw or b"") for record in records)) // len(records)
+        for record in records:
+            self._forget(record.key)
             if record.raw is not None:
-                self._live[record.key] = (record.revision, len(data))
-                self._live_bytes += len(data)
+                self._remember(record.key, record.revision, len(record.raw) + overhead)
 
     @property
     def needs_cleaning(self) -> bool:
@@ -141,12 +155,12 @@ class Journal:
         """One bounded step of cleaning: move what is still needed from the oldest rows to the end, drop the rows."""
         count = self._rows_to_clean()
         last = self._first_seq + count - 1
-        kept: list[bytes] = []
+        kept: list[msgspec.Raw] = []
         for (blob,) in self._db.execute("SELECT records FROM log WHERE seq <= ? ORDER BY seq", (last,)):
-            kept += [_encode(record) for record in _decode(blob) if self._is_live(record)]
-        with self._transaction():
+            kept += filter(self._is_live, _decode_packed(blob))
+        with self._unsynced(), self._transaction():
             if kept:
-                self._insert(kept, self._revision)
+                self._insert(_encode(kept), self._revision)
             self._db.execute("DELETE FROM log WHERE seq <= ?", (last,))
         self._first_seq += count
         self._total_bytes -= sum(self._row_sizes.popleft() for _ in range(count))
@@ -167,23 +181,47 @@ class Journal:
         self._db.close()
         os.close(self._lock)
 
-    def _is_live(self, record: Record) -> bool:
-        revision, _ = self._live.get(record.key, (0, 0))
-        return revision == record.revision
+    def _remember(self, key: RecordKey, revision: int, size: int) -> None:
+        self._live[key] = (revision, size)
+        self._live_bytes += size
+
+    def _forget(self, key: RecordKey) -> None:
+        _, size = self._live.pop(key, (0, 0))
+        self._live_bytes -= size
+
+    def _is_live(self, packed: msgspec.Raw) -> bool:
+        record = _decode_heading(packed)
+        key = (record.bucket, record.namespace, record.name)
+        revision, _ = self._live.get(key, (0, 0))
+        if revision != record.revision:
+            return False
+        # Measured now instead of estimated: so cleaning ends once everything left is live.
+        self._forget(key)
+        self._remember(key, revision, len(memoryview(packed)))
+        return True
 
     def _rows_to_clean(self) -> int:
         """Enough of the oldest rows for one step, never the last one."""
         sizes = accumulate(islice(self._row_sizes, len(self._row_sizes) - 1))
         return 1 + sum(1 for _ in takewhile(lambda size: size < CLEAN_BYTES, islice(sizes, 1, None)))
 
-    def _insert(self, packed: Sequence[bytes], revision: int) -> None:
-        blob = _encode([msgspec.Raw(record) for record in packed])
+    def _insert(self, blob: bytes, revision: int) -> None:
         row = (self._first_seq + len(self._row_sizes), revision, zlib.crc32(blob), blob)
         self._db.execute("INSERT INTO log (seq, revision, checksum, records) VALUES (?, ?, ?, ?)", row)
         self._row_sizes.append(len(blob))
         self._revision = revision
         self._total_bytes += len(blob)
         self.unchecked_bytes += len(blob)
+
+    @contextlib.contextmanager
+    def _unsynced(self) -> Iterator[None]:
+        """Commit without fsync. Cleaning changes nothing that anybody could miss, and the next group of writes, which
+        is behind it in the WAL, syncs both."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -271,6 +309,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     except (sqlite3.Error, OSError) as error:
         raise _explained(path, error) from error
     try:
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA wal_autocheckpoint = 0")

@@ -42,11 +42,30 @@ def open_store(path: Path | None = None) -> Store:
 class PendingWrite:
     """A change that has its revision and is not yet durable."""
 
-    __slots__ = ("change", "done")
+    __slots__ = ("change", "done", "successors")
 
     def __init__(self, change: Change, done: asyncio.Future[None]) -> None:
         self.change = change
         self.done = done
+        """What the writer waits for. Cancelled when the writer gave up, which does not take back the write."""
+        self.successors: list[asyncio.Future[None]] = []
+        """Who wants to write the same object next."""
+
+    async def over(self) -> None:
+        """Wait until it has succeeded or failed."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.successors.append(over)
+        await over
+
+    def finish(self, failure: StorageError | None) -> None:
+        if not self.done.done():
+            if failure is None:
+                self.done.set_result(None)
+            else:
+                self.done.set_exception(failure)
+        for successor in self.successors:
+            if not successor.done():
+                successor.set_result(None)
 
     @property
     def record(self) -> Record:
@@ -64,7 +83,7 @@ class ObjectStore:
         if journal is not None:
             self._load(journal)
         self._numbers = count(self._visible + 1)
-        self._in_flight: dict[RecordKey, asyncio.Future[None]] = {}
+        self._in_flight: dict[RecordKey, PendingWrite] = {}
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = count()
         self._closed = False
@@ -108,7 +127,7 @@ class ObjectStore:
     ) -> Stored:
         key = (bucket, namespace, name)
         while (earlier := self._in_flight.get(key)) is not None:
-            await asyncio.wait((earlier,))
+            await earlier.over()
         if self._closed:
             raise StoreClosed
         current = self.get(bucket, namespace, name)
@@ -150,23 +169,18 @@ class ObjectStore:
             bucket.wake()
 
     async def _make_durable(self, key: RecordKey, change: Change, committer: "Committer[PendingWrite]") -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        committer.submit(PendingWrite(change, done))
-        self._in_flight[key] = done
-        # Shielded: a writer that gives up does not take back a write that is on its way to the disk.
-        await asyncio.shield(done)
+        write = PendingWrite(change, asyncio.get_running_loop().create_future())
+        committer.submit(write)
+        self._in_flight[key] = write
+        await write.done
 
-    def _committed(self, writes: Sequence[PendingWrite], error: StorageError | None) -> None:
-        if error is None:
+    def _committed(self, writes: Sequence[PendingWrite], failure: StorageError | None) -> None:
+        if failure is None:
             self._publish([write.change for write in writes])
         for write in writes:
             after = write.change.after
             del self._in_flight[after.bucket, after.namespace, after.name]
-            if error is None:
-                write.done.set_result(None)
-            else:
-                write.done.set_exception(error)
-                write.done.exception()
+            write.finish(failure)
 
     def _publish(self, changes: Sequence[Change]) -> None:
         time = asyncio.get_running_loop().time()

@@ -17,6 +17,8 @@ from kohort.cluster.apiserver.storage.model import Change, HistoryExpired
 KEEP_SECONDS = 300.0
 KEEP_CHANGES = 4096
 KEEP_BYTES = 64 << 20
+TRIM_EVERY = 256
+"""Cutting the head of a list moves its tail, so surplus is cut after this many changes, not after each."""
 
 
 def _revision(change: Change) -> int:
@@ -24,7 +26,17 @@ def _revision(change: Change) -> int:
 
 
 class Window:
-    __slots__ = ("_ages", "_bytes", "_changes", "_keep_bytes", "_keep_changes", "_keep_seconds", "first", "floor")
+    __slots__ = (
+        "_ages",
+        "_bytes",
+        "_changes",
+        "_keep_bytes",
+        "_keep_changes",
+        "_keep_seconds",
+        "_untrimmed",
+        "first",
+        "floor",
+    )
 
     def __init__(
         self,
@@ -38,6 +50,7 @@ class Window:
         self._ages: deque[tuple[float, int]] = deque()
         """When changes arrived: (time, position after the last one of that moment)."""
         self._bytes = 0
+        self._untrimmed = 0
         self._keep_seconds = keep_seconds
         self._keep_changes = keep_changes
         self._keep_bytes = keep_bytes
@@ -56,7 +69,10 @@ class Window:
         if self._ages and self._ages[-1][0] == time:
             self._ages.pop()
         self._ages.append((time, self.end))
-        self._trim(time)
+        self._untrimmed += len(changes)
+        if self._untrimmed >= TRIM_EVERY or self._bytes > self._keep_bytes * 5 // 4:
+            self._untrimmed = 0
+            self._cut(self._surplus(time))
 
     def position_after(self, revision: int) -> int:
         """Where to read on for somebody who knows everything up to `revision`."""
@@ -73,12 +89,6 @@ class Window:
         start = self.position_after(revision) - self.first
         return reversed(self._changes[start:])
 
-    def _trim(self, time: float) -> None:
-        drop = self._surplus(time)
-        # Cutting the head of a list moves its tail, so wait until there is something to gain.
-        if drop and (drop >= 256 or drop * 4 >= len(self._changes) or self._bytes > self._keep_bytes * 5 // 4):
-            self._cut(drop)
-
     def _surplus(self, time: float) -> int:
         """How many of the oldest changes may or must go."""
         excess_bytes = self._bytes - self._keep_bytes
@@ -94,6 +104,8 @@ class Window:
         return max(heavy, min(aged, len(self._changes) - self._keep_changes))
 
     def _cut(self, count: int) -> None:
+        if count <= 0:
+            return
         gone = self._changes[:count]
         del self._changes[:count]
         self.first += count
