@@ -1,8 +1,8 @@
 """Waiting for the cache to show what was just written.
 
 A controller whose objects get generated names cannot see from a stale cache that it already made them, and would make
-them again. So it notes the uids that it created or deleted, and does not plan for that key until the cache has caught up
-with all of them. Objects that never show up (deleted by somebody else at once) are given up after a while.
+them again. So it notes the uids that it created or deleted, and does not plan for that key until the cache has caught
+up with all of them. Objects that never show up (deleted by somebody else at once) are given up after a while.
 """
 
 import asyncio

@@ -1,0 +1,308 @@
+"""The Deployment reconciler."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from kohort.cluster.workloads import conditions, ownership
+from kohort.cluster.workloads.deployment import plan as rules
+from kohort.cluster.workloads.deployment import replicasets, status
+from kohort.cluster.workloads.deployment.plan import Budget, Sizes
+from kohort.kube import clock
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.owners import controller_of, map_to_controller_owner
+from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+
+
+class _Set:
+    """A ReplicaSet as `ownership` wants to see it, with the whole object at hand."""
+
+    def __init__(self, document: JsonObject) -> None:
+        self.document = document
+        self.metadata: ObjectMeta = msgspec.convert(document["metadata"], ObjectMeta)
+
+
+def register(manager: Manager) -> None:
+    Deployments(manager)
+
+
+class Deployments:
+    def __init__(self, manager: Manager) -> None:
+        self.client = manager.client
+        self.recorder = manager.recorder("deployment-controller")
+        self.deployments = manager.informer(DEPLOYMENTS, JsonObject)
+        self.sets = manager.informer(REPLICA_SETS, JsonObject)
+        controller = manager.controller("deployment", self.reconcile, workers=4, max_delay=30)
+        controller.watches(self.deployments)
+        controller.watches(self.sets, self._deployments_of_set)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        deployment = self.deployments.get(key)
+        if deployment is None:
+            return None
+        sets = await self._sets_of(deployment)
+        if "deletionTimestamp" in deployment["metadata"]:
+            await self._write_status(deployment, sets, replicasets.find_new(deployment, sets))
+            return None
+        limits = budget_of(deployment)
+        known = {one["metadata"]["name"] for one in sets}
+        deployment = await self._note_pause(deployment)
+        if deployment["spec"].get("paused") or self._was_resized(deployment, sets):
+            new = replicasets.find_new(deployment, sets)
+            await self._resize(deployment, sets, self._scaling(deployment, sets, limits), limits)
+        else:
+            new = await self._roll(deployment, sets, limits)
+        current = [self._fresh(one) for one in sets]
+        created = new is not None and new["metadata"]["name"] not in known
+        await self._write_status(deployment, current, self._fresh(new) if new else None, created=created)
+        await self._forget_surplus(deployment, sets, new)
+        return self._deadline(deployment)
+
+    # Observing
+
+    def _deployments_of_set(self, replica_set: JsonObject) -> Iterable[Key]:
+        if controller_of(replica_set) is not None:
+            return map_to_controller_owner("Deployment", "apps")(replica_set)
+        labels = replica_set["metadata"].get("labels") or {}
+        namespace = replica_set["metadata"]["namespace"]
+        return [
+            Key(namespace, one["metadata"]["name"])
+            for one in self.deployments.list(namespace)
+            if ownership.selector_of(one).matches(labels)
+        ]
+
+    async def _sets_of(self, deployment: JsonObject) -> list[JsonObject]:
+        candidates = [_Set(one) for one in self.sets.list(deployment["metadata"]["namespace"])]
+        found = ownership.sort_out(deployment["metadata"]["uid"], ownership.selector_of(deployment), candidates)
+        for one in found.release:
+            await ownership.release(self.client, REPLICA_SETS, one.metadata, deployment["metadata"]["uid"])
+        if found.adopt and "deletionTimestamp" not in deployment["metadata"] and await self._is_live(deployment):
+            reference = ownership.controller_reference(deployment)
+            for one in found.adopt:
+                if await ownership.adopt(self.client, REPLICA_SETS, one.metadata, reference):
+                    found.kept.append(one)
+        return [one.document for one in found.kept]
+
+    async def _is_live(self, deployment: JsonObject) -> bool:
+        metadata = deployment["metadata"]
+        live = await self.client.find(DEPLOYMENTS, metadata["name"], metadata["namespace"])
+        if live is None or live["metadata"]["uid"] != metadata["uid"]:
+            return False
+        return "deletionTimestamp" not in live["metadata"]
+
+    def _fresh(self, replica_set: JsonObject) -> JsonObject:
+        metadata = replica_set["metadata"]
+        return self.sets.get(Key(metadata["namespace"], metadata["name"])) or replica_set
+
+    def _was_resized(self, deployment: JsonObject, sets: Sequence[JsonObject]) -> bool:
+        """`replicas` changed since the sets that have pods were last scaled."""
+        wanted = deployment["spec"].get("replicas", 1)
+        facts = [replicasets.facts_of(one) for one in sets]
+        return any(one.replicas > 0 and one.scaled_for is not None and one.scaled_for != wanted for one in facts)
+
+    # Writing
+
+    def _scaling(self, deployment: JsonObject, sets: Sequence[JsonObject], limits: Budget) -> Sizes:
+        facts = [replicasets.facts_of(one) for one in sets]
+        rolling = deployment["spec"]["strategy"]["type"] == "RollingUpdate"
+        return rules.plan_scaling(deployment["spec"].get("replicas", 1), limits, facts, rolling)
+
+    async def _roll(self, deployment: JsonObject, sets: list[JsonObject], limits: Budget) -> JsonObject | None:
+        wanted = deployment["spec"].get("replicas", 1)
+        recreate = deployment["spec"]["strategy"]["type"] == "Recreate"
+        new = replicasets.find_new(deployment, sets)
+        old = [one for one in sets if one is not new]
+        old_facts = [replicasets.facts_of(one) for one in old]
+        if recreate:
+            away = rules.plan_recreate(wanted, replicasets.facts_of(new) if new else None, old_facts)
+            if away or any(one.pods for one in old_facts):
+                await self._resize(deployment, sets, away, limits)
+                return new
+        new = await self._ensure_new(deployment, sets, new, 0 if not recreate else wanted, limits)
+        if new is None:
+            return None
+        facts = replicasets.facts_of(new)
+        if recreate:
+            sizes = rules.plan_recreate(wanted, facts, old_facts)
+        else:
+            sizes = rules.plan_rolling(wanted, limits, facts, old_facts)
+        await self._resize(deployment, [new, *old], sizes, limits)
+        return new
+
+    async def _ensure_new(
+        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, replicas: int, limits: Budget
+    ) -> JsonObject | None:
+        """The set of the present template, made if missing, with the highest revision number."""
+        newest = max((replicasets.revision_of(one) for one in sets if one is not new), default=0)
+        maximum = deployment["spec"].get("replicas", 1) + limits.surge
+        if new is None:
+            new = await self._create(deployment, sets, replicas, newest + 1, maximum, limits)
+        else:
+            revision = max(replicasets.revision_of(new), newest + 1) if newest else replicasets.revision_of(new) or 1
+            before = new["metadata"].get("annotations") or {}
+            wanted = replicasets.annotations(deployment, before, revision, maximum)
+            if wanted != before:
+                await self._annotate_set(new, wanted)
+                new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
+        if new is not None:
+            await self._note_revision(deployment, replicasets.revision_of(new))
+        return new
+
+    async def _create(
+        self,
+        deployment: JsonObject,
+        sets: list[JsonObject],
+        replicas: int,
+        revision: int,
+        maximum: int,
+        limits: Budget,
+    ) -> JsonObject | None:
+        wanted = deployment["spec"].get("replicas", 1)
+        if deployment["spec"]["strategy"]["type"] == "RollingUpdate":
+            existing = sum(one["spec"].get("replicas") or 0 for one in sets)
+            replicas = min(wanted, max(0, wanted + limits.surge - existing))
+        collisions = (deployment.get("status") or {}).get("collisionCount") or 0
+        body = replicasets.build(
+            deployment, replicas=replicas, revision=revision, maximum=maximum, collisions=collisions
+        )
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        try:
+            made: JsonObject = await self.client.create(REPLICA_SETS, body)
+        except AlreadyExists:
+            found: JsonObject | None = await self.client.find(REPLICA_SETS, name, namespace)
+            owner = controller_of(found) if found else None
+            ours = owner is not None and owner.uid == deployment["metadata"]["uid"]
+            if found and ours and replicasets.same_template(deployment, found):
+                return found
+            await self._patch_status(deployment, {"collisionCount": collisions + 1})
+            return None
+        sets.append(made)
+        message = f"Scaled up replica set {name} from 0 to {replicas}"
+        if replicas:
+            self.recorder.normal(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
+        return made
+
+    async def _resize(self, deployment: JsonObject, sets: Sequence[JsonObject], sizes: Sizes, limits: Budget) -> None:
+        maximum = deployment["spec"].get("replicas", 1) + limits.surge
+        for one in sets:
+            before = one["metadata"].get("annotations") or {}
+            name = one["metadata"]["name"]
+            size = sizes.get(name)
+            if size is None:
+                if one["spec"].get("replicas") and self._was_resized(deployment, [one]):
+                    await self._annotate_set(one, replicasets.annotations(deployment, before, None, maximum))
+                continue
+            body = {
+                "metadata": {"annotations": replicasets.annotations(deployment, before, None, maximum)},
+                "spec": {"replicas": size},
+            }
+            try:
+                await self.client.patch(REPLICA_SETS, name, one["metadata"]["namespace"], body)
+            except NotFound:
+                continue
+            old = one["spec"].get("replicas") or 0
+            verb = "up" if size > old else "down"
+            text = f"Scaled {verb} replica set {name} from {old} to {size}"
+            self.recorder.normal(DEPLOYMENTS, deployment, "ScalingReplicaSet", text)
+
+    async def _annotate_set(self, replica_set: JsonObject, wanted: JsonObject) -> None:
+        metadata = replica_set["metadata"]
+        try:
+            await self.client.patch(
+                REPLICA_SETS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": wanted}}
+            )
+        except NotFound:
+            return
+
+    async def _note_revision(self, deployment: JsonObject, revision: int) -> None:
+        if replicasets.revision_of(deployment) == revision:
+            return
+        metadata = deployment["metadata"]
+        body = {"metadata": {"annotations": {replicasets.REVISION: str(revision)}}}
+        await self.client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], body)
+
+    async def _note_pause(self, deployment: JsonObject) -> JsonObject:
+        """Pausing and resuming are recorded as progress conditions, so that the deadline does not run meanwhile."""
+        if deployment["spec"].get("progressDeadlineSeconds") is None:
+            return deployment
+        found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
+        current = conditions.find(found, "Progressing")
+        paused_before = current is not None and current.get("reason") == "DeploymentPaused"
+        paused = bool(deployment["spec"].get("paused"))
+        if current is not None and current.get("reason") == "ProgressDeadlineExceeded":
+            return deployment
+        if paused and not paused_before:
+            return await self._set_progress(deployment, "Unknown", "DeploymentPaused", "Deployment is paused")
+        if paused_before and not paused:
+            return await self._set_progress(deployment, "Unknown", "DeploymentResumed", "Deployment is resumed")
+        return deployment
+
+    async def _set_progress(self, deployment: JsonObject, state: str, reason: str, message: str) -> JsonObject:
+        before: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
+        found = conditions.merged(before, "Progressing", state, reason, message, update_time=True)
+        if found is not before:
+            await self._patch_status(deployment, {"conditions": found})
+        return {**deployment, "status": {**(deployment.get("status") or {}), "conditions": found}}
+
+    async def _write_status(
+        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, *, created: bool = False
+    ) -> None:
+        wanted = status.counts(sets, new)
+        wanted["conditions"] = status.with_conditions(
+            deployment, wanted, budget_of(deployment), new, sets, created=created
+        )
+        wanted["observedGeneration"] = deployment["metadata"].get("generation")
+        before = deployment.get("status") or {}
+        if all(before.get(name) == value for name, value in wanted.items()):
+            return
+        await self._patch_status(deployment, wanted)
+
+    async def _patch_status(self, deployment: JsonObject, wanted: JsonObject) -> None:
+        metadata = deployment["metadata"]
+        try:
+            await self.client.patch(
+                DEPLOYMENTS, metadata["name"], metadata["namespace"], {"status": wanted}, subresource="status"
+            )
+        except NotFound:
+            return
+
+    async def _forget_surplus(self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None) -> None:
+        limit = deployment["spec"].get("revisionHistoryLimit")
+        if limit is None or not status.is_complete(deployment, status.counts(sets, new)):
+            return
+        idle = [
+            one
+            for one in sets
+            if (new is None or one["metadata"]["uid"] != new["metadata"]["uid"])
+            and not one["spec"].get("replicas")
+            and not (one.get("status") or {}).get("replicas")
+            and "deletionTimestamp" not in one["metadata"]
+        ]
+        idle.sort(key=replicasets.revision_of)
+        for one in idle[: max(0, len(idle) - limit)]:
+            try:
+                await self.client.delete(REPLICA_SETS, one["metadata"]["name"], one["metadata"]["namespace"])
+            except NotFound:
+                continue
+
+    def _deadline(self, deployment: JsonObject) -> Requeue | None:
+        seconds = deployment["spec"].get("progressDeadlineSeconds")
+        found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
+        current = conditions.find(found, "Progressing")
+        if seconds is None or current is None or current["status"] == "False" or deployment["spec"].get("paused"):
+            return None
+        if current.get("reason") == "NewReplicaSetAvailable":
+            return None
+        left = (status.deadline_of(current, seconds) - clock.now()).total_seconds()
+        return Requeue(after=max(left, 0) + 0.1)
+
+
+def budget_of(deployment: JsonObject) -> Budget:
+    rolling = deployment["spec"]["strategy"].get("rollingUpdate")
+    if rolling is None:
+        return Budget(0, 0)
+    return rules.budget(deployment["spec"].get("replicas", 1), rolling["maxSurge"], rolling["maxUnavailable"])

@@ -1,0 +1,105 @@
+"""The ReplicaSets of a Deployment: which is the new one, how they are named and annotated."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.deployment.plan import ReplicaSetFacts
+from kohort.cluster.workloads.revisions import data_hash
+from kohort.objects.jsontypes import JsonObject
+
+HASH_LABEL: Final = "pod-template-hash"
+REVISION: Final = "deployment.kubernetes.io/revision"
+REVISION_HISTORY: Final = "deployment.kubernetes.io/revision-history"
+DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NOT_COPIED: Final = frozenset(
+    {REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, LAST_APPLIED, "deprecated.deployment.rollback.to"}
+)
+
+
+def same_template(deployment: JsonObject, replica_set: JsonObject) -> bool:
+    """Equal but for the label that we add ourselves."""
+    ours, theirs = deployment["spec"]["template"], replica_set["spec"]["template"]
+    labels = {**(theirs.get("metadata", {}).get("labels") or {})}
+    labels.pop(HASH_LABEL, None)
+    meta = {**(theirs.get("metadata") or {}), "labels": labels}
+    if not labels:
+        del meta["labels"]
+    own = ours.get("metadata") or {}
+    return bool(
+        ours.get("spec") == theirs.get("spec")
+        and {k: v for k, v in own.items() if v} == {k: v for k, v in meta.items() if v}
+    )
+
+
+def find_new(deployment: JsonObject, sets: Sequence[JsonObject]) -> JsonObject | None:
+    """The set for the present template; the oldest one, should there be several."""
+    found = [one for one in sets if same_template(deployment, one)]
+    return min(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
+
+
+def revision_of(obj: JsonObject) -> int:
+    text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def facts_of(replica_set: JsonObject) -> ReplicaSetFacts:
+    status = replica_set.get("status") or {}
+    annotations = replica_set["metadata"].get("annotations") or {}
+    return ReplicaSetFacts(
+        name=replica_set["metadata"]["name"],
+        replicas=replica_set["spec"].get("replicas") or 0,
+        available=status.get("availableReplicas") or 0,
+        pods=status.get("replicas") or 0,
+        created=replica_set["metadata"]["creationTimestamp"],
+        scaled_for=_number(annotations.get(DESIRED)),
+        scaled_to=_number(annotations.get(MAXIMUM)),
+    )
+
+
+def build(deployment: JsonObject, *, replicas: int, revision: int, maximum: int, collisions: int) -> JsonObject:
+    """A new ReplicaSet for the present template."""
+    template = deployment["spec"]["template"]
+    digest = data_hash(template, collisions)
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), HASH_LABEL: digest}
+    selector = deployment["spec"]["selector"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{deployment['metadata']['name']}-{digest}",
+            "namespace": deployment["metadata"]["namespace"],
+            "labels": labels,
+            "annotations": annotations(deployment, {}, revision, maximum),
+            "ownerReferences": [ownership.controller_reference(deployment)],
+        },
+        "spec": {
+            "replicas": replicas,
+            "minReadySeconds": deployment["spec"].get("minReadySeconds") or 0,
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: digest}},
+            "template": {**template, "metadata": {**meta, "labels": labels}},
+        },
+    }
+
+
+def annotations(deployment: JsonObject, before: JsonObject, revision: int | None, maximum: int) -> JsonObject:
+    """The annotations of a ReplicaSet: those of the Deployment, its revision, and the sizes that it was scaled for."""
+    copied = {
+        key: value for key, value in (deployment["metadata"].get("annotations") or {}).items() if key not in _NOT_COPIED
+    }
+    wanted = {**before, **copied, DESIRED: str(deployment["spec"].get("replicas", 1)), MAXIMUM: str(maximum)}
+    if revision is None:
+        return wanted
+    earlier = before.get(REVISION)
+    if earlier and earlier != str(revision):
+        history = before.get(REVISION_HISTORY)
+        wanted[REVISION_HISTORY] = f"{history},{earlier}" if history else earlier
+    wanted[REVISION] = str(revision)
+    return wanted
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
