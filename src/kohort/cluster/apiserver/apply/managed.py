@@ -1,0 +1,343 @@
+"""The entries of `metadata.managedFields`, and what a write does to them.
+
+Rules for a create, PUT or patch (server-side apply is in `serverside`):
+
+| what the write does to a field        | its owners afterwards |
+|---------------------------------------|-----------------------|
+| adds or changes it                    | the writer's Update entry, nobody else |
+| leaves it as it was                   | as before |
+| removes it                            | nobody |
+
+An entry's time moves only when the writer really wrote something. An object that came without managedFields keeps the
+live ones; one that says `[]` or `[{}]` ends all tracking; one that brings valid entries of its own replaces them (that
+is how kubectl migrates ownership), except through a subresource. More than ten Update entries: the oldest are folded
+into one called `ancient-changes`.
+
+The sets of the live object are trusted to be canonical, since this module wrote them; sets that arrive from outside
+are normalised first. Entries that a write does not touch are passed on as the very dictionaries they were.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Final
+
+from kohort.cluster.apiserver.apply.fieldset import (
+    EMPTY,
+    SELF,
+    FieldSet,
+    MalformedSet,
+    decode,
+    difference,
+    from_paths,
+    union,
+    without,
+)
+from kohort.cluster.apiserver.apply.shapes import TypedError, reconciled, with_metadata
+from kohort.cluster.apiserver.apply.typed import Differences, differences
+from kohort.cluster.apiserver.apply.zero import zero_object
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube.clock import format_time, parse_time
+from kohort.objects.jsontypes import Json, JsonObject
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+MAX_UPDATE_ENTRIES: Final = 10
+ANCIENT: Final = "ancient-changes"
+
+NEVER_TRACKED: Final = from_paths(
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    *(
+        ("metadata", name)
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ),
+)
+
+AtVersion = Callable[[JsonObject, str], "tuple[JsonObject, Node] | None"]
+"""An object in another apiVersion with the schema of that version; None when the version is no longer served."""
+
+
+@dataclass(slots=True, frozen=True)
+class Entry:
+    manager: str
+    operation: str
+    subresource: str
+    api_version: str
+    time: str | None
+    fields: FieldSet
+    raw: JsonObject | None = field(default=None, compare=False)
+    """The entry as it stands in the object, as long as it is the same."""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Appliers keep their entry when they change the version they speak; updaters have one for each."""
+        return self.manager, self.operation, self.subresource, "" if self.operation == APPLY else self.api_version
+
+    def owning(self, fields: FieldSet) -> "Entry":
+        return self if fields is self.fields else replace(self, fields=fields, raw=None)
+
+    def encoded(self) -> JsonObject:
+        if self.raw is not None:
+            return self.raw
+        encoded: JsonObject = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        if self.time is not None:
+            encoded["time"] = self.time
+        encoded["fieldsType"] = "FieldsV1"
+        encoded["fieldsV1"] = self.fields
+        if self.subresource:
+            encoded["subresource"] = self.subresource
+        return encoded
+
+
+@dataclass(slots=True, frozen=True)
+class Scope:
+    """Which fields a request can write at all. The others are reset by the endpoint, so nobody gets to own them."""
+
+    ignored: tuple[str, ...] = ()
+    """Dotted paths, with all that lies below them: `status`, `metadata.ownerReferences`."""
+    tracked: tuple[str, ...] = ()
+    """When given, only these, `*` standing for any item: `spec.containers.*.resources`."""
+
+    def limit(self, fields: FieldSet) -> FieldSet:
+        if self.tracked:
+            fields = _matching(fields, _pattern(self.tracked))
+        return without(fields, _ignored(self.ignored)) if self.ignored else fields
+
+
+@cache
+def _ignored(paths: tuple[str, ...]) -> FieldSet:
+    return from_paths(*(tuple(path.split(".")) for path in paths))
+
+
+@cache
+def _pattern(paths: tuple[str, ...]) -> FieldSet:
+    """A tree like a set, in which `f:*` stands for any element."""
+    return from_paths(*(tuple(path.split(".")) for path in paths))
+
+
+def _matching(fields: FieldSet, pattern: FieldSet) -> FieldSet:
+    """The part of a set that lies on or below the patterns, or is passed on the way to them."""
+    if not pattern:
+        return fields
+    result: FieldSet = {}
+    for element, below in fields.items():
+        if element == SELF:
+            result[SELF] = EMPTY
+            continue
+        deeper = pattern.get(element, pattern.get("f:*"))
+        if deeper is None:
+            continue
+        part = _matching(below, deeper)
+        if part or not below:
+            result[element] = EMPTY if part.keys() == {SELF} else part
+    return result
+
+
+class Versions:
+    """Objects in the versions that entries speak."""
+
+    def __init__(self, api_version: str, node: Node, convert: AtVersion | None) -> None:
+        self.api_version = api_version
+        self.node = node
+        self._convert = convert
+
+    def view(self, obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
+        if self._convert is None or api_version == self.api_version:
+            return obj, self.node
+        converted = self._convert(obj, api_version)
+        return None if converted is None else (converted[0], with_metadata(converted[1]))
+
+    def differences(self, old: JsonObject, new: JsonObject, scope: Scope) -> Callable[[str], Differences | None]:
+        """How two objects differ in a version; None when the version is gone."""
+
+        @cache
+        def at(api_version: str) -> Differences | None:
+            before, after = self.view(old, api_version), self.view(new, api_version)
+            if before is None or after is None:
+                return None
+            found = differences(before[0], after[0], after[1])
+            return Differences(scope.limit(found.written), scope.limit(found.removed))
+
+        return at
+
+
+def record_update(
+    live: JsonObject | None,
+    obj: JsonObject,
+    node: Node,
+    *,
+    manager: str,
+    api_version: str,
+    time: str,
+    subresource: str = "",
+    ignored: Sequence[str] = (),
+    tracked: Sequence[str] = (),
+    at_version: AtVersion | None = None,
+) -> None:
+    """Set `metadata.managedFields` of an object that is about to be written. `live` is None on create."""
+    metadata = obj.setdefault("metadata", {})
+    given = metadata.pop("managedFields", None)
+    known = live["metadata"].get("managedFields") if live is not None else None
+    entries = _starting_entries(known, given, is_subresource=bool(subresource))
+    if live is not None and not entries:
+        return
+    node = with_metadata(node)
+    versions = Versions(api_version, node, at_version)
+    before = zero_object(node, obj) if live is None else live
+    try:
+        changes = versions.differences(before, obj, Scope(tuple(ignored), tuple(tracked)))
+        writer = Entry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
+        entries = after_update(current(entries, versions, before), changes, writer)
+    except TypedError:
+        return
+    set_entries(obj, entries)
+
+
+def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences | None], writer: Entry) -> list[Entry]:
+    """The entries after a write that is no apply."""
+    kept = {entry.identity: entry for entry in entries_less(entries, changes)}
+    change = changes(writer.api_version)
+    written = difference(change.written, NEVER_TRACKED) if change else EMPTY
+    if written:
+        previous = kept.get(writer.identity)
+        fields = union(previous.fields, written) if previous else written
+        kept[writer.identity] = replace(writer, fields=fields)
+    return _capped(list(kept.values()))
+
+
+def entries_less(entries: Iterable[Entry], changes: Callable[[str], Differences | None]) -> list[Entry]:
+    """Entries without the fields that somebody else wrote or removed; those that own nothing any more are gone."""
+    kept = []
+    for entry in entries:
+        change = changes(entry.api_version)
+        if change is None:
+            continue
+        fields = difference(difference(entry.fields, change.written), change.removed)
+        if fields:
+            kept.append(entry.owning(fields))
+    return kept
+
+
+def current(entries: list[Entry], versions: Versions, live: JsonObject) -> list[Entry]:
+    """Entries as they read under the present schema. Only definitions of custom resources can have changed."""
+    if versions.node.name:
+        return entries
+    result = []
+    for entry in entries:
+        view = versions.view(live, entry.api_version)
+        if view is not None:
+            result.append(entry.owning(reconciled(entry.fields, view[1])))
+    return result
+
+
+def _starting_entries(known: Json, given: Json, *, is_subresource: bool) -> list[Entry]:
+    if is_subresource or given is None or given is known or given == known:
+        return entries_of(known)
+    if _is_reset(given):
+        return []
+    try:
+        return _decoded(given) or entries_of(known)
+    except MalformedSet:
+        return entries_of(known)
+
+
+def _is_reset(given: Json) -> bool:
+    return given in ([], [{}])
+
+
+def entries_of(encoded: Json) -> list[Entry]:
+    """The entries of a stored object. None at all when they cannot be understood."""
+    try:
+        return [_entry(raw, raw.get("fieldsV1") or {}, raw.get("time"), raw) for raw in encoded or ()]
+    except MalformedSet:
+        return []
+
+
+def _decoded(given: Json) -> list[Entry]:
+    """Entries that a client sent. Raises MalformedSet."""
+    if not isinstance(given, list) or not all(isinstance(raw, dict) for raw in given):
+        raise MalformedSet("managedFields must be a list of objects")
+    entries = [_entry(raw, decode(raw.get("fieldsV1") or {}), _normal_time(raw.get("time"))) for raw in given]
+    return list({entry.identity: entry for entry in entries}.values())
+
+
+def _entry(raw: JsonObject, fields: FieldSet, time: str | None, same: JsonObject | None = None) -> Entry:
+    operation, api_version = raw.get("operation"), raw.get("apiVersion")
+    if operation not in (APPLY, UPDATE) or not api_version or raw.get("fieldsType") != "FieldsV1":
+        raise MalformedSet("operation, apiVersion or fieldsType is missing")
+    return Entry(raw.get("manager", ""), operation, raw.get("subresource", ""), api_version, time, fields, same)
+
+
+def _normal_time(time: Json) -> str | None:
+    if time is None:
+        return None
+    try:
+        return format_time(parse_time(time))
+    except (TypeError, ValueError) as error:
+        raise MalformedSet(f"{time!r} is not a time") from error
+
+
+def _capped(entries: list[Entry]) -> list[Entry]:
+    """At most ten Update entries: the oldest of one version are folded together until that is true."""
+    excess = sum(entry.operation == UPDATE for entry in entries) - MAX_UPDATE_ENTRIES
+    if excess <= 0:
+        return entries
+    kept = {entry.identity: entry for entry in entries}
+    oldest_of: dict[str, Entry] = {}
+    for entry in sorted(filter(lambda e: e.operation == UPDATE, entries), key=_age):
+        if excess <= 0:
+            break
+        oldest = oldest_of.setdefault(entry.api_version, entry)
+        if oldest is entry:
+            continue
+        bucket = Entry(ANCIENT, UPDATE, "", entry.api_version, entry.time, EMPTY)
+        into = kept.get(bucket.identity) or kept.pop(oldest.identity)
+        kept.pop(entry.identity, None)
+        kept[bucket.identity] = replace(bucket, fields=union(into.fields, entry.fields))
+        excess -= 1
+    return list(kept.values())
+
+
+def _age(entry: Entry) -> tuple[str, str, str, str]:
+    return entry.time or "", entry.manager, entry.api_version, entry.subresource
+
+
+def set_entries(obj: JsonObject, entries: Iterable[Entry]) -> None:
+    """Appliers first, then the oldest."""
+    ordered = sorted(entries, key=lambda entry: (entry.operation, *_age(entry)))
+    if ordered:
+        obj["metadata"]["managedFields"] = [entry.encoded() for entry in ordered]
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def is_noop(live: JsonObject, obj: JsonObject) -> bool:
+    """Whether a write would change nothing but times in managedFields. If so, `obj` gets the old times back."""
+    if obj.keys() != live.keys() or any(obj[key] != live[key] for key in obj if key != "metadata"):
+        return False
+    old, new = live["metadata"], obj["metadata"]
+    if old.keys() != new.keys() or any(new[key] != old[key] for key in new if key != "managedFields"):
+        return False
+    before, after = old.get("managedFields") or [], new.get("managedFields") or []
+    if before == after:
+        return True
+    if len(before) != len(after) or any(_timeless(a) != _timeless(b) for a, b in zip(before, after, strict=True)):
+        return False
+    new["managedFields"] = before
+    return True
+
+
+def _timeless(entry: JsonObject) -> JsonObject:
+    return {key: value for key, value in entry.items() if key != "time"}

@@ -1,0 +1,288 @@
+"""Strategic merge patch: a merge patch that knows which lists are collections of named things.
+
+What a field means is written on its node: `patch_strategy` says whether a list or map is merged or replaced,
+`merge_key` names the field that tells the items of a list apart. The patch may carry directives:
+
+| directive                          | effect |
+|------------------------------------|--------|
+| `$patch: replace` in a map         | the map becomes the rest of the patch |
+| `$patch: delete` in a map          | the map becomes empty |
+| `{key: v, $patch: delete}`         | items with that key leave the list |
+| `{$patch: replace}` in a list      | the list becomes the other items of the patch |
+| `$retainKeys: [..]`                | keys of the live map that are not listed are dropped first |
+| `$deleteFromPrimitiveList/f: [..]` | scalars leave the list `f` |
+| `$setElementOrder/f: [..]`         | the final order of the list `f` |
+
+Order of a merged list: the items of the patch keep the order of the patch (or of `$setElementOrder`), the items that
+only the server has keep theirs, and the two are interleaved by the positions they had on the server.
+
+Values of a patch that replace something are taken as they are, directives and nulls included; only where a value goes
+to a place that was empty are they cleaned. Decoding reports the leftovers as unknown fields. That is how Kubernetes
+behaves, and clients that send such patches are told so by strict validation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kohort.cluster.apiserver.patch.merge import without_nulls
+from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply, go_text, go_type, refused
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube.errors import ApiError, bad_request
+from kohort.objects.jsontypes import Json, JsonObject
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
+ELEMENT_ORDER: Final = "$setElementOrder"
+
+_NO_METADATA: Final = Node("any")
+
+
+def apply(document: JsonObject, patch: Json, node: Node) -> JsonObject:
+    if patch is None:
+        return document
+    if not isinstance(patch, dict):
+        raise cannot_unmarshal(patch, "value of type map[string]interface {}")
+    return _merge_map(document, patch, node)
+
+
+def _merge_map(live: JsonObject, patch: JsonObject, node: Node) -> JsonObject:
+    if DIRECTIVE in patch:
+        return _whole_map(patch)
+    result = _retained(live, patch)
+    pending = {key: value for key, value in patch.items() if key != RETAIN_KEYS}
+    for key in [key for key in pending if key.startswith(ELEMENT_ORDER)]:
+        _merge_ordered_list(result, pending, key, node)
+    for key, value in pending.items():
+        if key.startswith(DELETE_FROM_LIST):
+            _delete_from_list(result, _list_name(key, "invalid patch format of primitive list"), value)
+        else:
+            _merge_field(result, key, value, node.field(key) or _NO_METADATA)
+    return result
+
+
+def _whole_map(patch: JsonObject) -> JsonObject:
+    match patch[DIRECTIVE]:
+        case "replace":
+            return {key: value for key, value in patch.items() if key != DIRECTIVE}
+        case "delete":
+            return {}
+    raise _unknown_directive(patch)
+
+
+def _retained(live: JsonObject, patch: JsonObject) -> JsonObject:
+    """A copy of the live map, without what `$retainKeys` does not list."""
+    if RETAIN_KEYS not in patch:
+        return dict(live)
+    keep = patch[RETAIN_KEYS]
+    if not isinstance(keep, list) or not _names_only(patch, keep):
+        raise bad_request("invalid patch format of retainKeys")
+    return {key: value for key, value in live.items() if key in keep}
+
+
+def _names_only(patch: JsonObject, keep: list[Json]) -> bool:
+    return all(
+        key in keep
+        for key, value in patch.items()
+        if value is not None and key != RETAIN_KEYS and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER))
+    )
+
+
+def _merge_field(result: JsonObject, key: str, value: Json, node: Node) -> None:
+    if value is None:
+        result.pop(key, None)
+        return
+    live = result.get(key)
+    if isinstance(live, dict) and isinstance(value, dict):
+        result[key] = value if "replace" in node.patch_strategy else _merge_map(live, value, node)
+    elif isinstance(live, list) and isinstance(value, list):
+        result[key] = _merge_list(live, value, node) if "merge" in node.patch_strategy else value
+    else:
+        _set_cleaned(result, key, value)
+
+
+def _set_cleaned(result: JsonObject, key: str, value: Json) -> None:
+    """Put a value where nothing of its kind was."""
+    if _is_directive(value):
+        result.pop(key, None)
+    else:
+        result[key] = _without_directives(without_nulls(value))
+
+
+def _without_directives(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_directives(item) for key, item in value.items() if not _is_directive(item)}
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value if not _is_directive(item)]
+    return value
+
+
+def _is_directive(value: Json) -> bool:
+    return isinstance(value, dict) and DIRECTIVE in value
+
+
+def _delete_from_list(result: JsonObject, key: str, unwanted: Json) -> None:
+    if unwanted is None:
+        result.pop(key, None)
+        return
+    live = result.get(key)
+    if not isinstance(live, list) or not isinstance(unwanted, list) or not (live or unwanted):
+        return
+    _check_elements(live, unwanted)
+    result[key] = [item for item in live if item not in unwanted]
+
+
+def _merge_list(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
+    if not live and not patch:
+        return live
+    if not _check_elements(live, patch):
+        union = _distinct([*live, *patch])
+        return _interleaved(union, patch, live, _itself)
+    if not node.merge_key:
+        raise refused("cannot merge lists without merge key for struct")
+    live, patch = _directives_carried_out(live, patch, node.merge_key)
+    key_of = _key_reader(node.merge_key)
+    merged = list(live)
+    for item in patch:
+        key = key_of(item)
+        position = next((index for index, other in enumerate(merged) if other.get(node.merge_key) == key), None)
+        if position is None:
+            merged.append(item)
+        else:
+            merged[position] = _merge_map(merged[position], item, node.items)
+    return _interleaved(merged, patch, live, key_of)
+
+
+def _directives_carried_out(live: list[Json], patch: list[Json], merge_key: str) -> tuple[list[Json], list[Json]]:
+    """The live list after deletions or replacement, and the items of the patch that are left to merge."""
+    items = [item for item in patch if DIRECTIVE not in item]
+    replaced = False
+    for item in patch:
+        match item.get(DIRECTIVE, ""):
+            case "":
+                pass
+            case "replace":
+                replaced = True
+            case "delete":
+                if merge_key not in item:
+                    raise _no_merge_key(item, merge_key)
+                live = [other for other in live if other.get(merge_key) != item[merge_key]]
+            case "merge":
+                raise refused("merging lists cannot yet be specified in the patch")
+            case _:
+                raise _unknown_directive(item)
+    return (items, []) if replaced else (live, items)
+
+
+def _merge_ordered_list(result: JsonObject, pending: JsonObject, directive: str, node: Node) -> None:
+    """Merge the list that a `$setElementOrder` directive speaks of, and put it into that order."""
+    order = _as_list(pending.pop(directive))
+    key = _list_name(directive, "invalid patch format of setElementOrder list")
+    field = node.field(key) or _NO_METADATA
+    live = _as_list(result[key]) if key in result else None
+    patch = _as_list(pending.pop(key)) if key in pending else None
+    _check_order(patch or [], order, field.merge_key)
+    if live is None and patch is None:
+        return
+    if patch is None:
+        merged = live or []
+    elif live is None:
+        merged = _without_directives(patch)
+    else:
+        merged = _merge_list(live, patch, field) if "merge" in field.patch_strategy else patch
+    key_of = _key_reader(field.merge_key) if field.merge_key else _itself
+    result[key] = _interleaved(merged, order, live or [], key_of)
+
+
+def _check_order(patch: list[Json], order: list[Json], merge_key: str) -> None:
+    """The items of the patch must appear in the wanted order, in that order."""
+    if not order or not patch:
+        return
+    key_of = _key_reader(merge_key) if merge_key else _itself
+    wanted = iter([key_of(item) for item in order])
+    for item in patch:
+        if _is_directive(item):
+            continue
+        key = key_of(item)
+        if not any(key == other for other in wanted):
+            raise refused(
+                f"The order in patch list:\n{go_text(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{go_text(order)}\n"
+            )
+
+
+KeyReader = Callable[[Json], Json]
+
+
+def _interleaved(merged: list[Json], order: list[Json], server_order: list[Json], key_of: KeyReader) -> list[Json]:
+    """Items named by `order` in that order, the others in the server's, woven together by the server's positions."""
+    wanted = [key_of(item) for item in order]
+    before = [key_of(item) for item in server_order]
+    named = sorted(
+        (item for item in merged if key_of(item) in wanted), key=lambda item: _position(wanted, key_of(item))
+    )
+    server_only = sorted(
+        (item for item in merged if key_of(item) not in wanted), key=lambda item: _position(before, key_of(item))
+    )
+    result: list[Json] = []
+    left = 0
+    for item in named:
+        place = _position(before, key_of(item))
+        while place >= 0 and left < len(server_only) and 0 <= _position(before, key_of(server_only[left])) < place:
+            result.append(server_only[left])
+            left += 1
+        result.append(item)
+    return result + server_only[left:]
+
+
+def _position(keys: Sequence[Json], key: Json) -> int:
+    return keys.index(key) if key in keys else -1
+
+
+def _itself(item: Json) -> Json:
+    return item
+
+
+def _key_reader(merge_key: str) -> KeyReader:
+    def key_of(item: Json) -> Json:
+        if not isinstance(item, dict):
+            raise refused(f"expected a map[string]interface {{}}, but received a {go_type(item)}")
+        if merge_key not in item:
+            raise _no_merge_key(item, merge_key)
+        return item[merge_key]
+
+    return key_of
+
+
+def _distinct(items: list[Json]) -> list[Json]:
+    return [item for index, item in enumerate(items) if item not in items[:index]]
+
+
+def _check_elements(live: list[Json], patch: list[Json]) -> bool:
+    """True for lists of maps, False for lists of scalars; both lists must agree and must not contain lists."""
+    items = [*live, *patch]
+    if isinstance(items[0], list):
+        raise does_not_apply()
+    if any(type(item) is not type(items[0]) for item in items):
+        raise refused(f"list element types are not identical: [{go_text(live)} {go_text(patch)}]")
+    return isinstance(items[0], dict)
+
+
+def _as_list(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise refused(f"expected a []interface {{}}, but received a {go_type(value)}")
+    return value
+
+
+def _list_name(directive: str, complaint: str) -> str:
+    prefix, slash, name = directive.partition("/")
+    if not slash or prefix not in (DELETE_FROM_LIST, ELEMENT_ORDER):
+        raise bad_request(complaint)
+    return name
+
+
+def _no_merge_key(item: JsonObject, merge_key: str) -> ApiError:
+    return refused(f"map: {go_text(item)} does not contain declared merge key: {merge_key}")
+
+
+def _unknown_directive(item: JsonObject) -> ApiError:
+    return refused(f"unknown patch type: {go_text(item[DIRECTIVE])} in map: {go_text(item)}")
