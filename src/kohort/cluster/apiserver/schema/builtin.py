@@ -75,6 +75,9 @@ def _with_merge_rules(plain: Node, field: FieldRecord) -> Node:
     )
 
 
+RAW = Node("any", name="io.k8s.apimachinery.pkg.runtime.RawExtension", preserve_unknown=True, atomic=True)
+"""Embedded data without a schema, which has one owner as a whole."""
+
 _SIMPLE: dict[str, tuple[NodeType, str]] = {
     "string": ("string", ""),
     "bool": ("boolean", ""),
@@ -98,5 +101,7 @@ def _expression_node(expression: TypeExpression) -> Node:
         return Node("array", items=lambda: _expression_node(expression.item))
     if expression.kind == "map":
         return Node("map", items=lambda: _expression_node(expression.item))
+    if expression.word == "raw":
+        return RAW
     simple = _SIMPLE.get(expression.word)
     return Node(simple[0], format=simple[1]) if simple else ANY
