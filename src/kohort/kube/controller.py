@@ -29,7 +29,7 @@ from kohort.kube.queue import QueueClosed, WorkQueue
 from kohort.kube.resources import Key
 from kohort.objects.jsontypes import Json
 
-_log = Log(logger="kohort.kube.controller")
+_log = Log(module="kohort.kube.controller")
 
 
 class Requeue(msgspec.Struct, frozen=True):

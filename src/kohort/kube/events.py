@@ -28,7 +28,7 @@ from kohort.kube.resources import EVENTS, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.objects.jsontypes import Json, JsonObject
 
-_log = Log(logger="kohort.kube.events")
+_log = Log(module="kohort.kube.events")
 
 _REMEMBERED = 4096
 _QUEUED = 1000

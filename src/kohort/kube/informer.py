@@ -22,7 +22,7 @@ from kohort.kube.log import Log
 from kohort.kube.resources import Key, Resource
 from kohort.kube.watch import Follower
 
-_log = Log(logger="kohort.kube.informer")
+_log = Log(module="kohort.kube.informer")
 
 Index = Callable[[T], Iterable[str]]
 """Under which values an object is found."""

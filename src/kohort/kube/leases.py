@@ -23,7 +23,7 @@ from kohort.kube.resources import LEASES
 from kohort.kube.tasks import as_coroutine, cancel_all
 from kohort.objects.jsontypes import JsonObject
 
-_log = Log(logger="kohort.kube.leases")
+_log = Log(module="kohort.kube.leases")
 
 
 class LeadershipLost(Exception):

@@ -1,10 +1,16 @@
 """Structured logs without the price of importing structlog at start-up.
 
 structlog takes longer to import than the rest of the runtime together, and most processes (the command line, tests)
-never write a line. So modules hold a `Log`, which fetches the real logger when the first line is written.
+never write a line. So modules hold a `Log`, which fetches the real logger when the first line is written. A program
+that has not configured structlog by then gets lines on stderr: JSON, or for people when stderr is a terminal.
 """
 
+import logging
+import os
+import sys
 from typing import Protocol
+
+import msgspec
 
 from kohort.objects.jsontypes import Json
 
@@ -41,8 +47,33 @@ class Log:
         if self._real is None:
             import structlog
 
+            if not structlog.is_configured():
+                configure()
             self._real = structlog.get_logger(**self._fields)
         return self._real
+
+
+def configure(level: str = "") -> None:
+    """Logs to stderr at `level` and above; without it at `KOHORT_LOG`, else at info."""
+    import structlog
+
+    wanted = (level or os.environ.get("KOHORT_LOG", "") or "info").upper()
+    terminal = sys.stderr.isatty()
+    renderer: Json = structlog.dev.ConsoleRenderer() if terminal else _render
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            *([] if terminal else [structlog.processors.format_exc_info]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[wanted]),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def _render(_: Json, __: str, fields: Json) -> str:
+    return msgspec.json.encode(fields, enc_hook=str).decode()
 
 
 class _Logger(Protocol):

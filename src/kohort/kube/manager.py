@@ -22,7 +22,7 @@ from kohort.kube.resources import Resource
 from kohort.kube.tasks import as_coroutine, cancel_all
 from kohort.objects.jsontypes import Json
 
-_log = Log(logger="kohort.kube.manager")
+_log = Log(module="kohort.kube.manager")
 
 InformerKey = tuple[Selection, Json]
 

@@ -40,7 +40,7 @@ from kohort.kube.identity import T, key_of, newer, version_of
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
 
-_log = Log(logger="kohort.kube.watch")
+_log = Log(module="kohort.kube.watch")
 
 _CHUNK = 500
 _PATIENCE = 10.0

@@ -1,0 +1,176 @@
+"""An event loop whose clock jumps.
+
+Nothing here waits: when no callback is ready to run, the clock moves to the next timer at once. An hour of back-off,
+lease renewal and pod start-up takes milliseconds, and takes the same course every time: timers fire in the order of
+their times, callbacks in the order in which they were scheduled, and `random` starts from a fixed seed.
+
+    from kohort.testing import virtual_time
+
+    def test_lease_expires() -> None:
+        async def story() -> None:
+            await asyncio.sleep(3600)
+        virtual_time.run(story())
+
+What is real is respected. The clock stands still while work handed to a thread is unfinished; and while sockets,
+pipes or child processes are being watched, each jump first gives them a moment of real time (`patience`) to report
+something. Programs that use none of these are exactly reproducible.
+
+A test that waits for something that cannot happen any more (no timer, no thread, no file descriptor) does not hang:
+`Stuck` is raised and names the tasks with the line each of them waits at.
+
+How it works: asyncio computes how long it may sleep and passes this to the selector. The selector here moves the clock
+by that amount instead of sleeping. So all of asyncio is used as it is: timeouts, task groups, streams, subprocesses.
+"""
+
+import asyncio
+import random
+import selectors
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+
+from kohort.objects.jsontypes import Json
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = 1_767_225_600.0
+"""2026-01-01T00:00:00Z: the wall time at which every virtual day begins."""
+DAY = 24 * 3600.0
+_FOREIGN_THREAD_SECONDS = 5.0
+_ASYNCIO = asyncio.__file__.removesuffix("__init__.py")
+
+
+class Stuck(RuntimeError):
+    """Every task waits and nothing is left that could wake one."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    def __init__(self, *, epoch: float = EPOCH, patience: float = 0.002, limit: float = 30 * DAY) -> None:
+        self._now = 0.0
+        self._epoch = epoch
+        self._limit = limit
+        self._in_threads = 0
+        super().__init__(_JumpingSelector(self, patience))
+
+    def time(self) -> float:
+        return self._now
+
+    def wall_time(self) -> float:
+        """Seconds since 1970, as `kohort.kube.clock` sees them."""
+        return self._epoch + self._now
+
+    def jump(self, seconds: float) -> None:
+        """Move the clock by hand; timers in between fire late, as after a suspend."""
+        self._now += seconds
+        if self._now > self._limit:
+            self._limit = float("inf")
+            raise Stuck(f"still running after {self._now / DAY:.0f} virtual days:\n{_describe_tasks(self)}")
+
+    def jump_to_next_timer(self, distance: float) -> None:
+        """`distance` is what asyncio computed as time - now; adding it to now again would miss the time by a rounding
+        error, and a timer would fire a little before its time."""
+        self.jump(distance)
+        timers: Json = getattr(self, "_scheduled", ())
+        if timers and abs(timers[0].when() - self._now) < 1e-6:
+            self._now = timers[0].when()
+
+    @property
+    def busy_threads(self) -> int:
+        return self._in_threads
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], R], *args: *Ts) -> "asyncio.Future[R]":
+        future = super().run_in_executor(executor, func, *args)
+        self._in_threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    def _thread_done(self, _: "asyncio.Future[R]") -> None:
+        self._in_threads -= 1
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """A real selector that does not sleep, but moves the loop's clock."""
+
+    def __init__(self, loop: VirtualTimeLoop, patience: float) -> None:
+        self._loop = loop
+        self._real = selectors.DefaultSelector()
+        self._patience = patience
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._real.select(0)
+        if ready or timeout == 0:
+            return ready
+        if self._loop.busy_threads:
+            return self._real.select(None)
+        if self._watches_something():
+            ready = self._real.select(self._patience if timeout is not None else None)
+            if ready:
+                return ready
+        if timeout is None:
+            return self._nothing_left()
+        self._loop.jump_to_next_timer(timeout)
+        return ready
+
+    def _watches_something(self) -> bool:
+        """More than the pipe through which threads wake the loop: sockets, pipes, or the exit of a child process."""
+        return len(self._real.get_map()) > 1 or (
+            threading.active_count() > 1
+            and any(thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate())
+        )
+
+    def _nothing_left(self) -> list[tuple[selectors.SelectorKey, int]]:
+        if threading.active_count() > 1 and (ready := self._real.select(_FOREIGN_THREAD_SECONDS)):
+            return ready
+        raise Stuck(f"nothing is left that could wake any of these tasks:\n{_describe_tasks(self._loop)}")
+
+    def register(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
+        return self._real.get_map()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def _describe_tasks(loop: asyncio.AbstractEventLoop) -> str:
+    return "\n".join(sorted(f"  {task.get_name()} at {_place(task)}" for task in asyncio.all_tasks(loop)))
+
+
+def _place(task: "asyncio.Task[Json]") -> str:
+    """The innermost line outside of asyncio at which a task waits."""
+    awaited: Json = task.get_coro()
+    place = "its beginning"
+    while (frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)) is not None:
+        if _ASYNCIO not in frame.f_code.co_filename:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
+    return place
+
+
+def new_loop(seed: int = 0) -> VirtualTimeLoop:
+    """A loop with its clock at zero, and the `random` module at a known state."""
+    random.seed(seed)
+    return VirtualTimeLoop()
+
+
+def run(story: Coroutine[Json, Json, R], *, seed: int = 0) -> R:
+    """Run a coroutine on a fresh virtual loop."""
+    state = random.getstate()
+    try:
+        with asyncio.Runner(loop_factory=partial(new_loop, seed)) as runner:
+            return runner.run(story)
+    finally:
+        random.setstate(state)

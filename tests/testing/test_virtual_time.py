@@ -1,0 +1,104 @@
+import asyncio
+import random
+import socket
+import time
+
+import pytest
+
+from kohort.kube import clock
+from kohort.testing import virtual_time
+from kohort.testing.virtual_time import EPOCH, Stuck
+
+
+async def test_a_long_sleep_costs_no_real_time() -> None:
+    real = time.monotonic()
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    await asyncio.sleep(7 * 24 * 3600)
+    assert loop.time() - before == pytest.approx(7 * 24 * 3600)
+    assert time.monotonic() - real < 5
+
+
+async def test_time_stamps_follow_the_virtual_clock() -> None:
+    await asyncio.sleep(90)
+    assert clock.timestamp() == "2026-01-01T00:01:30Z"
+    assert clock.micro_timestamp() == "2026-01-01T00:01:30.000000Z"
+    assert clock.seconds() == EPOCH + 90
+
+
+async def test_timers_fire_in_the_order_of_their_times() -> None:
+    fired: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        fired.append(seconds)
+
+    delays = [0.3, 0.1, 5.0, 0.2, 86400.5, 0.1001]
+    await asyncio.gather(*map(wait, delays))
+    assert fired == sorted(delays)
+
+
+async def test_timeouts_fire_without_waiting() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3600):
+            await asyncio.Event().wait()
+
+
+async def test_the_clock_stands_still_while_a_thread_works() -> None:
+    loop = asyncio.get_running_loop()
+    timer = asyncio.create_task(asyncio.sleep(10))
+    before = loop.time()
+    await asyncio.to_thread(time.sleep, 0.05)
+    assert loop.time() == before
+    assert not timer.done()
+    await timer
+
+
+async def test_bytes_on_a_socket_arrive_before_a_distant_timer() -> None:
+    one, other = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=one)
+    echo_reader, echo_writer = await asyncio.open_connection(sock=other)
+    async with asyncio.timeout(3600):
+        writer.write(b"there\n")
+        echo_writer.write((await echo_reader.readline()).upper())
+        assert await reader.readline() == b"THERE\n"
+    writer.close()
+    echo_writer.close()
+
+
+async def test_a_child_process_is_awaited_in_real_time() -> None:
+    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", "echo out; exit 3", stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert (output, process.returncode) == (b"out\n", 3)
+
+
+def test_waiting_for_what_cannot_happen_is_an_error_that_names_the_place() -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        await asyncio.create_task(wait(), name="hopeless")
+
+    with pytest.raises(Stuck, match=rf"hopeless at .*test_virtual_time\.py:{wait.__code__.co_firstlineno + 1}"):
+        virtual_time.run(story())
+
+
+def test_a_program_that_never_ends_is_stopped_after_thirty_days() -> None:
+    async def story() -> None:
+        for _ in range(31 * 24):
+            await asyncio.sleep(3600)
+
+    with pytest.raises(Stuck, match="still running after 30 virtual days"):
+        virtual_time.run(story())
+
+
+def test_random_numbers_repeat_and_the_outer_sequence_is_untouched() -> None:
+    async def draw() -> list[float]:
+        return [random.random() for _ in range(3)]
+
+    random.seed(99)
+    expected = random.random()
+    random.seed(99)
+    assert virtual_time.run(draw()) == virtual_time.run(draw())
+    assert virtual_time.run(draw(), seed=1) != virtual_time.run(draw(), seed=2)
+    assert random.random() == expected
