@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kohort.dev/tools/schemas/served"
 )
 
 // special are the types that write their own JSON. They become leaves, named by one word.
@@ -57,7 +59,7 @@ func main() {
 	out := flag.String("out", "", "file to write")
 	flag.Parse()
 	g := &generator{schemas: readSchemas(*openapi), types: map[string]any{}}
-	kinds := g.addKinds(served())
+	kinds := g.addKinds(served.Scheme())
 	for len(g.pending) > 0 {
 		t := g.pending[0]
 		g.pending = g.pending[1:]

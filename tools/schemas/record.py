@@ -2,8 +2,8 @@
 
     python tools/schemas/record.py --server https://127.0.0.1:6443 --token T tests/.../answers.json
 
-The file is `{"definitions": [CRD, ...], "cases": [{"name", "path", "content_type"?, "body", ...answer}, ...]}`. A case that
-has `causes`, `message` or `warnings` after a run has them from the server; nothing else in it is touched.
+The file is `{"definitions": [CRD, ...], "cases": [{"name", "path", "content_type"?, "body", ...answer}, ...]}`. The
+answer is `code`, `message`, `causes` and `warnings`; nothing else in a case is touched.
 """
 
 import argparse

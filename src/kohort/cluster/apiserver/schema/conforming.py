@@ -35,7 +35,7 @@ _Entry: TypeAlias = tuple[type | None, Conformer | None, scalars.Scalar | None, 
 """The expected Python type (None: any), how to go on below, how to canonicalise, whether an empty value is kept, and
 the Go type for messages."""
 
-_SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 @cache
@@ -205,7 +205,7 @@ def _map_conformer(element: TypeExpression) -> Conformer:
 def _schema(value: JsonObject) -> Json:
     """A JSON schema behind a type that decodes itself: nothing unknown is reported from there."""
     try:
-        conformer(_SCHEMA_PROPS)(value)
+        conformer(SCHEMA_PROPS)(value)
     except Mismatch as mismatch:
         mismatch.forget_path()
         raise

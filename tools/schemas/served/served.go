@@ -1,4 +1,5 @@
-package main
+// Package served knows the kinds of the embedded API server.
+package served
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -27,8 +28,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// served is the scheme of every group version that the embedded API server offers.
-func served() *runtime.Scheme {
+// Scheme is the scheme of every group version that the embedded API server offers.
+func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme,
