@@ -1,0 +1,1 @@
+"""Pod disruption budgets: how many pods may be evicted now."""

@@ -1,0 +1,58 @@
+"""The arithmetic of a budget.
+
+| budget | pods expected | healthy pods wanted |
+|---|---|---|
+| minAvailable: n | those that exist | n |
+| minAvailable: p% | those that their controllers want | p% of them, rounded up |
+| maxUnavailable: n | those that their controllers want | all but n |
+| maxUnavailable: p% | those that their controllers want | all but p% of them, rounded up |
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from kohort.objects import intstr
+
+EVICTION_TIMEOUT: Final = timedelta(minutes=2)
+"""A pod that was allowed to be evicted but is still there after this long counts as healthy again."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+    @property
+    def counts_wanted_pods(self) -> bool:
+        return self.max_unavailable is not None or isinstance(self.min_available, str)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    expected: int
+    desired: int
+    healthy: int
+
+    @property
+    def allowed(self) -> int:
+        return max(0, self.healthy - self.desired) if self.expected > 0 else 0
+
+
+def judge(budget: Budget, *, existing: int, wanted: int, healthy: int) -> Verdict:
+    """`wanted` is the sum of what the pods' controllers want; `healthy` the ready pods that are not leaving."""
+    if budget.max_unavailable is not None:
+        away = intstr.resolve(budget.max_unavailable, wanted, round_up=True)
+        return Verdict(wanted, max(0, wanted - away), healthy)
+    if isinstance(budget.min_available, str):
+        return Verdict(wanted, intstr.resolve(budget.min_available, wanted, round_up=True), healthy)
+    return Verdict(existing, 0 if budget.min_available is None else budget.min_available, healthy)
+
+
+def still_disrupted(noted: Mapping[str, str], leaving: set[str], present: set[str], now: datetime) -> dict[str, str]:
+    """Evictions that were granted and have not shown yet: neither gone, nor terminating, nor timed out."""
+    return {
+        name: time
+        for name, time in noted.items()
+        if name in present and name not in leaving and now - datetime.fromisoformat(time) < EVICTION_TIMEOUT
+    }

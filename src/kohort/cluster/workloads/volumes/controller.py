@@ -1,0 +1,256 @@
+"""The claim and volume reconcilers."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from kohort.cluster.workloads.volumes import plan as rules
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, Conflict, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Key
+from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.storage import StorageClass
+
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+
+
+def register(manager: Manager, directory: Path) -> None:
+    """`directory` is where provisioned volumes live on this machine."""
+    Claims(manager, directory)
+    Volumes(manager, directory)
+
+
+class Claims:
+    def __init__(self, manager: Manager, directory: Path) -> None:
+        self.client = manager.client
+        self.directory = directory
+        self.recorder = manager.recorder("persistentvolume-controller")
+        self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        self.volumes = manager.informer(PERSISTENT_VOLUMES, PersistentVolume)
+        self.classes = manager.informer(STORAGE_CLASSES, StorageClass)
+        self.pods = manager.informer(PODS, Pod, indexes={"claim": pods_by_claim})
+        controller = manager.controller("persistentvolumeclaim", self.reconcile, workers=4, max_delay=30)
+        controller.watches(self.claims)
+        controller.watches(self.volumes, self._claims_of)
+        controller.watches(self.classes, lambda one: self._pending_of(one.metadata.name))
+        controller.watches(self.pods, claims_of_pod, when=_uses_changed)
+
+    def _claims_of(self, volume: PersistentVolume) -> Iterable[Key]:
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            return (Key(reference.namespace, reference.name),)
+        return self._pending_of(volume.spec.storage_class_name)
+
+    def _pending_of(self, storage_class: str) -> Iterable[Key]:
+        return [
+            Key(claim.metadata.namespace, claim.metadata.name)
+            for claim in self.claims.list()
+            if claim.status.phase == "Pending" and (claim.spec.storage_class_name or "") == storage_class
+        ]
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        claim = self.claims.get(key)
+        if claim is None:
+            return None
+        if claim.metadata.deleting:
+            await self._unprotect(key, claim)
+            return None
+        name = claim.spec.storage_class_name or ""
+        step = rules.next_step(claim, self.volumes.list(), self.classes.get(Key("", name)))
+        match step:
+            case rules.Bind(volume):
+                await self._bind(claim, volume)
+            case rules.Provision(node):
+                await self._provision(claim, node)
+            case rules.Lost():
+                if claim.status.phase != "Lost":
+                    await self._status(claim, {"phase": "Lost"})
+            case rules.Wait(reason, message):
+                self.recorder.normal(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
+        return None
+
+    async def _bind(self, claim: PersistentVolumeClaim, name: str) -> None:
+        volume = self.volumes.get(Key("", name))
+        if volume is None:
+            return
+        reference = volume.spec.claim_ref
+        if reference is None or reference.uid != claim.metadata.uid:
+            await self._reserve(claim, volume)
+        if claim.spec.volume_name != name or rules.BIND_COMPLETED not in claim.metadata.annotations:
+            notes = {rules.BIND_COMPLETED: "yes"}
+            if not claim.spec.volume_name:
+                notes[rules.BOUND_BY_CONTROLLER] = "yes"
+            body = {"metadata": {"annotations": notes}, "spec": {"volumeName": name}}
+            await self.client.patch(PERSISTENT_VOLUME_CLAIMS, claim.metadata.name, claim.metadata.namespace, body)
+        if claim.status.phase != "Bound":
+            status = {
+                "phase": "Bound",
+                "accessModes": list(volume.spec.access_modes),
+                "capacity": dict(volume.spec.capacity),
+            }
+            await self._status(claim, status)
+
+    async def _reserve(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        body: JsonObject = {
+            "metadata": {"resourceVersion": volume.metadata.resource_version},
+            "spec": {"claimRef": claim_reference(claim)},
+        }
+        if volume.spec.claim_ref is None:
+            body["metadata"]["annotations"] = {rules.BOUND_BY_CONTROLLER: "yes"}
+        await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body)
+
+    async def _status(self, claim: PersistentVolumeClaim, status: JsonObject) -> None:
+        await self.client.patch(
+            PERSISTENT_VOLUME_CLAIMS,
+            claim.metadata.name,
+            claim.metadata.namespace,
+            {"status": status},
+            subresource="status",
+        )
+
+    async def _provision(self, claim: PersistentVolumeClaim, node: str) -> None:
+        volume = build_volume(
+            claim, node, self.directory, self.classes.get(Key("", claim.spec.storage_class_name or ""))
+        )
+        name = volume["metadata"]["name"]
+        try:
+            await self.client.create(PERSISTENT_VOLUMES, volume)
+        except AlreadyExists:
+            return
+        self.recorder.normal(
+            PERSISTENT_VOLUME_CLAIMS,
+            claim,
+            "ProvisioningSucceeded",
+            f"Successfully provisioned volume {name} using {rules.PROVISIONER}",
+        )
+
+    async def _unprotect(self, key: Key, claim: PersistentVolumeClaim) -> None:
+        """A claim that is being deleted stays as long as a pod that has not finished uses it."""
+        if CLAIM_PROTECTION not in claim.metadata.finalizers:
+            return
+        users = [pod for pod in self.pods.by_index("claim", str(key)) if not pod.finished]
+        if users:
+            return
+        left = [one for one in claim.metadata.finalizers if one != CLAIM_PROTECTION]
+        body = {"metadata": {"resourceVersion": claim.metadata.resource_version, "finalizers": left}}
+        try:
+            await self.client.patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, body)
+        except NotFound:
+            return
+
+
+class Volumes:
+    """Phases of volumes, and what becomes of them when their claim is gone."""
+
+    def __init__(self, manager: Manager, directory: Path) -> None:
+        self.client = manager.client
+        self.directory = directory
+        self.volumes = manager.informer(PERSISTENT_VOLUMES, PersistentVolume)
+        self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        controller = manager.controller("persistentvolume", self.reconcile, workers=2, max_delay=30)
+        controller.watches(self.volumes)
+        controller.watches(self.claims, self._volumes_of)
+
+    def _volumes_of(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
+        return (Key("", claim.spec.volume_name),) if claim.spec.volume_name else ()
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        volume = self.volumes.get(key)
+        if volume is None:
+            return None
+        phase = await self._phase(volume)
+        if volume.metadata.deleting:
+            if phase != "Bound":
+                await self._unprotect(volume)
+            return None
+        if phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete":
+            await self._reclaim(volume)
+        elif phase != volume.status.phase:
+            await self.client.patch(
+                PERSISTENT_VOLUMES, key.name, "", {"status": {"phase": phase}}, subresource="status"
+            )
+        return None
+
+    async def _phase(self, volume: PersistentVolume) -> str:
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            return "Available"
+        claim = self.claims.get(Key(reference.namespace, reference.name))
+        if claim is None or claim.metadata.uid != reference.uid:
+            # The cache may not show a claim that exists: only the API knows that it is gone.
+            live = await self.client.find(PERSISTENT_VOLUME_CLAIMS, reference.name, reference.namespace)
+            return "Released" if live is None or live["metadata"]["uid"] != reference.uid else "Bound"
+        return "Bound"
+
+    async def _reclaim(self, volume: PersistentVolume) -> None:
+        if volume.metadata.annotations.get(rules.PROVISIONED_BY) != rules.PROVISIONER:
+            return
+        path = self.directory / volume.metadata.name
+        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        try:
+            await self.client.delete(PERSISTENT_VOLUMES, volume.metadata.name, uid=volume.metadata.uid)
+        except (NotFound, Conflict):
+            return
+
+    async def _unprotect(self, volume: PersistentVolume) -> None:
+        if VOLUME_PROTECTION not in volume.metadata.finalizers:
+            return
+        left = [one for one in volume.metadata.finalizers if one != VOLUME_PROTECTION]
+        body = {"metadata": {"resourceVersion": volume.metadata.resource_version, "finalizers": left}}
+        try:
+            await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body)
+        except NotFound:
+            return
+
+
+def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+    }
+
+
+def build_volume(
+    claim: PersistentVolumeClaim, node: str, directory: Path, storage_class: StorageClass | None
+) -> JsonObject:
+    """A directory of this machine as a volume. Made when first mounted, by whoever mounts it."""
+    name = f"pvc-{claim.metadata.uid}"
+    spec: JsonObject = {
+        "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},
+        "accessModes": list(claim.spec.access_modes),
+        "persistentVolumeReclaimPolicy": (storage_class.reclaim_policy if storage_class else None) or "Delete",
+        "storageClassName": claim.spec.storage_class_name or "",
+        "volumeMode": claim.spec.volume_mode or "Filesystem",
+        "claimRef": claim_reference(claim),
+        "hostPath": {"path": str(directory / name), "type": "DirectoryOrCreate"},
+    }
+    if node:
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "annotations": {rules.PROVISIONED_BY: rules.PROVISIONER}},
+        "spec": spec,
+    }
+
+
+def pods_by_claim(pod: Pod) -> Iterable[str]:
+    return [str(key) for key in claims_of_pod(pod)]
+
+
+def claims_of_pod(pod: Pod) -> list[Key]:
+    names = (volume.claim_name(pod.metadata.name) for volume in pod.spec.volumes)
+    return [Key(pod.metadata.namespace, name) for name in names if name]
+
+
+def _uses_changed(old: Pod | None, new: Pod | None) -> bool:
+    """A pod appeared, vanished or finished: only then can a claim become free."""
+    return old is None or new is None or old.finished != new.finished

@@ -1,0 +1,126 @@
+"""What to do with a claim that is not bound, and with a volume whose claim is gone.
+
+| claim | then |
+|---|---|
+| names a volume | bind to it once it is free or already ours |
+| a free volume fits | bind to the smallest one |
+| class "" | wait: dynamic provisioning is switched off |
+| class waits for its first consumer, no node chosen | wait for the scheduler |
+| class of our provisioner | provision |
+| class of somebody else | wait for them |
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kohort.objects.core import PersistentVolume, PersistentVolumeClaim
+from kohort.objects.quantity import Quantity
+from kohort.objects.selectors import LabelSelector
+from kohort.objects.storage import StorageClass
+
+PROVISIONER: Final = "kohort.dev/local-path"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+
+
+class Wait(msgspec.Struct, frozen=True):
+    reason: str
+    message: str
+
+
+class Bind(msgspec.Struct, frozen=True):
+    volume: str
+
+
+class Provision(msgspec.Struct, frozen=True):
+    node: str
+    """Where the directory must be; empty when any node will do."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The claim was bound and its volume is gone."""
+
+
+Step = Wait | Bind | Provision | Lost
+
+
+def next_step(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], storage_class: StorageClass | None
+) -> Step:
+    found = list(volumes)
+    if claim.spec.volume_name:
+        return _bind_to_named(claim, found)
+    fitting = [volume for volume in found if fits(claim, volume)]
+    waits = storage_class is not None and storage_class.waits_for_first_consumer
+    node = claim.metadata.annotations.get(SELECTED_NODE, "")
+    preclaimed = [volume for volume in fitting if volume.spec.claim_ref is not None]
+    if preclaimed:
+        return Bind(preclaimed[0].metadata.name)
+    if fitting and (not waits or node):
+        return Bind(min(fitting, key=_size).metadata.name)
+    if not claim.spec.storage_class_name:
+        return Wait("FailedBinding", "no persistent volumes available for this claim and no storage class is set")
+    if storage_class is None:
+        name = claim.spec.storage_class_name
+        return Wait("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+    if waits and not node:
+        return Wait("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+    if storage_class.provisioner != PROVISIONER:
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' "
+            "or manually by the system administrator"
+        )
+        return Wait("ExternalProvisioning", text)
+    return Provision(node)
+
+
+def _bind_to_named(claim: PersistentVolumeClaim, volumes: list[PersistentVolume]) -> Step:
+    named = next((one for one in volumes if one.metadata.name == claim.spec.volume_name), None)
+    if named is None:
+        if BIND_COMPLETED in claim.metadata.annotations:
+            return Lost()
+        return Wait("FailedBinding", f'volume "{claim.spec.volume_name}" does not exist yet')
+    reference = named.spec.claim_ref
+    if reference is None or claims(named, claim):
+        return Bind(named.metadata.name)
+    return Wait("FailedBinding", f'volume "{claim.spec.volume_name}" already bound to a different claim.')
+
+
+def claims(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is reserved for this claim; a reservation without uid is for whoever bears the name."""
+    reference = volume.spec.claim_ref
+    return (
+        reference is not None
+        and (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
+        and reference.uid in ("", claim.metadata.uid)
+    )
+
+
+def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    if volume.metadata.deleting:
+        return False
+    if volume.spec.claim_ref is not None and not claims(volume, claim):
+        return False
+    if volume.spec.claim_ref is None and volume.status.phase not in ("Available", "", "Pending"):
+        return False
+    if (claim.spec.storage_class_name or "") != volume.spec.storage_class_name:
+        return False
+    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
+        return False
+    if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
+        return False
+    if claim.spec.selector is not None and not _selected(claim.spec.selector.compiled(), volume):
+        return False
+    return _size(volume) >= Quantity.parse(claim.spec.resources.requests.get("storage", "0"))
+
+
+def _selected(selector: LabelSelector, volume: PersistentVolume) -> bool:
+    return selector.matches(volume.metadata.labels)
+
+
+def _size(volume: PersistentVolume) -> Quantity:
+    return Quantity.parse(volume.spec.capacity.get("storage", "0"))

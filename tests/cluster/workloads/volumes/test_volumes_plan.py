@@ -1,0 +1,93 @@
+from kohort.cluster.workloads.volumes.plan import (
+    PROVISIONER,
+    SELECTED_NODE,
+    Bind,
+    Lost,
+    Provision,
+    Step,
+    Wait,
+    next_step,
+)
+from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec
+from kohort.objects.meta import ObjectMeta, ObjectReference
+from kohort.objects.storage import StorageClass
+from kohort.objects.volumes import PersistentVolumeStatus, VolumeResources
+
+
+def claim(
+    size: str = "1Gi", storage_class: str | None = "", volume: str = "", **annotations: str
+) -> PersistentVolumeClaim:
+    notes = {SELECTED_NODE if key == "node" else key.replace("__", "/"): value for key, value in annotations.items()}
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="ns", uid="claim-uid", annotations=notes),
+        spec=PersistentVolumeClaimSpec(
+            access_modes=("ReadWriteOnce",),
+            resources=VolumeResources(requests={"storage": size}),
+            storage_class_name=storage_class,
+            volume_name=volume,
+        ),
+    )
+
+
+def volume(
+    name: str, size: str = "1Gi", storage_class: str = "", claimed_by: str = "", mode: str = "ReadWriteOnce"
+) -> PersistentVolume:
+    reference = ObjectReference(namespace="ns", name=claimed_by, uid="") if claimed_by else None
+    return PersistentVolume(
+        metadata=ObjectMeta(name=name),
+        spec=PersistentVolumeSpec(
+            capacity={"storage": size}, access_modes=(mode,), storage_class_name=storage_class, claim_ref=reference
+        ),
+        status=PersistentVolumeStatus(phase="Available"),
+    )
+
+
+LATER = StorageClass(ObjectMeta(name="later"), provisioner=PROVISIONER, volume_binding_mode="WaitForFirstConsumer")
+NOW = StorageClass(ObjectMeta(name="now"), provisioner=PROVISIONER, volume_binding_mode="Immediate")
+OTHER = StorageClass(ObjectMeta(name="other"), provisioner="example.com/disks")
+
+
+def step(subject: PersistentVolumeClaim, *volumes: PersistentVolume, storage_class: StorageClass | None = None) -> Step:
+    return next_step(subject, volumes, storage_class)
+
+
+def test_the_smallest_volume_that_fits_is_taken() -> None:
+    assert step(claim("2Gi"), volume("big", "10Gi"), volume("fit", "2Gi"), volume("small", "1Gi")) == Bind("fit")
+
+
+def test_a_reserved_volume_is_preferred_and_those_of_others_are_not_touched() -> None:
+    assert step(claim(), volume("free"), volume("mine", claimed_by="c")) == Bind("mine")
+    assert isinstance(step(claim(), volume("theirs", claimed_by="d")), Wait)
+
+
+def test_access_modes_and_class_must_agree() -> None:
+    assert isinstance(step(claim(), volume("v", mode="ReadOnlyMany")), Wait)
+    assert isinstance(step(claim(), volume("v", storage_class="fast")), Wait)
+
+
+def test_provisioning_follows_the_class() -> None:
+    assert step(claim(storage_class="now"), storage_class=NOW) == Provision("")
+    waiting = step(claim(storage_class="later"), storage_class=LATER)
+    assert isinstance(waiting, Wait)
+    assert waiting.reason == "WaitForFirstConsumer"
+    assert step(claim(storage_class="later", node="n1"), storage_class=LATER) == Provision("n1")
+    foreign = step(claim(storage_class="other"), storage_class=OTHER)
+    assert isinstance(foreign, Wait)
+    assert foreign.reason == "ExternalProvisioning"
+    assert isinstance(step(claim(storage_class="")), Wait)
+
+
+def test_a_claim_that_names_its_volume() -> None:
+    assert step(claim(volume="v"), volume("v")) == Bind("v")
+    assert isinstance(step(claim(volume="v")), Wait)
+    assert isinstance(step(claim(volume="v"), volume("v", claimed_by="d")), Wait)
+    assert step(claim(volume="v", pv_kubernetes_io="x")) != Lost()
+
+
+def test_a_bound_claim_whose_volume_is_gone_is_lost() -> None:
+    notes = {"pv.kubernetes.io/bind-completed": "yes"}
+    bound = PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="ns", annotations=notes),
+        spec=PersistentVolumeClaimSpec(volume_name="v"),
+    )
+    assert step(bound) == Lost()
