@@ -1,9 +1,9 @@
 """Watch: the present state (if asked for), then every change after it, for as long as the client listens.
 
 A frame is one line of JSON. It is made of the stored bytes, once per change and representation, and shared by all who
-watch; whoever watches without a selector even shares the joined bytes of a whole batch. A watcher with a selector sees
-transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from before and the revision
-of the change that made it leave.
+watch; whoever watches without a selector even shares the joined bytes of a whole batch. A watcher with a selector
+sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from before and the
+revision of the change that made it leave.
 
 Timers (bookmarks, the end of the watch) are a deadline on waiting for the next batch, so a watcher costs one waiting
 task and nothing else. A bookmark tells a client that it has seen everything up to a revision, so before one is sent
@@ -164,9 +164,7 @@ class Watches:
 
     async def start(self, call: Call) -> Response:
         options = list_options(call.request, force_watch=True)
-        selection = select(
-            call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name
-        )
+        selection = select(call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name)
         media = negotiate(call.request, custom=call.kind.custom)
         if media.format == "yaml":
             from kohort.cluster.apiserver.http.negotiation import not_acceptable
@@ -191,9 +189,7 @@ class Watches:
 class Watch:
     """One stream."""
 
-    def __init__(
-        self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int
-    ) -> None:
+    def __init__(self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int) -> None:
         self._store = parts.store
         self._frames = frames
         self._bucket = frames.view.kind.bucket

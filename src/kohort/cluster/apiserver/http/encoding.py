@@ -44,7 +44,9 @@ def to_yaml(document: Json) -> bytes:
     return text.encode()
 
 
-_AMBIGUOUS: Final = frozenset("y Y yes Yes YES n N no No NO on On ON off Off OFF".split())
+_AMBIGUOUS: Final = frozenset(
+    ["y", "Y", "yes", "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"]
+)
 """Words that a YAML 1.1 reader may take for booleans."""
 
 
@@ -61,13 +63,20 @@ def _dumper() -> "type[yaml.CSafeDumper]":
             style = None
             if "\n" in text:
                 style = "|"
-            elif text in _AMBIGUOUS or dumper.resolve(yaml.ScalarNode, text, (True, False)) != "tag:yaml.org,2002:str":
+            elif text in _AMBIGUOUS or _reads_as_other_type(dumper, text):
                 style = '"'
             return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
         Dumper.add_representer(str, represent_text)
         _dumper_class = Dumper
     return _dumper_class
+
+
+def _reads_as_other_type(dumper: "yaml.CSafeDumper", text: str) -> bool:
+    import yaml
+
+    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return bool(tag != "tag:yaml.org,2002:str")
 
 
 _dumper_class: "type[yaml.CSafeDumper] | None" = None

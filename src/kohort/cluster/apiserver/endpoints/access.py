@@ -1,0 +1,23 @@
+"""Asking the authorizer, and the refusals it leads to."""
+
+from kohort.cluster.apiserver.auth.model import AccessRequest
+from kohort.cluster.apiserver.endpoints.call import Authorizer
+from kohort.kube import errors
+
+
+def check(authorizer: Authorizer, request: AccessRequest) -> None:
+    decision = authorizer.authorize(request)
+    if not decision.allowed:
+        raise refusal(request, decision.reason)
+
+
+def refusal(request: AccessRequest, reason: str = "") -> errors.ApiError:
+    """403 in the words that people paste into search engines."""
+    user = f'User "{request.user.name}"'
+    tail = f": {reason}" if reason else ""
+    if request.path:
+        return errors.failure(403, "Forbidden", f'forbidden: {user} cannot {request.verb} path "{request.path}"{tail}')
+    resource = f"{request.plural}/{request.subresource}" if request.subresource else request.plural
+    scope = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
+    detail = f'{user} cannot {request.verb} resource "{resource}" in API group "{request.group}" {scope}{tail}'
+    return errors.forbidden(request.plural, request.name, detail, request.group)

@@ -1,0 +1,163 @@
+"""From the bytes of a request to an object that the pipeline can trust.
+
+Decoding answers three questions in this order: is it readable at all, is it the kind that this endpoint takes, and
+does it fit the schema. Fields that the schema does not know are dropped; whether that is silent, a warning or an
+error is the client's choice (`fieldValidation`). Patches and apply have bodies of their own kind, read here as well.
+"""
+
+from typing import Final
+
+from kohort.cluster.apiserver.endpoints.answers import go_type
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.http.negotiation import check_content_type
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.schema import decode, jsontext
+from kohort.cluster.apiserver.schema.completion import complete as complete_zero_values
+from kohort.cluster.apiserver.schema.mismatch import json_type
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube import errors
+from kohort.objects.jsontypes import Json, JsonObject
+
+DEFAULT_VALIDATION: Final = "Warn"
+_SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+_OPTIONS_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def decode_request(call: Call, kind: str = "") -> tuple[JsonObject, list[str]]:
+    """The document of a request body, and what strict decoding has to say about duplicate fields."""
+    media_type = check_content_type(call.request, custom=call.kind.custom)
+    wanted = kind or call.kind.resource.kind
+    return decode.decode_body(call.request.body, media_type, kind=wanted, merge_duplicates=not call.kind.custom)
+
+
+def read_object(parts: Parts, call: Call, field_validation: str) -> JsonObject:
+    """The object that a create or update carries: checked, without unknown fields, with defaults."""
+    document, duplicates = decode_request(call)
+    resource = call.kind.resource
+    check_type(parts, call, document, resource.kind, resource.api_version)
+    document["kind"], document["apiVersion"] = resource.kind, resource.api_version
+    shape(call, document, call.kind.schema(), duplicates, field_validation)
+    call.kind.strategy.default(document)
+    complete(call.kind, document)
+    return document
+
+
+def complete(kind: Kind, document: JsonObject, *, nulls: bool = False) -> None:
+    """Write down the zero values that every answer of a built-in kind shows."""
+    if not kind.custom:
+        complete_zero_values(document, kind.schema(), nulls=nulls)
+
+
+def check_type(parts: Parts, call: Call, document: JsonObject, kind: str, api_version: str) -> None:
+    """Refuse a body that says it is something else. What it does not say is taken from the endpoint."""
+    found_kind, found_version = document.get("kind") or "", document.get("apiVersion") or ""
+    if call.kind.custom and kind == call.kind.resource.kind:
+        _check_custom_type(found_kind or kind, found_version or api_version, kind, api_version)
+        return
+    if found_kind and found_kind != kind:
+        raise errors.bad_request(_wrong_kind(parts, call, found_kind, found_version or api_version, kind))
+    if found_version and found_version != api_version:
+        group, _, version = found_version.rpartition("/")
+        served = parts.catalog.by_kind(group, kind)
+        if served is None or all(one.resource.version != version for one in parts.catalog.siblings(served.kind)):
+            problem = f'no kind "{kind}" is registered for version "{found_version}" in scheme "{_SCHEME}"'
+            raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
+        raise _wrong_version(found_version, api_version)
+
+
+def _wrong_version(found: str, expected: str) -> errors.ApiError:
+    return errors.bad_request(
+        f"the API version in the data ({found}) does not match the expected API version ({expected})"
+    )
+
+
+def _wrong_kind(parts: Parts, call: Call, found: str, found_version: str, wanted: str) -> str:
+    group, _, version = found_version.rpartition("/")
+    known = parts.catalog.by_kind(group, found)
+    if known is None or known.kind.custom:
+        problem = f'no kind "{found}" is registered for version "{found_version}" in scheme "{_SCHEME}"'
+    else:
+        own = wanted == call.kind.resource.kind
+        package = go_type(call.kind)[1:].partition(".")[0] if own else _PACKAGES.get(wanted, "core")
+        problem = f"converting ({version}.{found}) to ({package}.{wanted}): unknown conversion"
+    return f'{found} in version "{version}" cannot be handled as a {wanted}: {problem}'
+
+
+_PACKAGES: Final = {"Scale": "autoscaling", "Eviction": "policy", "TokenRequest": "authentication"}
+
+
+def _check_custom_type(found_kind: str, found_version: str, kind: str, api_version: str) -> None:
+    if found_version != api_version:
+        raise _wrong_version(found_version, api_version)
+    if found_kind != kind:
+        raise errors.bad_request(f"the kind in the data ({found_kind}) does not match the expected kind ({kind})")
+
+
+def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:
+    """Fit a document to a schema, in place, and report what did not fit."""
+    problems = duplicates + decode.conform(document, node)
+    if not problems or field_validation == "Ignore":
+        return
+    if field_validation == "Strict":
+        raise decode.strict_error(document, document.get("kind") or "", problems)
+    call.warnings.extend(problems)
+
+
+def read_delete_options(call: Call) -> JsonObject:
+    """The DeleteOptions in the body of a DELETE; clients send them in the version of any group."""
+    from kohort.cluster.apiserver.schema import builtin
+
+    media_type = check_content_type(call.request)
+    try:
+        document, _ = decode.decode_body(call.request.body, media_type, duplicates=False)
+    except errors.BadRequest:
+        raise _unreadable_options(call.request.body) from None
+    kind, api_version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
+    if kind != "DeleteOptions":
+        message = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_OPTIONS_SCHEME}"'
+        raise errors.bad_request(message)
+    decode.conform(document, builtin.type_node("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"))
+    return document
+
+
+def _unreadable_options(body: bytes) -> errors.ApiError:
+    try:
+        detail = f"json: cannot unmarshal {json_type(jsontext.decode(body))} into Go value"
+    except jsontext.SyntaxFault as fault:
+        detail = str(fault)
+    return errors.bad_request(f"couldn't get version/kind; json parse error: {detail}")
+
+
+def read_patch(body: bytes, prefix: str) -> tuple[Json, list[str]]:
+    """The JSON of a patch, and its duplicate fields. `prefix` stands before what is wrong with it."""
+    try:
+        value = jsontext.decode(body)
+        return jsontext.duplicates(body, value, merge=False)
+    except jsontext.SyntaxFault as fault:
+        raise errors.bad_request(f"{prefix}{fault}") from None
+
+
+def read_apply(body: bytes) -> tuple[JsonObject, list[str]]:
+    """What an apply request wants: YAML, and thereby JSON."""
+    value: Json = None
+    duplicates: list[str] = []
+    try:
+        value, duplicates = read_patch(body, "") if body.lstrip()[:1] == b"{" else _read_yaml(body)
+    except errors.BadRequest:
+        value, duplicates = _read_yaml(body)
+    if value is None:
+        return {}, duplicates
+    if not isinstance(value, dict):
+        found = json_type(value)
+        detail = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {detail}")
+    return value, duplicates
+
+
+def _read_yaml(body: bytes) -> tuple[Json, list[str]]:
+    from kohort.cluster.apiserver.schema import yamltext
+
+    try:
+        return yamltext.decode(body)
+    except yamltext.YamlFault as fault:
+        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {fault}") from None

@@ -1,0 +1,325 @@
+"""Deletion of one object, and of a collection.
+
+An object leaves in up to three steps, each visible to watchers: it is marked (deletionTimestamp, grace period,
+generation + 1), then its finalizers are taken off one by one by whoever put them there, then it is gone.
+`plan_deletion` decides what a DELETE does to the present object; it is pure, and the shell around it repeats it when
+the object changed meanwhile.
+
+| live object                                | options            | effect                                            |
+|--------------------------------------------|--------------------|---------------------------------------------------|
+| no finalizers, no grace                    | Background         | removed                                           |
+| any                                        | Foreground, Orphan | finalizer added, marked                           |
+| finalizers                                 |                    | marked; repeated: nothing                         |
+| pod on a node, running                     |                    | marked with its grace period                      |
+| pod not on a node, finished, or grace 0    |                    | marked with grace 0, then removed                 |
+| terminating pod                            | shorter grace      | marked again, never into the past                 |
+| terminating pod                            | longer or no grace | nothing                                           |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.endpoints import answers, bodies
+from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
+from kohort.cluster.apiserver.endpoints.options import (
+    DeleteOptions,
+    delete_options,
+    delete_options_from_query,
+    list_options,
+)
+from kohort.cluster.apiserver.endpoints.reading import Page, missing, of_page, read_page
+from kohort.cluster.apiserver.endpoints.selection import select
+from kohort.cluster.apiserver.endpoints.views import with_type_first
+from kohort.cluster.apiserver.endpoints.writing import Writer
+from kohort.cluster.apiserver.kinds.model import Strategy
+from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
+from kohort.kube import clock, errors
+from kohort.kube.http import Response
+from kohort.objects.jsontypes import JsonObject
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a DELETE does: `mark` is the object to store in place of the live one, if any."""
+
+    mark: JsonObject | None
+    remove: bool
+    pending: bool = False
+    """Deletion is under way already and this request changes nothing about it."""
+
+
+def plan_deletion(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> Plan:
+    """`live` is a private copy, which becomes the marked object."""
+    metadata = live["metadata"]
+    graceful, pending = _begin(live, options, strategy)
+    if pending:
+        return Plan(None, remove=False, pending=True)
+    finalizers = finalizers_for(metadata.get("finalizers") or [], options, strategy)
+    if finalizers is not None:
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+    if metadata.get("finalizers"):
+        if not graceful:
+            _mark(metadata, 0)
+        return Plan(live, remove=False)
+    if graceful:
+        return Plan(live, remove=not metadata["deletionGracePeriodSeconds"])
+    return Plan(None, remove=True)
+
+
+def _begin(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> tuple[bool, bool]:
+    """Set the grace period of kinds that have one. Returns (marked gracefully, nothing to do)."""
+    metadata = live["metadata"]
+    requested = options.grace_seconds
+    if metadata.get("deletionTimestamp"):
+        return _shorten(metadata, requested)
+    if not has_grace(strategy):
+        return False, False
+    seconds = strategy.graceful_seconds(live, requested)
+    _mark(metadata, seconds)
+    return True, False
+
+
+def has_grace(strategy: Strategy) -> bool:
+    return type(strategy).graceful_seconds is not Strategy.graceful_seconds
+
+
+def _shorten(metadata: JsonObject, requested: int | None) -> tuple[bool, bool]:
+    current = metadata.get("deletionGracePeriodSeconds")
+    if not current:
+        return False, False
+    if requested is None or requested >= current:
+        return False, True
+    now = clock.now()
+    moved = clock.parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=current - requested)
+    if moved < now:
+        moved = now
+        requested = 1 if requested else 0
+    metadata["deletionTimestamp"] = clock.format_time(moved)
+    metadata["deletionGracePeriodSeconds"] = requested
+    return True, False
+
+
+def _mark(metadata: JsonObject, seconds: int) -> None:
+    if not metadata.get("deletionTimestamp"):
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = clock.format_time(clock.now() + timedelta(seconds=seconds))
+    elif clock.parse_time(metadata["deletionTimestamp"]) > clock.now():
+        metadata["deletionTimestamp"] = clock.timestamp()
+    metadata["deletionGracePeriodSeconds"] = seconds
+
+
+def finalizers_for(present: list[str], options: DeleteOptions, strategy: Strategy) -> list[str] | None:
+    """The finalizers that the propagation policy asks for; None when they are right already."""
+    if not strategy.collectable:
+        return None
+    orphan, foreground = _wanted(present, options, strategy)
+    kept = [one for one in present if one not in (ORPHAN, FOREGROUND)]
+    wanted = kept + ([ORPHAN] if orphan else []) + ([FOREGROUND] if foreground else [])
+    return None if set(wanted) == set(present) else wanted
+
+
+def _wanted(present: list[str], options: DeleteOptions, strategy: Strategy) -> tuple[bool, bool]:
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents, False
+    if options.propagation is not None:
+        return options.propagation == "Orphan", options.propagation == "Foreground"
+    if ORPHAN in present:
+        return True, False
+    if FOREGROUND in present:
+        return False, True
+    return strategy.default_propagation == "Orphan", strategy.default_propagation == "Foreground"
+
+
+class Deleter:
+    def __init__(self, parts: Parts, writer: Writer) -> None:
+        self.parts = parts
+        self.writer = writer
+
+    async def delete(self, call: Call) -> Response:
+        options = read_delete_options(call)
+        document, removed = await self.delete_one(call, options)
+        status = 200
+        if not removed and options.orphan_dependents is False:
+            status = 202
+        return answers.of_object(call, document, status)
+
+    async def delete_one(self, call: Call, options: DeleteOptions) -> tuple[JsonObject, bool]:
+        """Returns what to answer with, and whether the object is gone."""
+        self._warn(call, options)
+        while True:
+            stored = self.parts.store.get(call.kind.bucket, call.namespace, call.name)
+            if stored is None:
+                raise missing(call)
+            try:
+                return await self._delete_once(call, options, stored)
+            except StaleRevision:
+                continue
+
+    async def _delete_once(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[JsonObject, bool]:
+        live = call.view.document(stored)
+        check_preconditions(call, options, live)
+        attributes = self._attributes(call, options, call.view.document(stored))
+        await self.parts.admission.mutate(attributes)
+        await self.parts.admission.validate(attributes)
+        special = _SPECIAL.get(call.kind.bucket)
+        if special is not None:
+            marked = special(live)
+            if marked is not None:
+                if marked is not live or options.dry_run:
+                    return marked, False
+                return await self._store(call, live, stored), False
+        plan = plan_deletion(live, options, call.kind.strategy)
+        if plan.pending:
+            return self._gone(call, live), False
+        result = live
+        if plan.mark is not None and not options.dry_run:
+            result, stored = await self._mark(call, plan.mark, stored)
+        if not plan.remove:
+            return result, False
+        if not options.dry_run:
+            result = await self._remove(call, result, stored)
+        return self._gone(call, result), True
+
+    async def _mark(self, call: Call, marked: JsonObject, stored: Stored) -> tuple[JsonObject, Stored]:
+        if marked == call.view.document(stored):
+            return marked, stored
+        stored = await self.writer.store(call, marked, expected=stored.revision)
+        return call.view.document(stored), stored
+
+    async def _store(self, call: Call, marked: JsonObject, stored: Stored) -> JsonObject:
+        return (await self._mark(call, marked, stored))[0]
+
+    async def _remove(self, call: Call, document: JsonObject, stored: Stored) -> JsonObject:
+        gone = await self.parts.store.write(
+            stored.bucket, stored.namespace, stored.name, None, expected=stored.revision
+        )
+        call.kind.strategy.after_delete(write_context(self.parts, call, dry_run=False), document)
+        return call.view.document(gone) if gone.raw else document
+
+    def _gone(self, call: Call, document: JsonObject) -> JsonObject:
+        if call.kind.strategy.deletion_returns_object:
+            return with_type_first(document, call.kind)
+        return answers.status_success(call.view, call.name, document["metadata"].get("uid") or "")
+
+    def _warn(self, call: Call, options: DeleteOptions) -> None:
+        unset = options.propagation is None and options.orphan_dependents is None
+        if unset and call.kind.bucket == "jobs.batch":
+            call.warnings.append(
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+                "them or set propagationPolicy=Orphan to suppress this warning"
+            )
+
+    def _attributes(self, call: Call, options: DeleteOptions, live: JsonObject) -> Attributes:
+        return Attributes(
+            operation="DELETE",
+            resource=call.kind.resource,
+            name=call.name,
+            namespace=call.namespace,
+            user=call.user,
+            reader=self.parts.reader,
+            object=None,
+            old_object=live,
+            options=options.document,
+            dry_run=options.dry_run,
+            warnings=call.warnings,
+        )
+
+    async def delete_collection(self, call: Call) -> Response:
+        """Delete what a list selects, one by one; the answer is the list as it was selected."""
+        listing = list_options(call.request)
+        options = read_delete_options(call)
+        selection = select(call.kind, call.namespace, listing.label_selector, listing.field_selector)
+        page = await read_page(self.parts.store, call.kind.bucket, selection, listing)
+        for stored in page.items:
+            await self._delete_item(call, options, stored)
+        return of_page(call, Page(page.items, self.parts.store.revision, page.continue_, page.remaining))
+
+    async def _delete_item(self, call: Call, options: DeleteOptions, stored: Stored) -> None:
+        import msgspec
+
+        path = msgspec.structs.replace(call.path, namespace=stored.namespace, name=stored.name)
+        one = Call(call.request, call.user, call.view, path, call.verb, call.media, call.warnings)
+        try:
+            await self.delete_one(one, options)
+        except errors.NotFound:
+            pass
+        except errors.Conflict:
+            if options.uid is None and options.resource_version is None:
+                raise
+
+
+def read_delete_options(call: Call) -> DeleteOptions:
+    """From the body, or, only when there is none, from the query."""
+    if not call.request.body:
+        return delete_options(delete_options_from_query(call.request))
+    document = bodies.read_delete_options(call)
+    return delete_options(document)
+
+
+def check_preconditions(call: Call, options: DeleteOptions, live: JsonObject) -> None:
+    metadata = live["metadata"]
+    kind = call.kind.resource
+    if options.uid is not None and options.uid != metadata.get("uid"):
+        detail = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata.get('uid')}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(kind.kind, call.name, detail, kind.group)
+    if options.resource_version is not None and options.resource_version != metadata.get("resourceVersion"):
+        detail = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            f"in record ({metadata.get('resourceVersion')}). The object might have been modified"
+        )
+        raise errors.conflict(kind.kind, call.name, detail, kind.group)
+
+
+def _terminate_namespace(live: JsonObject) -> JsonObject | None:
+    """A namespace is marked, emptied by its controller, and only then deleted like anything else."""
+    if not live["metadata"].get("deletionTimestamp"):
+        live["metadata"]["deletionTimestamp"] = clock.timestamp()
+        live["status"] = {**(live.get("status") or {}), "phase": "Terminating"}
+        return live
+    if (live.get("spec") or {}).get("finalizers"):
+        return dict(live)
+    return None
+
+
+def _terminate_definition(live: JsonObject) -> JsonObject | None:
+    """The definition of a custom resource stays until its objects are gone."""
+    metadata = live["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return None
+    metadata["deletionTimestamp"] = clock.timestamp()
+    metadata["finalizers"] = [*(metadata.get("finalizers") or []), CRD_CLEANUP]
+    if metadata["finalizers"].count(CRD_CLEANUP) > 1:
+        metadata["finalizers"].remove(CRD_CLEANUP)
+    terminating = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": clock.timestamp(),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    status = live.setdefault("status", {})
+    others = [one for one in status.get("conditions") or [] if one["type"] != "Terminating"]
+    status["conditions"] = [*others, terminating]
+    return live
+
+
+_SPECIAL: Final[dict[str, Callable[[JsonObject], JsonObject | None]]] = {
+    "namespaces": _terminate_namespace,
+    "customresourcedefinitions.apiextensions.k8s.io": _terminate_definition,
+}
+"""Kinds with a first step of their own: the live object, marked in place, when it must be stored; another object
+when it is only to be shown; None when the ordinary deletion takes over."""

@@ -1,0 +1,179 @@
+"""PATCH: four media types that lead into the same pipeline as PUT.
+
+JSON patch, merge patch and strategic merge patch say what to change; the server applies them to the live object and
+then treats the result as if it had been sent. Apply says what the sender wants to own, and may create.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from kohort.cluster.apiserver.endpoints import bodies, stamping
+from kohort.cluster.apiserver.endpoints.call import Call
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
+from kohort.cluster.apiserver.endpoints.writing import Writer, at_version, ignored_fields, tracked_fields
+from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
+from kohort.cluster.apiserver.patch.wording import go_text
+from kohort.cluster.apiserver.schema import decode
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube import clock, errors
+from kohort.kube.http import Response
+from kohort.objects import fielderrors
+from kohort.objects.jsontypes import Json, JsonObject
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+_BUILT_IN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
+_CUSTOM: Final = (JSON_PATCH, MERGE_PATCH, APPLY)
+
+
+def patch_type(call: Call) -> str:
+    media_type = media_type_of(call.request.headers.get("content-type", ""))
+    accepted = _CUSTOM if call.kind.custom and call.path.subresource != "scale" else _BUILT_IN
+    if media_type not in accepted:
+        raise unsupported_media_type(accepted)
+    return media_type
+
+
+async def patch(writer: Writer, call: Call) -> Response:
+    media_type = patch_type(call)
+    options = write_options(call.request, "PatchOptions", apply=media_type == APPLY)
+    if media_type == APPLY:
+        produce = applier(writer, call, options)
+    else:
+        produce = patcher(writer, call, options, media_type)
+    written = await writer.replace(call, options, produce, create_allowed=media_type == APPLY)
+    return writer.answer(call, written)
+
+
+def patcher(
+    writer: Writer, call: Call, options: WriteOptions, media_type: str
+) -> Callable[[JsonObject | None], JsonObject]:
+    change = parse(call, media_type, options.field_validation or "Warn")
+
+    def produce(live: JsonObject | None) -> JsonObject:
+        assert live is not None
+        node = call.kind.schema()
+        obj = fit(call, change, live, node, media_type, options.field_validation or "Warn")
+        call.kind.strategy.default(obj)
+        bodies.complete(call.kind, obj)
+        metadata = obj.setdefault("metadata", {})
+        stamping.settle_namespace(call, metadata)
+        stamping.check_name(call, metadata)
+        writer.record(call, options, live, obj)
+        return obj
+
+    return produce
+
+
+class Change:
+    """A parsed patch."""
+
+    __slots__ = ("apply", "patch", "problems")
+
+    def __init__(self, patch: Json, problems: list[str], apply: Callable[[JsonObject, Node], JsonObject]) -> None:
+        self.patch = patch
+        self.problems = problems
+        self.apply = apply
+
+
+def parse(call: Call, media_type: str, field_validation: str) -> Change:
+    strict = field_validation != "Ignore"
+    prefix = "" if media_type == STRATEGIC else "error decoding patch: "
+    document, duplicates = bodies.read_patch(call.request.body, prefix)
+    if media_type == JSON_PATCH:
+        from kohort.cluster.apiserver.patch import jsonpatch
+
+        problems = [f"json patch {problem}" for problem in duplicates] + jsonpatch.unknown_fields(document)
+        return Change(document, problems if strict else [], lambda live, _: jsonpatch.apply(live, document))
+    if media_type == MERGE_PATCH:
+        from kohort.cluster.apiserver.patch import merge
+
+        return Change(document, duplicates if strict else [], lambda live, _: merge.apply(live, document))
+    from kohort.cluster.apiserver.patch import strategic
+
+    return Change(document, duplicates if strict else [], lambda live, node: strategic.apply(live, document, node))
+
+
+def fit(call: Call, change: Change, live: JsonObject, node: Node, media_type: str, field_validation: str) -> JsonObject:
+    """The live object after the patch, fitted to the schema. What is wrong with the result is wrong with the patch."""
+    patched = change.apply(live, node)
+    raw = compact(patched)
+    shown = go_text(change.patch) if media_type == STRATEGIC else raw.decode()
+    obj: JsonObject = msgspec.json.decode(raw)
+    try:
+        problems = change.problems + decode.conform(obj, node)
+    except decode.Undecodable as unfit:
+        raise _invalid_patch(shown, unfit.detail) from None
+    if problems and field_validation == "Strict":
+        raise _invalid_patch(shown, f"strict decoding error: {', '.join(problems)}")
+    if problems and field_validation == "Warn":
+        call.warnings.extend(problem for problem in problems if problem not in call.warnings)
+    return obj
+
+
+def _invalid_patch(shown: str, problem: str) -> errors.ApiError:
+    return errors.invalid("", "", [fielderrors.invalid("patch", shown, problem)])
+
+
+def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[JsonObject | None], JsonObject]:
+    from kohort.cluster.apiserver.apply import serverside
+
+    intent, duplicates = read_intent(call, options)
+
+    def produce(live: JsonObject | None) -> JsonObject:
+        obj = serverside.apply(
+            live,
+            intent,
+            call.kind.schema(),
+            manager=options.manager,
+            force=bool(options.force),
+            api_version=call.kind.resource.api_version,
+            time=clock.timestamp(),
+            subresource=call.path.subresource,
+            ignored=ignored_fields(call),
+            tracked=tracked_fields(call),
+            kind=call.kind.resource.kind,
+            at_version=at_version(writer.parts, call),
+        )
+        obj = _copy(obj)
+        _report_duplicates(call, duplicates, options.field_validation or "Warn")
+        decode.conform(obj, call.kind.schema())
+        call.kind.strategy.default(obj)
+        bodies.complete(call.kind, obj)
+        metadata = obj.setdefault("metadata", {})
+        if live is None and metadata.get("uid"):
+            resource = call.kind.resource
+            detail = (
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            )
+            raise errors.conflict(resource.plural, call.name, detail, resource.group)
+        stamping.settle_namespace(call, metadata)
+        stamping.check_name(call, metadata)
+        return obj
+
+    return produce
+
+
+def _copy(document: JsonObject) -> JsonObject:
+    """A deep copy: what patches return shares structure with what they were given."""
+    copy: JsonObject = msgspec.json.decode(compact(document))
+    return copy
+
+
+def read_intent(call: Call, options: WriteOptions) -> tuple[JsonObject, list[str]]:
+    """The body of an apply request, and the fields that occur twice in it."""
+    return bodies.read_apply(call.request.body)
+
+
+def _report_duplicates(call: Call, duplicates: list[str], field_validation: str) -> None:
+    if not duplicates or field_validation == "Ignore":
+        return
+    if field_validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: {', '.join(duplicates)}")
+    call.warnings.extend(problem for problem in duplicates if problem not in call.warnings)

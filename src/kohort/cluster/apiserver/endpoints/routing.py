@@ -1,0 +1,115 @@
+"""Which endpoint answers a request about a resource.
+
+A table from (verb, subresource) to what does it; the kind decides which of them exist. A path that exists for some
+other method is 405, a path that exists for none is 404.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kohort.cluster.apiserver.endpoints import patching, reading, scaling
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.deletion import Deleter
+from kohort.cluster.apiserver.endpoints.pods import PodActions
+from kohort.cluster.apiserver.endpoints.watching import Watches
+from kohort.cluster.apiserver.endpoints.writing import Writer
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.kube import errors
+from kohort.kube.http import Response
+
+Endpoint = Callable[[Call], Awaitable[Response]]
+
+SAME_OBJECT: Final = frozenset({"status", "resize", "ephemeralcontainers", "finalize", "approval"})
+"""Subresources that are other doors to the whole object."""
+
+
+def not_allowed() -> errors.ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return errors.failure(405, "MethodNotAllowed", message)
+
+
+class Router:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.writer = Writer(parts)
+        self.deleter = Deleter(parts, self.writer)
+        self.watches = Watches(parts)
+        self.pods = PodActions(parts, self.writer, self.deleter)
+        self.special: dict[tuple[str, str, str], Endpoint] = {
+            ("bindings", "", "create"): self.pods.bind,
+            ("pods", "binding", "create"): self.pods.bind,
+            ("pods", "eviction", "create"): self.pods.evict,
+        }
+        """By bucket, subresource and verb; whoever brings an endpoint of its own registers it here."""
+        self._object: dict[str, Endpoint] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self.watches.start,
+            "create": self.writer.create,
+            "update": self.writer.update,
+            "patch": self._patch,
+            "delete": self.deleter.delete,
+            "deletecollection": self.deleter.delete_collection,
+        }
+        self._scale: dict[str, Endpoint] = {
+            "get": self._get_scale,
+            "update": self._update_scale,
+            "patch": self._patch_scale,
+        }
+
+    def find(self, call: Call) -> Endpoint:
+        """The endpoint for a call; raises 404 or 405."""
+        kind, subresource = call.kind, call.path.subresource
+        check_scope(call)
+        if subresource and subresource not in kind.subresources:
+            raise errors.path_not_found()
+        verbs = kind.subresources[subresource].verbs if subresource else kind.verbs
+        if call.verb not in verbs or not _fits_path(call, kind):
+            raise not_allowed()
+        special = self.special.get((kind.bucket, subresource, call.verb))
+        if special is not None:
+            return special
+        if subresource == "scale":
+            return self._scale[call.verb]
+        if not subresource or subresource in SAME_OBJECT:
+            return self._object[call.verb]
+        raise errors.path_not_found()
+
+    async def _get(self, call: Call) -> Response:
+        return await reading.get(self.parts, call)
+
+    async def _list(self, call: Call) -> Response:
+        return await reading.list_(self.parts, call)
+
+    async def _patch(self, call: Call) -> Response:
+        return await patching.patch(self.writer, call)
+
+    async def _get_scale(self, call: Call) -> Response:
+        return await scaling.get(self.parts, call)
+
+    async def _update_scale(self, call: Call) -> Response:
+        return await scaling.update(self.writer, call)
+
+    async def _patch_scale(self, call: Call) -> Response:
+        return await scaling.patch(self.writer, call)
+
+
+def check_scope(call: Call) -> None:
+    """A cluster-scoped kind below a namespace, or an object of a namespaced kind without one, has no path."""
+    path, resource = call.path, call.kind.resource
+    if resource.namespaced and not path.namespace and path.name and not path.watch:
+        raise errors.path_not_found()
+    if not resource.namespaced and path.namespace and resource.plural != "namespaces":
+        raise errors.path_not_found()
+    if path.rest and path.subresource != "proxy":
+        raise errors.path_not_found()
+
+
+def _fits_path(call: Call, kind: Kind) -> bool:
+    """All-namespace paths are for reading; POST goes to collections, the rest to objects."""
+    path, verb = call.path, call.verb
+    if kind.resource.namespaced and not path.namespace and verb in ("create", "deletecollection"):
+        return False
+    if verb == "create" and path.name and not path.subresource:
+        return False
+    return not (verb in ("update", "patch") and not path.name)

@@ -1,0 +1,200 @@
+"""The scale subresource: any scalable kind through one small object.
+
+A Scale is a view of its parent: reading derives it, writing sets one field of the parent and goes through the parent's
+own update. Built-in kinds keep their selector as an object; custom resources name the three fields in their definition.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stamping
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, revision_of, write_options
+from kohort.cluster.apiserver.endpoints.reading import missing, reached
+from kohort.cluster.apiserver.endpoints.writing import Writer, Written
+from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.schema import builtin
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube import clock, errors
+from kohort.kube.http import Response
+from kohort.objects import fielderrors
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.selectors import LabelSelector
+
+_UNSET: Final = -(2**31)
+
+
+def scale_node() -> Node:
+    return builtin.kind_node("autoscaling", "v1", "Scale")
+
+
+def scale_of(kind: Kind, parent: JsonObject) -> JsonObject:
+    metadata = parent["metadata"]
+    replicas, status_replicas = replicas_of(kind, parent)
+    status: JsonObject = {"replicas": status_replicas}
+    selector = selector_of(kind, parent)
+    if selector:
+        status["selector"] = selector
+    spec: JsonObject = {"replicas": replicas} if replicas else {}
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in names if name in metadata},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def replicas_of(kind: Kind, parent: JsonObject) -> tuple[int | None, int]:
+    assert kind.scale_paths is not None
+    wanted = _at(parent, kind.scale_paths[0])
+    return wanted, _at(parent, kind.scale_paths[1]) or 0
+
+
+def selector_of(kind: Kind, parent: JsonObject) -> str:
+    assert kind.scale_paths is not None
+    if kind.custom:
+        found = _at(parent, kind.scale_paths[2]) if kind.scale_paths[2] else ""
+        return found if isinstance(found, str) else ""
+    selector = (parent.get("spec") or {}).get("selector") or {}
+    if kind.resource.kind == "ReplicationController":
+        return ",".join(f"{key}={selector[key]}" for key in sorted(selector))
+    return str(LabelSelector.from_object(selector))
+
+
+def _steps(path: str) -> list[str]:
+    return path.lstrip(".").split(".")
+
+
+def _at(document: Json, path: str) -> Json:
+    for step in _steps(path):
+        if not isinstance(document, dict):
+            return None
+        document = document.get(step)
+    return document
+
+
+def _put(document: JsonObject, path: str, value: int) -> None:
+    *parents, last = _steps(path)
+    for step in parents:
+        document = document.setdefault(step, {})
+    document[last] = value
+
+
+async def get(parts: Parts, call: Call) -> Response:
+    await reached(parts.store, revision_of(call.request.param("resourceVersion")))
+    stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
+    if stored is None:
+        raise missing(call)
+    parent = call.view.document(stored)
+    if call.kind.custom and replicas_of(call.kind, parent)[0] is None:
+        assert call.kind.scale_paths is not None
+        raise errors.internal(f'the spec replicas field "{call.kind.scale_paths[0]}" does not exist')
+    return answers.of_document(200, scale_of(call.kind, parent), call.media)
+
+
+async def update(writer: Writer, call: Call) -> Response:
+    options = write_options(call.request, "UpdateOptions")
+    document, duplicates = bodies.decode_request(call, "Scale")
+    bodies.check_type(writer.parts, call, document, "Scale", "autoscaling/v1")
+    document["kind"], document["apiVersion"] = "Scale", "autoscaling/v1"
+    bodies.shape(call, document, scale_node(), duplicates, options.field_validation or "Warn")
+    metadata = document.setdefault("metadata", {})
+    stamping.settle_namespace(call, metadata)
+    stamping.check_name(call, metadata)
+
+    def produce(live: JsonObject | None) -> JsonObject:
+        assert live is not None
+        uid = metadata.get("uid") or ""
+        if uid and uid != live["metadata"].get("uid"):
+            resource = call.kind.resource
+            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+            raise errors.conflict(resource.plural, call.name, detail, resource.group)
+        return _rescaled(writer, call, options, live, document)
+
+    return _answer(call, await writer.replace(call, options, produce))
+
+
+async def patch(writer: Writer, call: Call) -> Response:
+    media_type = patching.patch_type(call)
+    options = write_options(call.request, "PatchOptions", apply=media_type == patching.APPLY)
+    validation = options.field_validation or "Warn"
+    if media_type == patching.APPLY:
+        return await _apply(writer, call, options)
+    change = patching.parse(call, media_type, validation)
+
+    def produce(live: JsonObject | None) -> JsonObject:
+        assert live is not None
+        scale = scale_of(call.kind, live)
+        if replicas_of(call.kind, live)[0] is None:
+            scale["spec"]["replicas"] = _UNSET
+        scale = patching.fit(call, change, scale, scale_node(), media_type, validation)
+        stamping.settle_namespace(call, scale.setdefault("metadata", {}))
+        stamping.check_name(call, scale["metadata"])
+        return _rescaled(writer, call, options, live, scale)
+
+    return _answer(call, await writer.replace(call, options, produce))
+
+
+async def _apply(writer: Writer, call: Call, options: WriteOptions) -> Response:
+    from kohort.cluster.apiserver.apply import serverside
+
+    intent, _ = patching.read_intent(call, options)
+    resource = call.kind.resource
+    replicas = (intent.get("spec") or {}).get("replicas")
+
+    def produce(live: JsonObject | None) -> JsonObject:
+        assert live is not None
+        wanted: JsonObject = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": {"name": call.name, "namespace": call.namespace},
+        }
+        if replicas is not None:
+            _check_replicas(call, replicas)
+            assert call.kind.scale_paths is not None
+            _put(wanted, call.kind.scale_paths[0], replicas)
+        obj = serverside.apply(
+            live,
+            wanted,
+            call.kind.schema(),
+            manager=options.manager,
+            force=bool(options.force),
+            api_version=resource.api_version,
+            time=clock.timestamp(),
+            subresource="scale",
+        )
+        return msgspec.json.decode(compact(obj))  # type: ignore[no-any-return]
+
+    return _answer(call, await writer.replace(call, options, produce))
+
+
+def _rescaled(writer: Writer, call: Call, options: WriteOptions, live: JsonObject, scale: JsonObject) -> JsonObject:
+    """The parent with the replicas of a Scale."""
+    assert call.kind.scale_paths is not None
+    path = call.kind.scale_paths[0]
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas == _UNSET:
+        raise errors.bad_request(f'the spec replicas field "{path}" cannot be empty')
+    _check_replicas(call, replicas)
+    obj: JsonObject = msgspec.json.decode(compact(live))
+    _put(obj, path, replicas)
+    if scale["metadata"].get("resourceVersion"):
+        obj["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"]
+    writer.record(call, options, live, obj)
+    return obj
+
+
+def _check_replicas(call: Call, replicas: int) -> None:
+    if replicas < 0:
+        wrong = fielderrors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", call.name, [wrong], "autoscaling")
+
+
+def _answer(call: Call, written: Written) -> Response:
+    parent = call.view.document(written.stored) if written.stored is not None else written.document
+    assert parent is not None
+    return answers.of_document(200, scale_of(call.kind, parent), call.media)

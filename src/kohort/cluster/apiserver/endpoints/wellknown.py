@@ -1,0 +1,82 @@
+"""Paths that are not resources and not discovery: version, health, metrics, OpenAPI, identity of the token issuer."""
+
+import platform
+from collections.abc import Callable
+from typing import Final
+
+from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.http.negotiation import JSON, negotiate_or_json
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+from kohort.objects.jsontypes import JsonObject
+
+GIT_VERSION: Final = "v1.36.4+kohort"
+PLAIN: Final = "text/plain; charset=utf-8"
+
+Check = Callable[[], bool]
+
+
+def version_document() -> JsonObject:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{machine}",
+    }
+
+
+def version(request: Request) -> Response:
+    return Response(200, {"content-type": JSON}, encoding.encode(version_document(), negotiate_or_json(request)))
+
+
+class Health:
+    """`/healthz`, `/livez`, `/readyz`, each with its checks; `etcd` is what clients call the storage."""
+
+    def __init__(self, ready: Check, storage: Check) -> None:
+        common: dict[str, Check] = {"ping": lambda: True, "log": lambda: True, "etcd": storage}
+        self._paths: dict[str, dict[str, Check]] = {
+            "healthz": common,
+            "livez": common,
+            "readyz": {**common, "informer-sync": ready, "poststarthook/bootstrap": ready, "shutdown": lambda: True},
+        }
+
+    def answer(self, request: Request) -> Response | None:
+        name, _, check = request.path.strip("/").partition("/")
+        checks = self._paths.get(name)
+        if checks is None:
+            return None
+        if check:
+            if check not in checks:
+                raise errors.path_not_found()
+            return self._report(name, {check: checks[check]}, request)
+        return self._report(name, checks, request)
+
+    def _report(self, name: str, checks: dict[str, Check], request: Request) -> Response:
+        excluded = set(request.params("exclude"))
+        failed = []
+        lines = []
+        for check, passes in checks.items():
+            if check in excluded:
+                lines.append(f"[+]{check} excluded: ok")
+            elif passes():
+                lines.append(f"[+]{check} ok")
+            else:
+                lines.append(f"[-]{check} failed: reason withheld")
+                failed.append(check)
+        headers = {"content-type": PLAIN, "x-content-type-options": "nosniff"}
+        if failed:
+            text = "\n".join([*lines, f"{name} check failed\n"])
+            return Response(500, headers, text.encode())
+        if any(key == "verbose" for key, _ in request.query):
+            return Response(200, headers, "\n".join([*lines, f"{name} check passed\n"]).encode())
+        return Response(200, headers, b"ok")

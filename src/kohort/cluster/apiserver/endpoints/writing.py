@@ -1,0 +1,461 @@
+"""Create, update and patch: one pipeline.
+
+The order of the steps is part of the API. Managed fields are recorded before admission, so what admission adds
+belongs to nobody; mutating admission sees an object without uid and without a generated name; built-in validation
+sees what mutating admission left; validating admission sees the final object; only then does the existing object
+matter to a create. An update runs in a loop: whatever was decided about a version that meanwhile changed is decided
+again, so a patch that names no resourceVersion never fails because of a race, and one that does always does.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kohort.cluster.apiserver.admission.model import Attributes, Operation
+from kohort.cluster.apiserver.apply import managed
+from kohort.cluster.apiserver.auth.model import AccessRequest
+from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
+from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
+from kohort.cluster.apiserver.endpoints.reading import missing
+from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
+from kohort.cluster.apiserver.kinds import metadata as metadata_rules
+from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
+from kohort.kube import clock, errors
+from kohort.kube.http import Response
+from kohort.objects import fielderrors
+from kohort.objects.jsontypes import JsonObject
+
+NAME_ATTEMPTS: Final = 8
+
+Produce = Callable[[JsonObject | None], JsonObject]
+"""From the live object (None when there is none) to the object that the client wants in its place."""
+
+
+class Written:
+    """The outcome of a write: what was stored, or, when nothing was, what the answer shows."""
+
+    __slots__ = ("created", "document", "stored")
+
+    def __init__(self, *, stored: Stored | None = None, document: JsonObject | None = None, created: bool = False):
+        self.stored = stored
+        self.document = document
+        self.created = created
+
+
+class Writer:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    # --- create -------------------------------------------------------------------------------------------------------
+
+    async def create(self, call: Call) -> Response:
+        options = write_options(call.request, "CreateOptions")
+        obj = bodies.read_object(self.parts, call, options.field_validation or "Warn")
+        metadata = obj.setdefault("metadata", {})
+        stamping.wipe_system_fields(metadata)
+        stamping.settle_namespace(call, metadata)
+        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        self.record(call, options, None, obj)
+        written = await self.insert(call, options, obj)
+        return self.answer(call, written)
+
+    async def insert(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+        """A new object, from admission to commit."""
+        name = obj["metadata"].get("name") or ""
+        await self.admit(call, options, "CREATE", obj, None, name)
+        return await self.commit_new(call, options, obj)
+
+    async def commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+        """Everything that a create does after mutating admission."""
+        metadata = obj["metadata"]
+        base = metadata.get("generateName") or ""
+        generate = bool(base) and not metadata.get("name")
+        attempts = NAME_ATTEMPTS if generate else 1
+        for _ in range(attempts):
+            candidate = obj
+            if generate:
+                candidate = {**obj, "metadata": {**metadata, "name": self._free_name(call, base)}}
+            try:
+                return await self._commit_new(call, options, candidate)
+            except errors.AlreadyExists:
+                if not generate:
+                    raise
+        resource = call.kind.resource
+        error = errors.already_exists(resource.plural, base, resource.group)
+        detail = ", the server was not able to generate a unique name for the object"
+        raise errors.failure(
+            409,
+            "AlreadyExists",
+            error.message + detail,
+            name=base,
+            group=resource.group,
+            kind=resource.plural,
+            retry_after=1,
+        )
+
+    def _free_name(self, call: Call, base: str) -> str:
+        name = stamping.generated_name(base)
+        for _ in range(NAME_ATTEMPTS):
+            if self.parts.store.get(call.kind.bucket, call.namespace, name) is None:
+                break
+            name = stamping.generated_name(base)
+        return name
+
+    async def _commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+        kind, strategy = call.kind, call.kind.strategy
+        context = write_context(self.parts, call, dry_run=options.dry_run)
+        metadata = obj["metadata"]
+        stamping.stamp_new(metadata)
+        stamping.set_generation(metadata, 1 if strategy.has_generation else None)
+        if strategy.has_status:
+            obj.pop("status", None)
+        strategy.prepare_create(context, obj)
+        # Until the commit succeeds, whatever the strategy allocated for the object must be given back on every way out.
+        try:
+            found = metadata_rules.on_create(kind, obj) + strategy.validate(context, obj)
+            if found:
+                raise self.invalid(kind, metadata.get("name") or "", found)
+            call.warnings.extend(strategy.warnings(context, obj, None))
+            await self.validate(call, options, "CREATE", obj, None)
+            if metadata.get("resourceVersion"):
+                raise errors.failure(500, "", "resourceVersion should not be set on objects to be created")
+            existing = self.parts.store.get(kind.bucket, call.namespace, metadata["name"])
+            if existing is not None:
+                raise self._exists(kind, existing)
+            bodies.complete(kind, obj, nulls=True)
+            if options.dry_run:
+                strategy.after_delete(context, obj)
+                return Written(document=with_type_first(obj, kind), created=True)
+            try:
+                return Written(stored=await self.store(call, obj, expected=0), created=True)
+            except StaleRevision as stale:
+                raise self._exists(kind, stale.current, metadata["name"]) from None
+        except errors.ApiError:
+            strategy.after_delete(context, obj)
+            raise
+
+    def _exists(self, kind: Kind, existing: Stored | None, name: str = "") -> errors.ApiError:
+        terminating = existing is not None and "deletionTimestamp" in existing.decode()["metadata"]
+        resource = kind.resource
+        shown = existing.name if existing is not None else name
+        return errors.already_exists(resource.plural, shown, resource.group, terminating=terminating)
+
+    # --- update -------------------------------------------------------------------------------------------------------
+
+    async def update(self, call: Call) -> Response:
+        options = write_options(call.request, "UpdateOptions")
+        body = bodies.read_object(self.parts, call, options.field_validation or "Warn")
+        metadata = body.setdefault("metadata", {})
+        stamping.settle_namespace(call, metadata)
+        stamping.check_name(call, metadata)
+        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        pristine = _frozen(body)
+
+        def produce(live: JsonObject | None) -> JsonObject:
+            uid = metadata.get("uid") or ""
+            live_uid = live["metadata"].get("uid") or "" if live is not None else ""
+            if uid and uid != live_uid:
+                detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
+                resource = call.kind.resource
+                raise errors.conflict(resource.plural, call.name, detail, resource.group)
+            obj = pristine()
+            self.record(call, options, live, obj)
+            return obj
+
+        written = await self.replace(call, options, produce, create_allowed=call.kind.strategy.create_on_update)
+        return self.answer(call, written)
+
+    async def replace(
+        self, call: Call, options: WriteOptions, produce: Produce, *, create_allowed: bool = False
+    ) -> Written:
+        """Put what `produce` makes of the live object in its place, however often the live object changes meanwhile."""
+        while True:
+            stored = self.parts.store.get(call.kind.bucket, call.namespace, call.name)
+            try:
+                if stored is None:
+                    return await self._create_by_update(call, options, produce, create_allowed)
+                return await self._replace_once(call, options, produce, stored)
+            except StaleRevision:
+                continue
+
+    async def _create_by_update(
+        self, call: Call, options: WriteOptions, produce: Produce, create_allowed: bool
+    ) -> Written:
+        if not create_allowed or call.path.subresource:
+            raise missing(call)
+        obj = produce(None)
+        access.check(self.parts.authorizer, self._create_access(call))
+        stamping.wipe_system_fields(obj["metadata"])
+        await self.admit(call, options, "CREATE", obj, None, call.name)
+        obj["metadata"].pop("resourceVersion", None)
+        return await self.commit_new(call, options, obj)
+
+    def _create_access(self, call: Call) -> AccessRequest:
+        resource = call.kind.resource
+        return AccessRequest(
+            user=call.user,
+            verb="create",
+            group=resource.group,
+            version=resource.version,
+            plural=resource.plural,
+            namespace=call.namespace,
+            name=call.name,
+        )
+
+    async def _replace_once(self, call: Call, options: WriteOptions, produce: Produce, stored: Stored) -> Written:
+        live = call.view.document(stored)
+        obj = produce(live)
+        await self.admit(call, options, "UPDATE", obj, live, call.name)
+        self._check_revision(call, obj["metadata"], stored)
+        context = write_context(self.parts, call, dry_run=options.dry_run)
+        obj = self._settle(call, context, obj, live)
+        status = call.path.subresource == "status"
+        strategy = call.kind.strategy
+        found = metadata_rules.on_update(call.kind, obj, live, status=status)
+        rules = strategy.validate_status_update if status else strategy.validate_update
+        found += rules(context, obj, live)
+        if found:
+            raise self.invalid(call.kind, call.name, found)
+        if not status:
+            call.warnings.extend(strategy.warnings(context, obj, live))
+        await self.validate(call, options, "UPDATE", obj, live)
+        if _deletion_is_complete(call.kind, obj, live):
+            return await self._remove(call, context, options, obj, stored)
+        bodies.complete(call.kind, obj, nulls=True)
+        if managed.is_noop(live, obj):
+            return Written(stored=stored)
+        if options.dry_run:
+            return Written(document=with_type_first(obj, call.kind))
+        return Written(stored=await self.store(call, obj, expected=stored.revision))
+
+    def _check_revision(self, call: Call, metadata: JsonObject, stored: Stored) -> None:
+        """Optimistic locking: a resourceVersion that is sent must be the present one."""
+        sent = metadata.get("resourceVersion") or ""
+        resource = call.kind.resource
+        if sent in ("", "0"):
+            if not call.kind.strategy.unconditional_update:
+                wrong = fielderrors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise self.invalid(call.kind, call.name, [wrong])
+            metadata["resourceVersion"] = str(stored.revision)
+        elif not (sent.isascii() and sent.isdigit()):
+            raise errors.failure(500, "", f'strconv.ParseUint: parsing "{sent}": invalid syntax')
+        elif int(sent) != stored.revision:
+            raise errors.conflict(resource.plural, call.name, errors.STALE, resource.group)
+
+    def _settle(self, call: Call, context: WriteContext, obj: JsonObject, live: JsonObject) -> JsonObject:
+        """Put back what this endpoint cannot change, and move the generation if the desired state changed."""
+        strategy = call.kind.strategy
+        if call.path.subresource == "status":
+            obj = _only_status(call.kind, obj, live)
+            stamping.restore_system_fields(obj["metadata"], live["metadata"])
+            strategy.prepare_status_update(context, obj, live)
+            return obj
+        stamping.restore_system_fields(obj["metadata"], live["metadata"])
+        if strategy.has_status:
+            _restore(obj, live, "status")
+        strategy.prepare_update(context, obj, live)
+        if strategy.has_generation and strategy.generation_moves(obj, live):
+            stamping.set_generation(obj["metadata"], (live["metadata"].get("generation") or 0) + 1)
+        return obj
+
+    async def _remove(
+        self, call: Call, context: WriteContext, options: WriteOptions, obj: JsonObject, stored: Stored
+    ) -> Written:
+        """The update that took the last finalizer off an object that waited for it."""
+        if not options.dry_run:
+            await self.parts.store.write(stored.bucket, stored.namespace, stored.name, None, expected=stored.revision)
+            call.kind.strategy.after_delete(context, obj)
+        return Written(document=with_type_first(obj, call.kind))
+
+    # --- shared steps -------------------------------------------------------------------------------------------------
+
+    def record(self, call: Call, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
+        """Note in managedFields who wrote what."""
+        managed.record_update(
+            live,
+            obj,
+            call.kind.schema(),
+            manager=manager_of(options, call.request),
+            api_version=call.kind.resource.api_version,
+            time=clock.timestamp(),
+            subresource=call.path.subresource,
+            ignored=ignored_fields(call),
+            tracked=tracked_fields(call),
+            at_version=at_version(self.parts, call),
+        )
+
+    async def admit(
+        self,
+        call: Call,
+        options: WriteOptions,
+        operation: Operation,
+        obj: JsonObject,
+        live: JsonObject | None,
+        name: str,
+    ) -> None:
+        attributes = self._attributes(call, options, operation, obj, live, name)
+        await self.parts.admission.mutate(attributes)
+        stamping.drop_duplicate_owners(call, obj["metadata"], after_admission=True)
+
+    async def validate(
+        self, call: Call, options: WriteOptions, operation: Operation, obj: JsonObject, live: JsonObject | None
+    ) -> None:
+        name = obj["metadata"].get("name") or ""
+        await self.parts.admission.validate(self._attributes(call, options, operation, obj, live, name))
+
+    def _attributes(
+        self,
+        call: Call,
+        options: WriteOptions,
+        operation: Operation,
+        obj: JsonObject,
+        live: JsonObject | None,
+        name: str,
+    ) -> Attributes:
+        return Attributes(
+            operation=operation,
+            resource=call.kind.resource,
+            name=name,
+            namespace=call.namespace,
+            user=call.user,
+            reader=self.parts.reader,
+            object=obj,
+            old_object=live,
+            subresource=call.path.subresource,
+            options=options.as_object("CreateOptions" if operation == "CREATE" else "UpdateOptions"),
+            dry_run=options.dry_run,
+            warnings=call.warnings,
+        )
+
+    async def store(self, call: Call, obj: JsonObject, *, expected: int) -> Stored:
+        kind = call.kind
+        siblings = self.parts.catalog.siblings(kind)
+        document = kind.to_storage(obj) if kind.to_storage is not None else obj
+        document = with_type_first(document, siblings[0] if kind.to_storage is not None else kind)
+        return await self.parts.store.write(
+            kind.bucket,
+            call.namespace,
+            document["metadata"]["name"],
+            document,
+            expected=expected,
+            labels=document["metadata"].get("labels") or {},
+            fields=selectable_fields(siblings, document),
+        )
+
+    def invalid(self, kind: Kind, name: str, found: list[fielderrors.FieldError]) -> errors.ApiError:
+        return errors.invalid(kind.resource.kind, name, found, kind.resource.group)
+
+    def answer(self, call: Call, written: Written) -> Response:
+        status = 201 if written.created else 200
+        if written.stored is not None:
+            return answers.of_stored(call, written.stored, status)
+        assert written.document is not None
+        return answers.of_object(call, written.document, status)
+
+
+_STATUS_RESETS: Final[dict[str, tuple[str, ...]]] = {
+    "deployments.apps": ("spec", "metadata.labels"),
+    "pods": ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
+    "certificatesigningrequests.certificates.k8s.io": ("spec", "status.conditions"),
+    "resourceclaims.resource.k8s.io": ("metadata", "spec"),
+    "volumeattachments.storage.k8s.io": ("metadata", "spec"),
+    "servicecidrs.networking.k8s.io": ("metadata", "spec"),
+    "flowschemas.flowcontrol.apiserver.k8s.io": ("metadata", "spec"),
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": ("metadata", "spec"),
+    "customresourcedefinitions.apiextensions.k8s.io": ("metadata", "spec"),
+}
+"""What writing the status of a kind resets, where it is more than the spec."""
+
+_TRACKED: Final[dict[str, tuple[str, ...]]] = {
+    "resize": (
+        "spec.containers.*.resources",
+        "spec.containers.*.resizePolicy",
+        "spec.initContainers.*.resources",
+        "spec.initContainers.*.resizePolicy",
+        "spec.resources",
+    ),
+    "ephemeralcontainers": ("spec.ephemeralContainers",),
+}
+"""Subresources through which only these fields can be owned."""
+
+
+def ignored_fields(call: Call) -> tuple[str, ...]:
+    """The fields that this endpoint resets, so that writing them through it owns nothing."""
+    kind = call.kind
+    if call.path.subresource == "status":
+        return _STATUS_RESETS.get(kind.bucket, ("metadata", "spec") if kind.custom else ("spec",))
+    if call.path.subresource == "approval":
+        return ("spec", "status.certificate")
+    if kind.bucket == "certificatesigningrequests.certificates.k8s.io":
+        return ("spec", "status")
+    return ("status",) if kind.strategy.has_status else ()
+
+
+def tracked_fields(call: Call) -> tuple[str, ...]:
+    return _TRACKED.get(call.path.subresource, ())
+
+
+def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
+    """Managed fields are recorded in the version of their writer; this shows the object in another one."""
+    if len(parts.catalog.of_bucket(call.kind.bucket)) < 2:
+        return None
+
+    def convert(obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
+        target = next(
+            (one for one in parts.catalog.siblings(call.kind) if one.resource.api_version == api_version), None
+        )
+        if target is None:
+            return None
+        stored = call.kind.to_storage(obj) if call.kind.to_storage is not None else obj
+        served = target.from_storage(stored) if target.from_storage is not None else stored
+        return served, target.schema()
+
+    return convert
+
+
+def _frozen(body: JsonObject) -> Callable[[], JsonObject]:
+    """Copies of a decoded body: the first is the body itself, since hardly any write needs a second."""
+    import msgspec
+
+    from kohort.cluster.apiserver.http.encoding import compact
+
+    raw = compact(body)
+    first = [body]
+    return lambda: first.pop() if first else msgspec.json.decode(raw)
+
+
+def _restore(obj: JsonObject, live: JsonObject, key: str) -> None:
+    if key in live:
+        obj[key] = live[key]
+    else:
+        obj.pop(key, None)
+
+
+def _only_status(kind: Kind, obj: JsonObject, live: JsonObject) -> JsonObject:
+    """The live object with the status of another. Built-in kinds let some metadata through, custom ones none."""
+    metadata = obj["metadata"]
+    if kind.custom:
+        metadata = {**live["metadata"], "resourceVersion": metadata.get("resourceVersion")}
+        _restore_managed(metadata, obj["metadata"])
+    settled = {**live, "metadata": metadata}
+    _restore(settled, obj, "status")
+    return settled
+
+
+def _restore_managed(metadata: JsonObject, sent: JsonObject) -> None:
+    if sent.get("managedFields"):
+        metadata["managedFields"] = sent["managedFields"]
+    else:
+        metadata.pop("managedFields", None)
+
+
+def _deletion_is_complete(kind: Kind, obj: JsonObject, live: JsonObject) -> bool:
+    """Whether the last thing that kept a deleted object was just taken away."""
+    metadata = live["metadata"]
+    if not metadata.get("deletionTimestamp") or obj["metadata"].get("finalizers"):
+        return False
+    if metadata.get("deletionGracePeriodSeconds"):
+        return False
+    return kind.bucket != "namespaces" or not (obj.get("spec") or {}).get("finalizers")

@@ -1,0 +1,252 @@
+"""The socket in front of the API server: TLS, HTTP/1.1, and nothing that has an opinion about Kubernetes.
+
+A request is translated into `kohort.kube.http.Request` and back. Two things are done with care. Paths are decoded segment
+by segment, so an encoded slash cannot turn one segment into two. And the frames of a watch are written straight to the
+transport, without a task or a copy per frame; when a reader does not keep up, its stream waits, falls behind the history
+of the store and is closed, which costs the others nothing.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict
+
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.server import MAX_BODY, ApiServer, failure_response, too_large
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+from kohort.kube.log import Log
+
+BACKLOG: Final = 4096
+GZIP_FROM: Final = 128 * 1024
+MAX_LINE: Final = 64 * 1024
+MAX_FIELD: Final = 128 * 1024
+UNSENT_LIMIT: Final = 1024 * 1024
+"""Bytes that may wait in the transport of a stream before its source is asked to wait."""
+STALL_LIMIT: Final = 60.0
+"""Seconds after which a reader that takes nothing is dropped."""
+
+_JOINED: Final = frozenset({"impersonate-group"})
+_NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+Authenticate = Callable[[dict[str, str], bytes | None], User]
+"""From headers and the DER form of the client certificate to an identity; raises 401."""
+
+
+class Upgrades(Protocol):
+    """What takes over a connection after an upgrade: exec, attach, port-forward."""
+
+    async def serve(self, request: Request, user: User, web_request: web.BaseRequest) -> web.StreamResponse: ...
+
+
+class Front:
+    """A listening API server. `port` is known once it is started."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        authenticate: Authenticate,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        upgrades: Upgrades | None = None,
+    ) -> None:
+        self._server = server
+        self._authenticate = authenticate
+        self._host = host
+        self._tls = tls
+        self._upgrades = upgrades
+        self._runner: web.ServerRunner | None = None
+        self._streams: set[asyncio.Task[None]] = set()
+        self._log = Log(part="front")
+        self.port = port
+
+    async def start(self) -> None:
+        inner = web.Server(
+            self._handle,
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_FIELD,
+            keepalive_timeout=180.0,
+        )
+        self._runner = web.ServerRunner(inner, shutdown_timeout=2.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self.port, ssl_context=self._tls, backlog=BACKLOG)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """End all streams cleanly, let running requests finish, close."""
+        for stream in list(self._streams):
+            stream.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        request = Request(incoming.method, "/", (), headers_of(incoming))
+        try:
+            request = head_of(incoming, request.headers)
+            user = self._authenticate(request.headers, peer_certificate(incoming))
+            if is_upgrade(request.headers) and self._upgrades is not None:
+                return await self._upgrades.serve(request, user, incoming)
+            body = await body_of(incoming)
+        except errors.ApiError as error:
+            return await self._send(incoming, request, failure_response(request, error))
+        if body:
+            request = Request(request.method, request.path, request.query, request.headers, body)
+        answering = self._server.handle(request, user)
+        if request.method not in _NO_BODY:
+            # A client that hangs up does not stop a write half way.
+            response = await asyncio.shield(answering)
+        else:
+            response = await answering
+        return await self._send(incoming, request, response)
+
+    async def _send(self, incoming: web.BaseRequest, request: Request, response: Response) -> web.StreamResponse:
+        headers = outgoing_headers(response)
+        if not isinstance(response.body, bytes):
+            return await self._stream(incoming, response.status, headers, response.body)
+        body = response.body
+        if len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
+            body = gzip.compress(body, 1)
+            headers["content-encoding"] = "gzip"
+            headers.add("vary", "Accept-Encoding")
+        return web.Response(status=response.status, headers=headers, body=body)
+
+    async def _stream(
+        self, incoming: web.BaseRequest, status: int, headers: CIMultiDict[str], frames: AsyncIterator[bytes]
+    ) -> web.StreamResponse:
+        outgoing = web.StreamResponse(status=status, headers=headers)
+        outgoing.enable_chunked_encoding()
+        await outgoing.prepare(incoming)
+        pump = asyncio.ensure_future(_pump(frames, incoming))
+        self._streams.add(pump)
+        try:
+            await pump
+        except asyncio.CancelledError:
+            if not pump.cancelled() or _closing(incoming):
+                pump.cancel()
+                raise
+        except (ConnectionError, TimeoutError) as problem:
+            self._log.debug("stream dropped", path=incoming.path, problem=str(problem) or type(problem).__name__)
+            outgoing.force_close()
+            if incoming.transport is not None:
+                incoming.transport.abort()  # type: ignore[attr-defined]
+            return outgoing
+        finally:
+            self._streams.discard(pump)
+        with contextlib.suppress(ConnectionError):
+            await outgoing.write_eof()
+        return outgoing
+
+
+async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest) -> None:
+    """Write frames to the transport as chunks of an HTTP body."""
+    transport = incoming.transport
+    protocol = incoming.protocol
+    try:
+        async for frame in frames:
+            if transport is None or transport.is_closing():
+                raise ConnectionResetError("the client is gone")
+            if not frame:
+                continue
+            transport.write(b"%x\r\n%b\r\n" % (len(frame), frame))  # type: ignore[attr-defined]
+            if transport.get_write_buffer_size() > UNSENT_LIMIT:  # type: ignore[attr-defined]
+                await _drained(protocol)
+    finally:
+        close = getattr(frames, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _drained(protocol: RequestHandler) -> None:
+    """Wait until the reader took what was written."""
+    drain: Callable[[], Awaitable[None]] = protocol._drain_helper
+    async with asyncio.timeout(STALL_LIMIT):
+        await drain()
+
+
+def _closing(incoming: web.BaseRequest) -> bool:
+    return incoming.transport is None or incoming.transport.is_closing()
+
+
+def outgoing_headers(response: Response) -> CIMultiDict[str]:
+    headers: CIMultiDict[str] = CIMultiDict()
+    for key, value in response.headers.items():
+        for one in value.split("\n"):
+            headers.add(key, one)
+    headers["server"] = "kohort"
+    return headers
+
+
+def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
+    """Header names in lower case; repeated headers are joined the way each of them is read."""
+    headers: dict[str, str] = {}
+    for key, value in incoming.headers.items():
+        key = key.lower()
+        if key in headers:
+            mark = "\n" if key in _JOINED or key.startswith("impersonate-extra-") else ", "
+            headers[key] = f"{headers[key]}{mark}{value}"
+        else:
+            headers[key] = value
+    return headers
+
+
+def head_of(incoming: web.BaseRequest, headers: dict[str, str]) -> Request:
+    raw_path, _, raw_query = incoming.raw_path.partition("?")
+    query = tuple(parse_qsl(raw_query.partition("#")[0], keep_blank_values=True, errors="replace"))
+    return Request(incoming.method, decoded_path(raw_path), query, headers)
+
+
+def decoded_path(raw: str) -> str:
+    """The path with its segments decoded one by one. What decodes to something that is no segment is refused."""
+    if not raw.startswith("/"):
+        raise errors.path_not_found()
+    if "%" not in raw:
+        return raw
+    segments = []
+    for segment in raw.split("/"):
+        try:
+            decoded = unquote_to_bytes(segment).decode()
+        except UnicodeDecodeError:
+            raise errors.bad_request("the path of the request is not valid UTF-8") from None
+        if "/" in decoded or "\0" in decoded:
+            raise errors.bad_request("a path segment may not contain an encoded slash")
+        segments.append(decoded)
+    return "/".join(segments)
+
+
+async def body_of(incoming: web.BaseRequest) -> bytes:
+    if not incoming.can_read_body:
+        return b""
+    if (incoming.content_length or 0) > MAX_BODY:
+        raise too_large()
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in incoming.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise too_large()
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def peer_certificate(incoming: web.BaseRequest) -> bytes | None:
+    connection = incoming.get_extra_info("ssl_object")
+    if connection is None:
+        return None
+    certificate: bytes | None = connection.getpeercert(True)
+    return certificate
+
+
+def is_upgrade(headers: dict[str, str]) -> bool:
+    return "upgrade" in headers.get("connection", "").lower() and bool(headers.get("upgrade"))

@@ -1,0 +1,185 @@
+"""The API server without sockets: a `Request` and the identity of its sender in, a `Response` out.
+
+Everything that speaks to it goes through `ApiServer.handle`: the HTTPS front, controllers in the same process, tests.
+It decides who the caller acts as, what the path means and whether that is allowed, and leaves the rest to the
+endpoints. Any failure leaves here as a Status object.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kohort.cluster.apiserver.admission.model import Plugin, Reader
+from kohort.cluster.apiserver.auth.model import AccessRequest, User
+from kohort.cluster.apiserver.endpoints import access, paths
+from kohort.cluster.apiserver.endpoints.call import Authorizer, Call, Parts, StoreReader
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.chain import Chain, Dynamic
+from kohort.cluster.apiserver.endpoints.discovery import Discovery
+from kohort.cluster.apiserver.endpoints.impersonation import impersonated
+from kohort.cluster.apiserver.endpoints.options import boolean
+from kohort.cluster.apiserver.endpoints.routing import Router, not_allowed
+from kohort.cluster.apiserver.endpoints.wellknown import Health, version
+from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.http.negotiation import Media, negotiate, negotiate_or_json
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.storage.model import Store
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+from kohort.kube.log import Log
+from kohort.objects.jsontypes import Json
+
+MAX_BODY: Final = 3 * 1024 * 1024
+WARNING_LIMIT: Final = 4096
+LONG_WARNING: Final = 256
+
+
+class ApiServer:
+    def __init__(
+        self,
+        store: Store,
+        kinds: Iterable[Kind],
+        authorizer: Authorizer,
+        *,
+        plugins: Sequence[Plugin] = (),
+        dynamic: Sequence[Dynamic] = (),
+        gates: Mapping[str, bool] | None = None,
+        address: str = "",
+    ) -> None:
+        self.catalog = Catalog(kinds)
+        self.reader: Reader = StoreReader(store)
+        self.parts = Parts(store, self.catalog, self.reader, Chain(plugins, dynamic), authorizer, gates or {})
+        self.router = Router(self.parts)
+        self.discovery = Discovery(self.catalog, address)
+        self.ready = False
+        self.health = Health(lambda: self.ready, lambda: True)
+        self._log = Log(part="apiserver")
+
+    @property
+    def store(self) -> Store:
+        return self.parts.store
+
+    async def close(self) -> None:
+        await self.parts.store.close()
+
+    async def handle(self, request: Request, user: User) -> Response:
+        """Answer one request. Never raises, except when the caller is cancelled."""
+        warnings: list[str] = []
+        try:
+            response = await self._answer(request, user, warnings)
+        except errors.ApiError as error:
+            response = failure_response(request, error)
+        except Exception as problem:
+            self._log.exception("request failed", method=request.method, path=request.path)
+            response = failure_response(request, errors.internal(str(problem) or type(problem).__name__))
+        headers = response.headers
+        headers.setdefault("cache-control", "no-cache, private")
+        headers["audit-id"] = request.headers.get("audit-id") or str(uuid.uuid4())
+        if warnings:
+            headers["warning"] = "\n".join(warning_headers(warnings))
+        return response
+
+    async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:
+        paths.check_segments(request.path)
+        user = impersonated(request, user, self.parts.authorizer)
+        path = paths.parse(request.path)
+        if path is None:
+            return await self._non_resource(request, user)
+        return await self._resource(request, user, path, warnings)
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    async def _resource(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Response:
+        verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
+        access.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
+        view = self.catalog.find(path.group, path.version, path.plural)
+        if view is None:
+            raise errors.path_not_found()
+        if not verb:
+            raise not_allowed()
+        call = Call(request, user, view, path, verb, Media(), warnings)
+        endpoint = self.router.find(call)
+        if len(request.body) > MAX_BODY:
+            raise too_large()
+        if path.subresource not in ("log", "exec", "attach", "portforward", "proxy"):
+            call.media = negotiate(request, custom=view.kind.custom)
+        if view.kind.deprecation_warning:
+            warnings.append(view.kind.deprecation_warning)
+        return await endpoint(call)
+
+    # --- everything else ----------------------------------------------------------------------------------------------
+
+    async def _non_resource(self, request: Request, user: User) -> Response:
+        verb = request.method.lower()
+        access.check(self.parts.authorizer, AccessRequest(user, verb, path=request.path))
+        if request.method not in ("GET", "HEAD"):
+            raise not_allowed()
+        if request.path == "/version":
+            return version(request)
+        answer = self.health.answer(request) or self.discovery.answer(request)
+        if answer is not None:
+            return answer
+        raise errors.path_not_found()
+
+
+def access_request(user: User, verb: str, path: paths.ResourcePath, request: Request) -> AccessRequest:
+    name = path.name
+    if verb in ("list", "watch", "deletecollection") and not name:
+        name = _selected_name(request)
+    return AccessRequest(
+        user=user,
+        verb=verb,
+        group=path.group,
+        version=path.version,
+        plural=path.plural,
+        subresource=path.subresource,
+        namespace=path.namespace,
+        name=name,
+    )
+
+
+def _selected_name(request: Request) -> str:
+    """A list that can only select one name is authorised like a request for that name."""
+    for term in request.param("fieldSelector").split(","):
+        field, mark, value = term.partition("=")
+        if field == "metadata.name" and mark and "/" not in value:
+            return value.removeprefix("=")
+    return ""
+
+
+def too_large() -> errors.ApiError:
+    message = f"Request entity too large: limit is {MAX_BODY}"
+    return errors.failure(413, "RequestEntityTooLarge", message)
+
+
+def failure_response(request: Request, error: errors.ApiError) -> Response:
+    media = negotiate_or_json(request)
+    headers = {"content-type": media.content_type}
+    if error.retry_after:
+        headers["retry-after"] = str(error.retry_after)
+    code = error.code or 500
+    return Response(code, headers, encoding.encode(status_document(error), media))
+
+
+def status_document(error: errors.ApiError) -> dict[str, Json]:
+    document = error.to_json()
+    ordered: dict[str, Json] = {"kind": "Status", "apiVersion": "v1", "metadata": document.get("metadata") or {}}
+    ordered.update({key: value for key, value in document.items() if key not in ordered})
+    ordered.setdefault("status", "Failure")
+    return ordered
+
+
+def warning_headers(texts: list[str]) -> list[str]:
+    """`299 - "text"` for every distinct warning; when they are too much together, the long ones are cut."""
+    distinct = list(dict.fromkeys(texts))
+    if sum(map(len, distinct)) > WARNING_LIMIT:
+        distinct = [text[:LONG_WARNING] for text in distinct]
+    headers, total = [], 0
+    for text in distinct:
+        total += len(text)
+        if total > WARNING_LIMIT:
+            break
+        clean = "".join(character if character.isprintable() else " " for character in text)
+        escaped = clean.replace("\\", "\\\\").replace('"', '\\"')
+        headers.append(f'299 - "{escaped}"')
+    return headers
