@@ -8,11 +8,11 @@ third time. A tool that counts causes counts these too, so `on_update` repeats w
 
 from collections.abc import Callable, Sequence
 
+from kohort.cluster.apiserver.kinds.checks import labels, named, problems_of
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.objects.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.objects.names import dns1123_label, path_segment, qualified_name
-from kohort.objects.selectors import label_errors
 
 ANNOTATIONS_LIMIT = 256 * 1024
 MANAGER_LIMIT = 128
@@ -53,11 +53,11 @@ def object_errors(
     if not name:
         errors.append(required(f"{path}.name", "name or generateName is required"))
     else:
-        errors += [invalid(f"{path}.name", name, problem) for problem in name_rule(name)]
+        named(errors, f"{path}.name", name, name_rule)
     errors += _namespace_errors(meta.get("namespace"), namespaced, path)
     if (meta.get("generation") or 0) < 0:
         errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
-    errors += label_errors(meta.get("labels"), f"{path}.labels")
+    labels(errors, f"{path}.labels", meta.get("labels"))
     errors += annotation_errors(meta.get("annotations"), f"{path}.annotations")
     errors += owner_errors(meta.get("ownerReferences"), f"{path}.ownerReferences")
     errors += finalizer_errors(meta.get("finalizers"), f"{path}.finalizers")
@@ -69,9 +69,9 @@ def object_errors(
 
 def template_errors(meta: JsonObject, path: str) -> list[FieldError]:
     """Labels and annotations of a template; all that is checked of metadata that will be another object's."""
-    return label_errors(meta.get("labels"), f"{path}.labels") + annotation_errors(
-        meta.get("annotations"), f"{path}.annotations"
-    )
+    errors: list[FieldError] = []
+    labels(errors, f"{path}.labels", meta.get("labels"))
+    return errors + annotation_errors(meta.get("annotations"), f"{path}.annotations")
 
 
 _FROZEN = (
@@ -94,7 +94,7 @@ def change_errors(new: JsonObject, old: JsonObject, path: str = "metadata") -> l
     errors += [
         invalid(f"{path}.{field}", new.get(field), IMMUTABLE) for field in _FROZEN if new.get(field) != old.get(field)
     ]
-    errors += label_errors(new.get("labels"), f"{path}.labels")
+    labels(errors, f"{path}.labels", new.get("labels"))
     errors += annotation_errors(new.get("annotations"), f"{path}.annotations")
     errors += owner_errors(new.get("ownerReferences"), f"{path}.ownerReferences")
     errors += managed_field_errors(new.get("managedFields"), f"{path}.managedFields")
@@ -106,13 +106,15 @@ def _namespace_errors(namespace: str | None, namespaced: bool, path: str) -> lis
         return [forbidden(f"{path}.namespace", "not allowed on this type")] if namespace else []
     if not namespace:
         return [required(f"{path}.namespace")]
-    return [invalid(f"{path}.namespace", namespace, problem) for problem in dns1123_label(namespace)]
+    return [invalid(f"{path}.namespace", namespace, problem) for problem in problems_of(dns1123_label, namespace)]
 
 
 def annotation_errors(annotations: JsonObject | None, path: str) -> list[FieldError]:
     if not annotations:
         return []
-    errors = [invalid(path, key, problem) for key in annotations for problem in qualified_name(key.lower())]
+    errors: list[FieldError] = []
+    for key in annotations:
+        errors += [invalid(path, key, problem) for problem in problems_of(qualified_name, key.lower())]
     if sum(_size(key) + _size(text) for key, text in annotations.items()) > ANNOTATIONS_LIMIT:
         errors.append(too_long(path, ANNOTATIONS_LIMIT))
     return errors
@@ -157,7 +159,7 @@ def _one_owner(owner: JsonObject, path: str) -> list[FieldError]:
 def finalizer_errors(finalizers: Sequence[str] | None, path: str) -> list[FieldError]:
     if not finalizers:
         return []
-    errors = [invalid(path, name, problem) for name in finalizers for problem in qualified_name(name)]
+    errors = [invalid(path, name, problem) for name in finalizers for problem in problems_of(qualified_name, name)]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, list(finalizers), detail))

@@ -1,0 +1,39 @@
+"""Feature gates that decide what an object may contain, with the defaults of Kubernetes 1.36.
+
+Only gates that someone may want to turn are listed; what is on for good is simply behaviour. `WriteContext.gates` and
+the command line hold the differences from these defaults.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+POD_LEVEL_RESOURCES: Final = "PodLevelResources"
+IN_PLACE_RESIZE: Final = "InPlacePodVerticalScaling"
+POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
+INIT_CONTAINER_RESIZE: Final = "InPlacePodVerticalScalingInitContainers"
+MEMORY_VOLUME_RESIZE: Final = "InPlacePodVerticalScalingMemoryBackedVolumes"
+FIX_POD_LEVEL_DEFAULTING: Final = "PodLevelResourcesFixDefaulting"
+NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
+TOLERATION_COMPARISON: Final = "TaintTolerationComparisonOperators"
+STATEFUL_SET_MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"
+HPA_SCALE_TO_ZERO: Final = "HPAScaleToZero"
+RELAXED_SERVICE_NAMES: Final = "RelaxedServiceNameValidation"
+
+DEFAULTS: Final[Mapping[str, bool]] = {
+    POD_LEVEL_RESOURCES: True,
+    IN_PLACE_RESIZE: True,
+    POD_LEVEL_RESIZE: True,
+    INIT_CONTAINER_RESIZE: True,
+    MEMORY_VOLUME_RESIZE: False,
+    FIX_POD_LEVEL_DEFAULTING: True,
+    NODE_DECLARED_FEATURES: True,
+    TOLERATION_COMPARISON: False,
+    STATEFUL_SET_MAX_UNAVAILABLE: True,
+    HPA_SCALE_TO_ZERO: False,
+    RELAXED_SERVICE_NAMES: True,
+}
+
+
+def enabled(gates: Mapping[str, bool], name: str) -> bool:
+    found = gates.get(name)
+    return DEFAULTS[name] if found is None else found

@@ -1,0 +1,191 @@
+"""How pods behave on writes: the hooks, and the order in which the rules of this package are asked."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kohort.cluster.apiserver.kinds import gates
+from kohort.cluster.apiserver.kinds.checks import Errors, same
+from kohort.cluster.apiserver.kinds.metadata import object_errors
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.kinds.pod import levels, resize
+from kohort.cluster.apiserver.kinds.pod.changes import MIRROR, check_annotation_changes, check_changes
+from kohort.cluster.apiserver.kinds.pod.defaults import default_pod
+from kohort.cluster.apiserver.kinds.pod.labelkeys import merge_label_keys
+from kohort.cluster.apiserver.kinds.pod.options import PodRules
+from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_pod_only, check_spec
+from kohort.cluster.apiserver.kinds.pod.status import (
+    check_status,
+    gated_condition,
+    mirror_addresses,
+    preserve_generations,
+)
+from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
+from kohort.objects.fielderrors import FieldError, forbidden
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.names import dns1123_label
+
+_HOSTNAME: Final = (
+    "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+)
+
+
+class PodStrategy(Strategy):
+    deletion_returns_object = True
+
+    def default(self, obj: JsonObject) -> None:
+        default_pod(obj)
+        status = obj.get("status")
+        if status:
+            mirror_addresses(status)
+
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        spec = obj["spec"]
+        pod_level = gates.enabled(context.gates, gates.POD_LEVEL_RESOURCES)
+        if not pod_level and "resources" in spec:
+            del spec["resources"]
+            context.warnings.append("spec.resources: ignored, the feature gate PodLevelResources is off")
+        if pod_level:
+            legacy = not gates.enabled(context.gates, gates.FIX_POD_LEVEL_DEFAULTING)
+            levels.default_levels(spec, legacy=legacy)
+        merge_label_keys(obj)
+        obj["status"] = {"phase": "Pending", "qosClass": levels.quality(spec, pod_level=pod_level)}
+        if spec.get("schedulingGates"):
+            obj["status"]["conditions"] = [gated_condition()]
+        if levels.is_set(spec) and gates.enabled(context.gates, gates.POD_LEVEL_RESIZE):
+            obj["status"]["resources"] = levels.desired_status(obj)
+
+    def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        if context.subresource == "resize":
+            resize.keep_resize_only(obj, old, context.gates)
+            if not obj["spec"].get("nodeName") and (obj.get("status") or {}).get("resources") is not None:
+                obj["status"] = {**obj["status"], "resources": levels.desired_status(obj)}
+        elif context.subresource == "ephemeralcontainers":
+            _keep_ephemeral_only(obj, old)
+        elif obj["spec"].get("resources") is None and old["spec"].get("resources") is not None:
+            # a client that does not know the field must not remove it
+            obj["spec"]["resources"] = old["spec"]["resources"]
+        if not gates.enabled(context.gates, gates.POD_LEVEL_RESOURCES) and "resources" not in old["spec"]:
+            obj["spec"].pop("resources", None)
+
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        before = old.get("status") or {}
+        status = obj.setdefault("status", {})
+        metadata, was = obj["metadata"], old["metadata"]
+        if "ownerReferences" in was:
+            metadata["ownerReferences"] = was["ownerReferences"]
+        else:
+            metadata.pop("ownerReferences", None)
+        if not status.get("qosClass") and before.get("qosClass"):
+            status["qosClass"] = before["qosClass"]
+        preserve_generations(status, before)
+        if not gates.enabled(context.gates, gates.POD_LEVEL_RESIZE):
+            for field in ("resources", "allocatedResources"):
+                if field not in before:
+                    status.pop(field, None)
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        spec, rules = obj["spec"], _rules(obj, context.gates)
+        _check_pod(errors, obj, rules)
+        if spec.get("ephemeralContainers"):
+            errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            errors.append(forbidden("spec.nodeName", detail))
+        return errors
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors = object_errors(obj["metadata"], True, self.validate_name)
+        rules = _rules(obj, context.gates, old)
+        _check_pod(errors, obj, rules)
+        if context.subresource == "resize":
+            return resize.check_resize(errors, obj, old, context.gates)
+        check_annotation_changes(errors, obj["metadata"], old["metadata"])
+        check_annotations(errors, "metadata.annotations", obj["metadata"], obj["spec"], rules)
+        if context.subresource == "ephemeralcontainers":
+            return _check_ephemeral(errors, obj, old)
+        check_changes(errors, obj["spec"], old["spec"], rules)
+        return errors
+
+    def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        check_annotation_changes(errors, obj["metadata"], old["metadata"])
+        check_annotations(errors, "metadata.annotations", obj["metadata"], obj["spec"], _rules(obj, context.gates, old))
+        check_status(errors, obj, old)
+        return errors
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        if old is not None:
+            return []
+        found: list[str] = []
+        problems = dns1123_label(obj["metadata"].get("name") or "")
+        if problems:
+            found.append(f"metadata.name: {_HOSTNAME}: [{' '.join(problems)}]")
+        return found + spec_warnings(obj["metadata"], obj["spec"])
+
+    def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
+        return not same(obj.get("spec"), old.get("spec"))
+
+    def graceful_seconds(self, obj: JsonObject, requested: int | None) -> int:
+        spec = obj.get("spec") or {}
+        seconds = requested if requested is not None else spec.get("terminationGracePeriodSeconds") or 0
+        finished = (obj.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+        if not spec.get("nodeName") or finished:
+            return 0
+        return int(seconds) if seconds >= 0 else 1
+
+
+def _check_pod(errors: Errors, pod: JsonObject, rules: PodRules) -> None:
+    meta, spec = pod["metadata"], pod["spec"]
+    check_annotations(errors, "metadata.annotations", meta, spec, rules)
+    check_spec(errors, "spec", spec, rules)
+    check_pod_only(errors, "spec", spec)
+
+
+def _rules(pod: JsonObject, enabled: Mapping[str, bool], old: JsonObject | None = None) -> PodRules:
+    pod_level = gates.enabled(enabled, gates.POD_LEVEL_RESOURCES)
+    rules = PodRules(
+        is_pod=True,
+        pod_level=pod_level,
+        toleration_comparison=gates.enabled(enabled, gates.TOLERATION_COMPARISON),
+        metadata=pod["metadata"],
+    )
+    if old is not None:
+        _tolerate(rules, old)
+    return rules
+
+
+def _tolerate(rules: PodRules, old: JsonObject) -> None:
+    """What is stored already may stay, even if it could not be stored today."""
+    init = (old.get("spec") or {}).get("initContainers") or ()
+    rules.tolerate_init_restart_policy = any(
+        policy.get("restartPolicy") == "RestartContainer"
+        for container in init
+        if container.get("restartPolicy") != "Always"
+        for policy in container.get("resizePolicy") or ()
+    )
+
+
+def _keep_ephemeral_only(pod: JsonObject, old: JsonObject) -> None:
+    spec = dict(old["spec"])
+    if pod["spec"].get("ephemeralContainers"):
+        spec["ephemeralContainers"] = pod["spec"]["ephemeralContainers"]
+    else:
+        spec.pop("ephemeralContainers", None)
+    pod["spec"] = spec
+    resize.reset_metadata(pod["metadata"], old["metadata"])
+
+
+def _check_ephemeral(errors: Errors, pod: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Ephemeral containers are only ever added."""
+    if MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden("", "static pods do not support ephemeral containers")]
+    present = {c.get("name"): c for c in pod["spec"].get("ephemeralContainers") or ()}
+    path = "spec.ephemeralContainers"
+    for container in old["spec"].get("ephemeralContainers") or ():
+        name = container.get("name") or ""
+        if name not in present:
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif not same(present[name], container):
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+    return errors
