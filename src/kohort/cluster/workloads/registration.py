@@ -1,16 +1,28 @@
 """Which workload controllers run."""
 
+from pathlib import Path
+
 from kohort.cluster.workloads import accounts, namespaces
 from kohort.cluster.workloads.deployment import controller as deployment
+from kohort.cluster.workloads.disruption import controller as disruption
 from kohort.cluster.workloads.endpoints import controller as endpoints
 from kohort.cluster.workloads.garbage import controller as garbage
+from kohort.cluster.workloads.job import controller as job
+from kohort.cluster.workloads.nodes import eviction, lifecycle
 from kohort.cluster.workloads.replicaset import controller as replicaset
 from kohort.cluster.workloads.statefulset import controller as statefulset
+from kohort.cluster.workloads.volumes import controller as volumes
 from kohort.kube.manager import Manager
 
+_PARTS = (deployment, disruption, endpoints, eviction, garbage, job, lifecycle, namespaces, replicaset, statefulset)
 
-def register(manager: Manager, *, root_certificate: str) -> None:
-    """Add all workload controllers to `manager`. `root_certificate` is the PEM of the cluster's CA."""
+
+def register(manager: Manager, *, root_certificate: str, volume_directory: Path) -> None:
+    """Add all workload controllers to `manager`.
+
+    `root_certificate` is the PEM of the cluster's CA, `volume_directory` where provisioned volumes live.
+    """
     accounts.register(manager, root_certificate)
-    for part in (deployment, endpoints, garbage, namespaces, replicaset, statefulset):
+    volumes.register(manager, volume_directory)
+    for part in _PARTS:
         part.register(manager)
