@@ -1,0 +1,33 @@
+"""A compiled expression."""
+
+from kohort.cluster.apiserver.cel.budget import Budget
+from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
+from kohort.cluster.apiserver.cel.loops import Closure
+from kohort.cluster.apiserver.cel.types import Type
+from kohort.objects.jsontypes import Json
+
+__all__ = ["Budget", "Program"]
+
+
+class Program:
+    """Call it with the values of the environment's variables, in the order in which they were declared."""
+
+    __slots__ = ("_body", "_locals", "result_type", "source", "uses")
+
+    def __init__(self, source: str, body: Closure, local_slots: int, result_type: Type, uses: frozenset[str]) -> None:
+        self.source = source
+        self._body = body
+        self._locals = [None] * local_slots
+        self.result_type = result_type
+        self.uses = uses
+        """Names of the variables that the expression mentions."""
+
+    def __call__(self, *values: Json, budget: Budget | None = None) -> Json:
+        """The value of the expression. CelError when it has none, BudgetExceeded when it is too expensive."""
+        try:
+            return self._body([budget or Budget(), *values, *self._locals])
+        except (TypeError, AttributeError, ValueError, OverflowError) as error:
+            # A value that is not what its schema says: a null where none is allowed, a number for a string.
+            raise CelError(NO_OVERLOAD) from error
+        except RecursionError:
+            raise CelError("expression is nested too deeply") from None
