@@ -1,0 +1,53 @@
+"""Names on the wire: labels, annotations and variables that other software relies on."""
+
+from typing import Final
+
+PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
+
+# Labels
+NAME: Final = f"{PREFIX}name"
+REVISION: Final = f"{PREFIX}template-revision-hash"
+WORKER_INDEX: Final = f"{PREFIX}worker-index"
+GROUP_INDEX: Final = f"{PREFIX}group-index"
+GROUP_KEY: Final = f"{PREFIX}group-key"
+SUBGROUP_INDEX: Final = f"{PREFIX}subgroup-index"
+SUBGROUP_KEY: Final = f"{PREFIX}subgroup-key"
+
+# Annotations
+SIZE: Final = f"{PREFIX}size"
+REPLICAS: Final = f"{PREFIX}replicas"
+LEADER_NAME: Final = f"{PREFIX}leader-name"
+EXCLUSIVE: Final = f"{PREFIX}exclusive-topology"
+SUBGROUP_EXCLUSIVE: Final = f"{PREFIX}subgroup-exclusive-topology"
+SUBGROUP_SIZE: Final = f"{PREFIX}subgroup-size"
+SUBGROUP_POLICY: Final = f"{PREFIX}subgroup-policy-type"
+SUBDOMAIN_POLICY: Final = f"{PREFIX}subdomainPolicy"
+LEADER_REQUESTS_TPUS: Final = f"{PREFIX}leader-requests-tpus"
+RECREATE_AFTER_START: Final = f"{PREFIX}experimental-recreate-group-after-start"
+UNIQUE_NODE_SELECTOR: Final = f"{PREFIX}replicaUniqueNodeSelector"
+UNIQUE_TOLERATION_KEY: Final = f"{PREFIX}replicaUniqueTolerationKey"
+UNIQUE_TOLERATION_EFFECT: Final = f"{PREFIX}replicaUniqueTolerationEffect"
+POD_GROUP: Final = "scheduling.k8s.io/group-name"
+REVISION_LIMIT: Final = f"{PREFIX}revision-history-limit"
+"""Ours: how many revisions are kept beyond those in use."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+# Variables
+LEADER_ADDRESS: Final = "LWS_LEADER_ADDRESS"
+GROUP_SIZE: Final = "LWS_GROUP_SIZE"
+WORKER_INDEX_VARIABLE: Final = "LWS_WORKER_INDEX"
+
+FIELD_MANAGER: Final = "lws"
+"""Server-side apply goes by the name that upstream uses, so that a live cluster can change hands without a restart."""
+
+LEADER: Final = "0"
+"""The worker index of a leader."""
+
+SHARED: Final = "Shared"
+UNIQUE: Final = "UniquePerReplica"
+LEADER_CREATED: Final = "LeaderCreated"
+LEADER_READY: Final = "LeaderReady"
+RECREATE_ON_RESTART: Final = "RecreateGroupOnPodRestart"
+RECREATE_WHEN_STARTED: Final = "RecreateGroupAfterStart"
+LEADER_EXCLUDED: Final = "LeaderExcluded"
+LEADER_WORKER: Final = "LeaderWorker"
