@@ -13,6 +13,7 @@ Three dams against floods, with the limits that Kubernetes users know:
 """
 
 import asyncio
+import random
 from collections import OrderedDict
 from typing import Generic, Literal, TypeVar
 
@@ -112,6 +113,7 @@ class EventRecorder:
         self._written: _Recent[_Written] = _Recent(_REMEMBERED)
         self._similar: _Recent[_Similar] = _Recent(_REMEMBERED)
         self._buckets: _Recent[TokenBucket] = _Recent(_REMEMBERED)
+        self._last_stamp = 0
         self._writer: asyncio.Task[None] | None = None
         self._log = _log.bind(component=component)
 
@@ -168,8 +170,7 @@ class EventRecorder:
                 await self._store(note)
                 return
             except errors.ApiError as problem:
-                retry = isinstance(problem, errors.Unreachable) or problem.code == 429 or problem.code >= 500
-                if not retry or attempt == _ATTEMPTS:
+                if attempt == _ATTEMPTS or not _worth_retrying(problem):
                     self._log.warning(
                         "event dropped", reason=note.reason, object=note.about.name, problem=problem.message
                     )
@@ -199,9 +200,14 @@ class EventRecorder:
         known = self._written.get(identity)
         if known is not None and await self._count_up(known, note):
             return
-        name = f"{note.about.name}.{int(clock.seconds() * 1e9):x}"
+        name = f"{note.about.name}.{self._stamp():x}"
         await self._client.create(EVENTS, self._document(name, note), _namespace(note.about))
         self._written.put(identity, _Written(name, 1))
+
+    def _stamp(self) -> int:
+        """Nanoseconds, as names of events end in; blurred, because two recorders may write at the same moment."""
+        self._last_stamp = max(self._last_stamp + 1, int(clock.seconds() * 1e9) + random.randrange(1_000_000))
+        return self._last_stamp
 
     async def _count_up(self, known: _Written, note: _Note) -> bool:
         patch: JsonObject = {"count": known.count + 1, "lastTimestamp": note.when, "message": note.message}
@@ -229,6 +235,10 @@ class EventRecorder:
             "lastTimestamp": note.when,
             "count": 1,
         }
+
+
+def _worth_retrying(problem: errors.ApiError) -> bool:
+    return isinstance(problem, errors.Unreachable | errors.AlreadyExists) or problem.code == 429 or problem.code >= 500
 
 
 def _namespace(about: ObjectReference) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from kohort.kube import clock
 from kohort.objects.jsontypes import Json
 
 
@@ -63,13 +64,18 @@ def configure(level: str = "") -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
+            _stamp,
             *([] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[wanted]),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
+
+
+def _stamp(_: Json, __: str, fields: Json) -> Json:
+    fields["time"] = clock.micro_timestamp()
+    return fields
 
 
 def _render(_: Json, __: str, fields: Json) -> str:

@@ -181,6 +181,7 @@ class Manager:
 
     async def _operate(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._until_stopped(), name=f"{self.name}-until-stopped")
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
             for name, run in self._background:
@@ -188,8 +189,13 @@ class Manager:
             _log.info("controllers started", manager=self.name, controllers=[each.name for each in self._controllers])
             self._ready.set()
 
+    async def _until_stopped(self) -> None:
+        """A manager may have caches only; it still runs until it is told to stop."""
+        await self._stop.wait()
+
     async def _finish(self, work: "asyncio.Task[None]") -> None:
         """The orderly end: reconciles in flight may complete, nothing new begins."""
+        self._stop.set()
         for controller in self._controllers:
             controller.stop()
         for task in self._background_tasks:

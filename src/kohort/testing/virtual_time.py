@@ -11,9 +11,9 @@ their times, callbacks in the order in which they were scheduled, and `random` s
             await asyncio.sleep(3600)
         virtual_time.run(story())
 
-What is real is respected. The clock stands still while work handed to a thread is unfinished; and while sockets,
-pipes or child processes are being watched, each jump first gives them a moment of real time (`patience`) to report
-something. Programs that use none of these are exactly reproducible.
+What is real is respected. The clock stands still while work handed to a thread is unfinished; and while sockets, pipes
+or child processes are open it does not jump but runs, `speed` times as fast as a real one. Programs that use none of
+these are exactly reproducible.
 
 A test that waits for something that cannot happen any more (no timer, no thread, no file descriptor) does not hang:
 `Stuck` is raised and names the tasks with the line each of them waits at.
@@ -26,6 +26,7 @@ import asyncio
 import random
 import selectors
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -51,12 +52,12 @@ class Stuck(RuntimeError):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    def __init__(self, *, epoch: float = EPOCH, patience: float = 0.002, limit: float = 30 * DAY) -> None:
+    def __init__(self, *, epoch: float = EPOCH, speed: float = 50.0, limit: float = 30 * DAY) -> None:
         self._now = 0.0
         self._epoch = epoch
         self._limit = limit
         self._in_threads = 0
-        super().__init__(_JumpingSelector(self, patience))
+        super().__init__(_JumpingSelector(self, speed))
 
     def time(self) -> float:
         return self._now
@@ -97,10 +98,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class _JumpingSelector(selectors.BaseSelector):
     """A real selector that does not sleep, but moves the loop's clock."""
 
-    def __init__(self, loop: VirtualTimeLoop, patience: float) -> None:
+    def __init__(self, loop: VirtualTimeLoop, speed: float) -> None:
         self._loop = loop
         self._real = selectors.DefaultSelector()
-        self._patience = patience
+        self._speed = speed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0)
@@ -109,12 +110,18 @@ class _JumpingSelector(selectors.BaseSelector):
         if self._loop.busy_threads:
             return self._real.select(None)
         if self._watches_something():
-            ready = self._real.select(self._patience if timeout is not None else None)
-            if ready:
-                return ready
+            return self._run_fast(timeout)
         if timeout is None:
             return self._nothing_left()
         self._loop.jump_to_next_timer(timeout)
+        return ready
+
+    def _run_fast(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        start = time.monotonic()
+        ready = self._real.select(None if timeout is None else timeout / self._speed)
+        if timeout is not None:
+            passed = (time.monotonic() - start) * self._speed
+            self._loop.jump_to_next_timer(min(passed, timeout) if ready else timeout)
         return ready
 
     def _watches_something(self) -> bool:

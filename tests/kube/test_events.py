@@ -1,0 +1,149 @@
+"""Events: counted up, merged, dammed, and never in the way."""
+
+import asyncio
+
+import pytest
+from tests.kube.model_server import ModelServer
+
+from kohort.kube import errors
+from kohort.kube.client import Client
+from kohort.kube.events import EventRecorder
+from kohort.kube.resources import NODES, PODS
+from kohort.kube.transport import InProcessTransport
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta, PartialObject
+from kohort.testing.faults import Faults
+from kohort.testing.matching import writes
+
+POD = PartialObject(metadata=ObjectMeta(name="web-0", namespace="n", uid="u1", resource_version="7"))
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = ModelServer(kind="Event")
+        self.faults = Faults()
+        client = Client(self.faults.wrap(InProcessTransport(self.server.handle)))
+        self.recorder = EventRecorder(client, "kohort-groups", "host-1")
+
+    def warn(self, message: str, reason: str = "Unhealthy") -> None:
+        self.recorder.warning(PODS, POD, reason, message)
+
+    @property
+    def events(self) -> list[JsonObject]:
+        return [*self.server.objects.get("events", {}).values()]
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    return Bench()
+
+
+async def test_an_event_says_who_saw_what_happen_to_whom_and_when(bench: Bench) -> None:
+    await asyncio.sleep(30)
+    bench.recorder.normal(PODS, POD, "Created", "created pod")
+    await bench.recorder.flush()
+    (event,) = bench.events
+    metadata = event.pop("metadata")
+    assert metadata["namespace"] == "n"
+    assert metadata["name"].startswith("web-0.")
+    assert event == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "n",
+            "name": "web-0",
+            "uid": "u1",
+            "resourceVersion": "7",
+        },
+        "type": "Normal",
+        "reason": "Created",
+        "message": "created pod",
+        "source": {"component": "kohort-groups", "host": "host-1"},
+        "reportingComponent": "kohort-groups",
+        "reportingInstance": "host-1",
+        "firstTimestamp": "2026-01-01T00:00:30Z",
+        "lastTimestamp": "2026-01-01T00:00:30Z",
+        "count": 1,
+    }
+
+
+async def test_events_about_cluster_scoped_objects_live_in_default(bench: Bench) -> None:
+    bench.recorder.normal(NODES, {"metadata": {"name": "node-1", "uid": "u"}}, "Ready", "ready")
+    await bench.recorder.flush()
+    assert bench.events[0]["metadata"]["namespace"] == "default"
+
+
+async def test_the_same_event_again_is_counted_up(bench: Bench) -> None:
+    for _ in range(3):
+        bench.warn("probe failed")
+        await asyncio.sleep(10)
+    await bench.recorder.flush()
+    (event,) = bench.events
+    assert (event["count"], event["firstTimestamp"], event["lastTimestamp"]) == (
+        3,
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:20Z",
+    )
+
+
+async def test_an_event_that_was_deleted_meanwhile_is_written_anew(bench: Bench) -> None:
+    bench.warn("probe failed")
+    await bench.recorder.flush()
+    bench.server.remove("events", "n", bench.events[0]["metadata"]["name"])
+    bench.warn("probe failed")
+    await bench.recorder.flush()
+    assert [event["count"] for event in bench.events] == [1]
+
+
+async def test_the_eleventh_similar_event_is_merged_with_those_that_follow(bench: Bench) -> None:
+    for number in range(15):
+        bench.warn(f"probe failed with {number}")
+    await bench.recorder.flush()
+    assert len(bench.events) == 11
+    merged = [event for event in bench.events if event["message"].startswith("(combined from similar events): ")]
+    assert [(event["message"], event["count"]) for event in merged] == [
+        ("(combined from similar events): probe failed with 14", 5)
+    ]
+
+
+async def test_a_flood_is_cut_off_after_twenty_five_and_trickles_on(bench: Bench) -> None:
+    for number in range(40):
+        bench.warn("again", reason=f"Reason{number}")
+    await bench.recorder.flush()
+    assert len(bench.events) == 25
+    await asyncio.sleep(301)
+    bench.warn("again", reason="Later")
+    bench.warn("again", reason="TooSoon")
+    await bench.recorder.flush()
+    assert len(bench.events) == 26
+    other = PartialObject(metadata=ObjectMeta(name="web-1", namespace="n", uid="u2"))
+    bench.recorder.warning(PODS, other, "Other", "objects do not share the dam")
+    await bench.recorder.flush()
+    assert len(bench.events) == 27
+
+
+async def test_recording_never_waits_and_never_fails(bench: Bench) -> None:
+    bench.faults.slow_down(3600)
+    before = asyncio.get_running_loop().time()
+    for number in range(5000):
+        bench.warn("flood", reason=f"R{number}")
+    assert asyncio.get_running_loop().time() == before
+    await bench.recorder.close(timeout=1)
+    assert asyncio.get_running_loop().time() <= before + 1.1
+
+
+async def test_an_unreachable_server_is_tried_again(bench: Bench) -> None:
+    bench.faults.time_out(1, on=writes(), times=2)
+    bench.warn("probe failed")
+    await bench.recorder.flush()
+    assert len(bench.events) == 1
+
+
+async def test_a_refused_event_is_dropped_and_the_next_one_is_written(bench: Bench) -> None:
+    bench.faults.refuse(errors.forbidden("events", "", "namespace n is being terminated"), on=writes())
+    bench.warn("one", reason="One")
+    bench.warn("two", reason="Two")
+    await bench.recorder.flush()
+    assert [event["reason"] for event in bench.events] == ["Two"]
