@@ -1,0 +1,166 @@
+"""The certificates of a cluster: an authority of its own, the server's certificate and the administrator's.
+
+They are made at the first start and kept; the authority for ten years, what it signs for one. At every start, and once
+a day, what is about to expire or no longer fits is issued again. An inventory beside the files says what each
+certificate is for and until when, so that a start with everything in order needs no certificate parser.
+"""
+
+import hashlib
+import secrets
+import ssl
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from kohort.cluster.apiserver.auth.model import ADMIN
+from kohort.cluster.apiserver.auth.privatefiles import make_private_directory, write_private
+
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 365
+RENEW_DAYS = 30
+"""Issue again what has less than this left."""
+
+SERVER_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+)
+
+
+class IncompleteAuthority(Exception):
+    """One half of the authority is missing. Making a new one would lock out everybody who trusts the old one."""
+
+    def __init__(self, directory: Path, missing: str) -> None:
+        super().__init__(
+            f"{directory / missing} is missing; restore it, or move {directory} away to make new certificates "
+            "(then every kubeconfig and every token of this cluster must be replaced)"
+        )
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What is known of an issued certificate."""
+
+    authority: str
+    """Hash of the authority's certificate."""
+    name: str
+    names: tuple[str, ...]
+    """Addresses of a server, groups of a client."""
+    expires: float
+
+
+class Pki:
+    """The directory with the certificates and keys of one cluster."""
+
+    def __init__(self, directory: Path, server_names: Sequence[str] = ()) -> None:
+        self.directory = directory
+        self._server_names = tuple(dict.fromkeys((*SERVER_NAMES, *server_names)))
+        self.ca_certificate = directory / "ca.crt"
+        self.ca_key = directory / "ca.key"
+        self.server_certificate = directory / "server.crt"
+        self.server_key = directory / "server.key"
+        self.admin_certificate = directory / "admin.crt"
+        self.admin_key = directory / "admin.key"
+        self.service_account_key = directory / "service-account.key"
+        self.token_file = directory / "token"
+        self._inventory = directory / "inventory.json"
+
+    @property
+    def token(self) -> str:
+        """The static token of the administrator."""
+        return self.token_file.read_text().strip()
+
+    def ensure(self) -> bool:
+        """Make what is missing, renew what is due. True when the server's or the client's certificate is new."""
+        make_private_directory(self.directory)
+        self._ensure_authority()
+        if not self.service_account_key.exists():
+            from kohort.cluster.apiserver.auth.issuing import new_key
+
+            write_private(self.service_account_key, new_key())
+        if not self.token_file.exists():
+            write_private(self.token_file, secrets.token_urlsafe(32).encode())
+        inventory = self._read_inventory()
+        wanted = {
+            "server": ("kubernetes", self._server_names),
+            "admin": (ADMIN.name, tuple(group for group in ADMIN.groups if group != "system:authenticated")),
+        }
+        due = [key for key, (name, names) in wanted.items() if not self._is_good(key, inventory.get(key), name, names)]
+        for key in due:
+            name, names = wanted[key]
+            inventory[key] = self._issue(key, name, names)
+        if due:
+            write_private(self._inventory, msgspec.json.encode(inventory))
+        return bool(due)
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS for the API server: clients may show a certificate, and if they do it must be of our authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.server_certificate, self.server_key)
+        context.load_verify_locations(self.ca_certificate)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def _ensure_authority(self) -> None:
+        halves = [path for path in (self.ca_certificate, self.ca_key) if path.exists()]
+        if len(halves) == 1:
+            missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
+            raise IncompleteAuthority(self.directory, missing.name)
+        if not halves:
+            from kohort.cluster.apiserver.auth.issuing import new_authority
+
+            certificate, key = new_authority("kohort", _in_days(AUTHORITY_DAYS))
+            write_private(self.ca_key, key)
+            write_private(self.ca_certificate, certificate)
+
+    def _read_inventory(self) -> dict[str, Entry]:
+        try:
+            return msgspec.json.decode(self._inventory.read_bytes(), type=dict[str, Entry])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return {}
+
+    def _is_good(self, key: str, entry: Entry | None, name: str, names: tuple[str, ...]) -> bool:
+        return (
+            entry is not None
+            and entry.authority == self._authority_hash()
+            and (entry.name, entry.names) == (name, names)
+            and entry.expires > time.time() + RENEW_DAYS * 86400
+            and all(path.exists() for path in self._files(key))
+        )
+
+    def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
+        from kohort.cluster.apiserver.auth.issuing import Authority
+
+        authority = Authority(self.ca_certificate.read_bytes(), self.ca_key.read_bytes())
+        expires = _in_days(CERTIFICATE_DAYS)
+        if key == "server":
+            issued = authority.issue(name=name, addresses=names, expires=expires, server=True)
+        else:
+            issued = authority.issue(name=name, organizations=names, expires=expires, server=False)
+        for path, content in zip(self._files(key), issued, strict=True):
+            write_private(path, content)
+        return Entry(self._authority_hash(), name, names, expires.timestamp())
+
+    def _files(self, key: str) -> tuple[Path, Path]:
+        return (self.directory / f"{key}.crt", self.directory / f"{key}.key")
+
+    def _authority_hash(self) -> str:
+        return hashlib.sha256(self.ca_certificate.read_bytes()).hexdigest()
+
+
+def ensure_pki(directory: Path, server_names: Sequence[str] = ()) -> Pki:
+    """The certificates in `directory`, made or renewed as needed; `server_names` are more addresses of the server."""
+    pki = Pki(directory, server_names)
+    pki.ensure()
+    return pki
+
+
+def _in_days(days: int) -> datetime:
+    return datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)

@@ -1,0 +1,79 @@
+"""Acting as somebody else, for those who may.
+
+The header `Impersonate-User` names whom; groups, uid and extra fields follow in headers of their own. Each of them is a
+resource on which the real caller needs the verb `impersonate`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import unquote
+
+from kohort.cluster.apiserver.auth.authentication import AUTHENTICATED
+from kohort.cluster.apiserver.auth.model import ANONYMOUS, AccessRequest, User
+from kohort.cluster.apiserver.auth.tokens import account_groups
+from kohort.kube import errors
+
+USER = "impersonate-user"
+GROUP = "impersonate-group"
+UID = "impersonate-uid"
+EXTRA = "impersonate-extra-"
+AUTHENTICATION = "authentication.k8s.io"
+ACCOUNT = "system:serviceaccount:"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+def impersonated(caller: User, headers: Mapping[str, str], check: Callable[[AccessRequest], None]) -> User:
+    """Whom the request is to be carried out as. `check` raises the refusal when the caller may not do something.
+
+    `headers` have lower-case names; repeated ones are joined with commas.
+    """
+    name = headers.get(USER, "")
+    groups = _listed(headers.get(GROUP, ""))
+    uid = headers.get(UID, "")
+    extra = {
+        unquote(key.removeprefix(EXTRA)): _listed(value) for key, value in headers.items() if key.startswith(EXTRA)
+    }
+    if not name:
+        if groups or uid or extra:
+            raise errors.internal("requested groups, uid or extra fields without impersonating a user")
+        return caller
+    for request in _requests(caller, name, groups, uid, extra):
+        check(request)
+    return User(name, _completed(name, groups), uid, extra)
+
+
+def _requests(
+    caller: User, name: str, groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]
+) -> Iterator[AccessRequest]:
+    if account := _account(name):
+        namespace, short = account
+        yield AccessRequest(caller, "impersonate", plural="serviceaccounts", namespace=namespace, name=short)
+    else:
+        yield AccessRequest(caller, "impersonate", plural="users", name=name)
+    for group in groups:
+        yield AccessRequest(caller, "impersonate", plural="groups", name=group)
+    if uid:
+        yield AccessRequest(caller, "impersonate", AUTHENTICATION, plural="uids", name=uid)
+    for key, values in extra.items():
+        for value in values:
+            yield AccessRequest(caller, "impersonate", AUTHENTICATION, "", "userextras", key, name=value)
+
+
+def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups that everybody of that name has, unless groups were given that say otherwise."""
+    account = _account(name)
+    if account and not groups:
+        groups = account_groups(account[0])
+    if name == ANONYMOUS.name:
+        return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    if AUTHENTICATED in groups or UNAUTHENTICATED in groups:
+        return groups
+    return (*groups, AUTHENTICATED)
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    parts = name.removeprefix(ACCOUNT).split(":")
+    return (parts[0], parts[1]) if name.startswith(ACCOUNT) and len(parts) == 2 and all(parts) else None
+
+
+def _listed(value: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in value.split(",") if item.strip())

@@ -1,0 +1,119 @@
+"""Making keys and certificates. The only module here that loads the cryptography library at once.
+
+Loading it takes longer than the rest of the start of a server, and a server whose certificates exist does not need it.
+So others import this module inside the functions that issue something.
+"""
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CLOCK_SKEW = datetime.timedelta(minutes=5)
+
+
+class Authority:
+    """A certificate authority: its certificate and the key that signs."""
+
+    def __init__(self, certificate_pem: bytes, key_pem: bytes) -> None:
+        self._certificate = x509.load_pem_x509_certificate(certificate_pem)
+        self._key = load_key(key_pem)
+
+    def issue(
+        self,
+        *,
+        name: str,
+        organizations: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+        expires: datetime.datetime,
+        server: bool,
+    ) -> tuple[bytes, bytes]:
+        """A certificate for a server (`addresses` are its names) or a client (`organizations` are its groups)."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = (
+            _builder(_subject(name, organizations), self._certificate.subject, key, expires)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if addresses:
+            names = x509.SubjectAlternativeName([_general_name(address) for address in addresses])
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM), key_bytes(key)
+
+
+def new_authority(name: str, expires: datetime.datetime) -> tuple[bytes, bytes]:
+    """A self-signed authority as (certificate, key)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(name, ())
+    certificate = (
+        _builder(subject, subject, key, expires)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key_bytes(key)
+
+
+def new_key() -> bytes:
+    return key_bytes(ec.generate_private_key(ec.SECP256R1()))
+
+
+def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key is not an elliptic curve key")
+    return key
+
+
+def key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(encoding, form, serialization.NoEncryption())
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, expires: datetime.datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.datetime.now(datetime.UTC) - CLOCK_SKEW)
+        .not_valid_after(expires)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _subject(name: str, organizations: Sequence[str]) -> x509.Name:
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations]
+    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
