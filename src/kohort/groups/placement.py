@@ -1,8 +1,8 @@
 """Placement rules that are written into pods: exclusive topology, and node groups of a replica's own.
 
 Exclusive placement adds a pair of terms: be where the own key is, and not where any other key is. The pair is left out
-when the pod already has required terms of both kinds for that topology key, so that a pod which passes the webhook twice
-(or was written by another version of it) keeps one pair.
+when the pod already has required terms of both kinds for that topology key, so that a pod which passes the webhook
+twice (or was written by another version of it) keeps one pair.
 """
 
 from kohort.groups import wire

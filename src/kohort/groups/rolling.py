@@ -1,8 +1,8 @@
 """How far the groups of a set may roll now.
 
-Groups are rolled by the leader StatefulSet: it replaces leaders from the highest index down to its partition, and what a
-leader owns goes and comes back with it. So a roll is controlled by two numbers on that StatefulSet, its partition and its
-replicas; this module computes both.
+Groups are rolled by the leader StatefulSet: it replaces leaders from the highest index down to its partition, and what
+a leader owns goes and comes back with it. So a roll is controlled by two numbers on that StatefulSet, its partition and
+its replicas; this module computes both.
 
 Words used here: a group is *done* when it has the wanted revision and is ready. The *tail* is the unbroken run of done
 groups at the high end. `R` is the wanted number of groups, `n` the number that the StatefulSet has now (more than `R`

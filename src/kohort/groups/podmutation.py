@@ -1,0 +1,162 @@
+"""What the webhook writes into the pods of a group.
+
+A pod knows its group only through its labels, annotations and name, so everything written here can be derived again
+later from the pod alone; `missing_from` does so for pods that were created while the webhook was away.
+"""
+
+import copy
+
+from kohort.groups import tpu, wire
+from kohort.groups.identity import PodName, group_key, parse_pod_name, pod_group_name, subgroup_key
+from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
+from kohort.groups.subgroups import subgroup_of
+from kohort.objects.jsontypes import JsonObject
+
+
+class PodRefused(ValueError):
+    """The pod claims to belong to a group and cannot."""
+
+
+def mutated(pod: JsonObject, namespace: str, *, gang: bool = False) -> JsonObject:
+    """The pod as it must be stored. The input is not changed; a pod outside any group comes back as it is."""
+    if wire.NAME not in (pod["metadata"].get("labels") or {}):
+        return pod
+    result = copy.deepcopy(pod)
+    metadata, spec = result["metadata"], result["spec"]
+    annotations = metadata.setdefault("annotations", {})
+    size = _size(metadata["name"], annotations)
+    if metadata["labels"].get(wire.WORKER_INDEX) == wire.LEADER:
+        _mutate_leader(metadata, spec, namespace)
+        leader = metadata["name"]
+    else:
+        _mutate_worker(metadata, spec, size)
+        leader = annotations.get(wire.LEADER_NAME) or _parsed(metadata["name"]).parent
+    pin_to_own_nodes(spec, annotations, leader)
+    if gang:
+        _join_pod_group(metadata)
+    _add_tpu_variables(metadata, spec, leader, size)
+    _add_group_variables(metadata, spec, namespace)
+    return result
+
+
+def _size(name: str, annotations: JsonObject) -> int:
+    text = annotations.get(wire.SIZE)
+    if text is None:
+        raise PodRefused(f"size annotation is unexpectedly missing for pod {name}")
+    if not text.isdigit():
+        raise PodRefused(f"size annotation {text!r} of pod {name} is not a number")
+    return int(text)
+
+
+def _parsed(name: str) -> PodName:
+    found = parse_pod_name(name)
+    if found is None:
+        raise PodRefused(f"parsing pod ordinal for pod {name}")
+    return found
+
+
+def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    name = metadata["name"]
+    if wire.GROUP_INDEX not in labels:
+        labels[wire.GROUP_INDEX] = str(_parsed(name).ordinal)
+    if annotations.get(wire.SUBDOMAIN_POLICY) == wire.UNIQUE:
+        spec["subdomain"] = name
+    key = labels.setdefault(wire.GROUP_KEY, group_key(namespace, name))
+    topology = annotations.get(wire.EXCLUSIVE)
+    if topology:
+        keep_exclusive(spec, wire.GROUP_KEY, key, topology)
+    excluded = annotations.get(wire.SUBGROUP_POLICY) == wire.LEADER_EXCLUDED
+    if wire.SUBGROUP_SIZE in annotations and not excluded:
+        _join_subgroup(metadata, spec, 0, name)
+
+
+def _mutate_worker(metadata: JsonObject, spec: JsonObject, size: int) -> None:
+    parsed = _parsed(metadata["name"])
+    metadata["labels"][wire.WORKER_INDEX] = str(parsed.ordinal)
+    width = metadata["annotations"].get(wire.SUBGROUP_SIZE)
+    if width is None:
+        return
+    if not width.isdigit() or int(width) < 1:
+        raise PodRefused(f"subgroup size annotation {width!r} of pod {metadata['name']} is not a positive number")
+    subgroup = subgroup_of(parsed.ordinal, size=size, subgroup_size=int(width))
+    leader = metadata["annotations"].get(wire.LEADER_NAME) or parsed.parent
+    _join_subgroup(metadata, spec, subgroup or 0, leader)
+
+
+def _join_subgroup(metadata: JsonObject, spec: JsonObject, subgroup: int, leader: str) -> None:
+    labels = metadata["labels"]
+    if labels.get(wire.SUBGROUP_INDEX):
+        return
+    labels[wire.SUBGROUP_INDEX] = str(subgroup)
+    labels[wire.SUBGROUP_KEY] = subgroup_key(leader, subgroup)
+    topology = metadata["annotations"].get(wire.SUBGROUP_EXCLUSIVE)
+    if topology:
+        keep_exclusive(spec, wire.SUBGROUP_KEY, labels[wire.SUBGROUP_KEY], topology)
+
+
+def _join_pod_group(metadata: JsonObject) -> None:
+    labels = metadata["labels"]
+    name = pod_group_name(labels[wire.NAME], labels.get(wire.GROUP_INDEX, ""), labels.get(wire.REVISION, ""))
+    metadata["annotations"][wire.POD_GROUP] = name
+
+
+def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size: int) -> None:
+    if not tpu.pod_requests_tpus(spec):
+        return
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    is_leader = labels[wire.WORKER_INDEX] == wire.LEADER
+    width = annotations.get(wire.SUBGROUP_SIZE)
+    subgroup = labels.get(wire.SUBGROUP_INDEX)
+    member = tpu.Member(
+        leader=leader,
+        worker=int(labels[wire.WORKER_INDEX]),
+        size=size,
+        subdomain=spec.get("subdomain", ""),
+        leader_has_tpus=is_leader or annotations.get(wire.LEADER_REQUESTS_TPUS) == "true",
+        subgroup_size=int(width) if width else None,
+        subgroup=int(subgroup) if subgroup else None,
+    )
+    try:
+        tpu.add_variables(spec, member)
+    except tpu.TpuError as problem:
+        raise PodRefused(str(problem)) from problem
+
+
+def _add_group_variables(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:
+    labels = metadata["labels"]
+    for label in (wire.GROUP_INDEX, wire.WORKER_INDEX):
+        if label not in labels:
+            raise PodRefused(f"label {label} is unexpectedly missing for pod {metadata['name']}")
+    leader = f"{labels[wire.NAME]}-{labels[wire.GROUP_INDEX]}"
+    values = {
+        wire.LEADER_ADDRESS: f"{leader}.{spec.get('subdomain', '')}.{namespace}",
+        wire.GROUP_SIZE: metadata["annotations"][wire.SIZE],
+        wire.WORKER_INDEX_VARIABLE: labels[wire.WORKER_INDEX],
+    }
+    for group in ("containers", "initContainers"):
+        for container in spec.get(group) or ():
+            container["env"] = with_first(values, container.get("env") or [])
+
+
+def with_first(values: dict[str, str], variables: list[JsonObject]) -> list[JsonObject]:
+    """Our variables first, because others may refer to them, then the user's; of each name the first one counts."""
+    result: list[JsonObject] = [{"name": name, "value": value} for name, value in values.items()]
+    seen = set(values)
+    for variable in variables:
+        if variable["name"] not in seen:
+            seen.add(variable["name"])
+            result.append(variable)
+    return result
+
+
+def missing_from(pod: JsonObject, namespace: str) -> list[str]:
+    """What the webhook would have written and the stored pod does not have, in words; empty when nothing is missing."""
+    wanted = mutated(pod, namespace)
+    if wanted == pod:
+        return []
+    labels, have = wanted["metadata"]["labels"], pod["metadata"].get("labels") or {}
+    missing = [f"label {key}" for key, value in labels.items() if have.get(key) != value]
+    if wanted["spec"] != pod["spec"]:
+        missing.append("variables or placement rules in its spec")
+    return missing
