@@ -1,0 +1,177 @@
+"""A cluster in one process: the embedded API server in memory, and the parts a test wants to see at work.
+
+    async with Cluster(parts=("workloads",)) as cluster:
+        await cluster.client.create(DEPLOYMENTS, {...})
+        await cluster.until(lambda: len(cluster.objects(PODS)) == 3)
+
+Requests take the same path as over a socket, from the same bytes to the same bytes, only without the socket. Every part
+is a client of its own with faults of its own, so a test can crash one part, hide events from another and see what the
+rest makes of it. `cluster.client` is the test's own view and never lies.
+
+Run it on virtual time (`kohort.testing.virtual_time`) unless you really want to wait.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+
+from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.client import Client
+from kohort.kube.http import Request, Response
+from kohort.kube.manager import Manager
+from kohort.kube.resources import Resource
+from kohort.kube.tasks import cancel_all
+from kohort.kube.transport import InProcessTransport
+from kohort.objects.jsontypes import JsonObject
+from kohort.testing import parts as known_parts
+from kohort.testing.faults import Faults
+from kohort.testing.matching import is_write
+from kohort.testing.parts import Register
+
+_SIGNS_OF_LIFE = ("/leases", "/events")
+_STEP = 0.1
+PATIENCE = 600.0
+"""How many (virtual) seconds `until` waits."""
+
+
+class Part:
+    """One running set of controllers."""
+
+    def __init__(self, name: str, register: Register, cluster: "Cluster") -> None:
+        self.name = name
+        self._register = register
+        self._cluster = cluster
+        self.faults = Faults()
+        self.manager: Manager | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def start(self) -> None:
+        """Returns when its controllers work."""
+        client = Client(self.faults.wrap(self._cluster.transport()), user_agent=f"{self.name}/test")
+        self.manager = Manager(client, name=self.name)
+        self._register(self.manager)
+        self._task = asyncio.create_task(self.manager.run(), name=self.name)
+        ready = asyncio.create_task(self.manager.wait_ready())
+        await asyncio.wait((self._task, ready), return_when=asyncio.FIRST_COMPLETED)
+        await cancel_all(ready)
+        self.check()
+
+    async def stop(self) -> None:
+        """An orderly end."""
+        if self.manager is not None and self._task is not None:
+            self.manager.stop()
+            await self._task
+
+    async def crash(self) -> None:
+        """Ends between two instructions: nothing it has begun is finished, nothing is given back."""
+        self.faults.crash()
+        if self._task is not None:
+            await cancel_all(self._task)
+
+    async def restart(self) -> None:
+        """A new process after a crash or a stop: empty caches, empty queues, no faults."""
+        if self.running:
+            await self.crash()
+        self.faults = Faults()
+        await self.start()
+
+    def check(self) -> None:
+        """Raises what has ended the part, if it should not have."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+
+class Cluster:
+    def __init__(self, *, parts: Sequence[str] = (), extra: Mapping[str, Register] = MappingProxyType({})) -> None:
+        """`parts` are ours (`workloads`, `scheduler`, `operator`); `extra` are other people's, by any name."""
+        self._registers = {name: known_parts.named(name) for name in parts} | {**extra}
+        self.server: ApiServer
+        self.client: Client
+        self.parts: dict[str, Part] = {}
+        self.writes = 0
+        """Successful writes of everybody, leases and events aside."""
+
+    async def __aenter__(self) -> "Cluster":
+        self.server, _ = await assemble(open_store(None))
+        self.client = Client(self.transport(), field_manager="test", user_agent="test")
+        for name, register in self._registers.items():
+            self.parts[name] = Part(name, register, self)
+            await self.parts[name].start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for part in reversed(self.parts.values()):
+            await part.stop()
+        await self.server.close()
+
+    def transport(self, user: User = ADMIN) -> InProcessTransport:
+        """A connection as `user`."""
+
+        async def handle(request: Request) -> Response:
+            response = await self.server.handle(request, user)
+            if is_write(request) and response.status < 300 and not any(map(request.path.__contains__, _SIGNS_OF_LIFE)):
+                self.writes += 1
+            return response
+
+        return InProcessTransport(handle)
+
+    def faults(self, part: str) -> Faults:
+        """What shall go wrong between a part and the server; new after every restart of the part."""
+        return self.parts[part].faults
+
+    # Looking
+
+    def objects(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
+        """What is stored right now, without a request."""
+        return [stored.decode() for stored in self.server.store.list(resource.qualified, namespace)]
+
+    def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None:
+        stored = self.server.store.get(resource.qualified, namespace if resource.namespaced else "", name)
+        return None if stored is None else stored.decode()
+
+    # Waiting
+
+    async def until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+        """Let time pass until `condition()` holds."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        while not condition():
+            self._check_parts()
+            if clock() > end:
+                raise AssertionError(f"did not come true within {timeout:g} s: {_source(condition)}")
+            await asyncio.sleep(_STEP)
+
+    async def settle(self, quiet: float = 60.0, timeout: float = 24 * 3600.0) -> None:
+        """Let time pass until nobody has written anything for `quiet` seconds, leases and events aside."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        seen, since = self.writes, clock()
+        while clock() - since < quiet:
+            self._check_parts()
+            if clock() > end:
+                raise AssertionError(f"still busy after {timeout:g} s")
+            await asyncio.sleep(1.0)
+            if self.writes != seen:
+                seen, since = self.writes, clock()
+
+    def _check_parts(self) -> None:
+        for part in self.parts.values():
+            part.check()
+
+
+def _source(condition: Callable[[], bool]) -> str:
+    """The text of a condition, for the message of a failed wait."""
+    try:
+        return inspect.getsource(condition).strip()
+    except (OSError, TypeError):
+        return repr(condition)

@@ -1,0 +1,44 @@
+"""The parts that a cluster can be made of, by the names that `kohort up --parts` knows.
+
+A part is imported when it is first wanted: a test of the API server alone does not pay for the scheduler.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+
+from kohort.kube.manager import Manager
+
+Register = Callable[[Manager], None]
+"""Adds controllers to a manager: how every set of controllers, ours or foreign, is plugged in."""
+
+
+def named(part: str) -> Register:
+    """The registration of one of our own parts."""
+    found = _PARTS.get(part)
+    if found is None:
+        raise ValueError(f"no part {part!r}; there are: {', '.join(sorted(_PARTS))}")
+    return found
+
+
+def _workloads(manager: Manager) -> None:
+    register = import_module("kohort.cluster.workloads.registration").register
+    register(manager, root_certificate=_CERTIFICATE, volume_directory=Path(mkdtemp(prefix="kohort-volumes-")))
+
+
+def _scheduler(manager: Manager) -> None:
+    import_module("kohort.cluster.scheduler.registration").register(manager)
+
+
+def _operator(manager: Manager) -> None:
+    import_module("kohort.operator").register(manager)
+
+
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nno TLS inside a process\n-----END CERTIFICATE-----\n"
+
+_PARTS: dict[str, Register] = {
+    "workloads": _workloads,
+    "scheduler": _scheduler,
+    "operator": _operator,
+}
