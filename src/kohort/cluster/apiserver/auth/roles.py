@@ -65,7 +65,7 @@ def _rule(words: list[str]) -> JsonObject:
     return rule
 
 
-def _subject(_: str, kind: str, place: str) -> JsonObject:
+def _subject(kind: str, place: str) -> JsonObject:
     if kind == "ServiceAccount":
         namespace, _, name = place.partition("/")
         return {"kind": kind, "name": name, "namespace": namespace}
