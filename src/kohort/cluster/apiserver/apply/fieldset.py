@@ -17,6 +17,7 @@ writes them (key fields sorted, no spaces), so that equal sets are equal diction
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -24,7 +25,7 @@ import msgspec
 from kohort.cluster.apiserver.patch.wording import go_float, go_quote
 from kohort.objects.jsontypes import Json
 
-FieldSet: TypeAlias = "dict[str, FieldSet]"
+FieldSet: TypeAlias = dict[str, "FieldSet"]
 Path: TypeAlias = tuple[str, ...]
 
 SELF: Final = "."
@@ -56,12 +57,16 @@ _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\
 def json_text(value: Json) -> str:
     """JSON as Go writes it: characters with a meaning in HTML are escaped, whole floats have no point."""
     if value.__class__ is str:
-        if value.isascii() and value.isalnum():
-            return f'"{value}"'
-        return _ENCODER.encode(value).decode().translate(_HTML)
+        return _quoted(value)
     if isinstance(value, float):
         return go_float(value)
     return _ENCODER.encode(value).decode()
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    """Names of containers and ports come again and again."""
+    return _ENCODER.encode(text).decode().translate(_HTML)
 
 
 def from_paths(*paths: Path) -> FieldSet:

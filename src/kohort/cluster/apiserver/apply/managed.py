@@ -18,9 +18,11 @@ are normalised first. Entries that a write does not touch are passed on as the v
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kohort.cluster.apiserver.apply.fieldset import (
     EMPTY,
@@ -69,15 +71,14 @@ AtVersion = Callable[[JsonObject, str], "tuple[JsonObject, Node] | None"]
 """An object in another apiVersion with the schema of that version; None when the version is no longer served."""
 
 
-@dataclass(slots=True, frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     manager: str
     operation: str
     subresource: str
     api_version: str
     time: str | None
     fields: FieldSet
-    raw: JsonObject | None = field(default=None, compare=False)
+    raw: JsonObject | None = None
     """The entry as it stands in the object, as long as it is the same."""
 
     @property
@@ -101,8 +102,7 @@ class Entry:
         return encoded
 
 
-@dataclass(slots=True, frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """Which fields a request can write at all. The others are reset by the endpoint, so nobody gets to own them."""
 
     ignored: tuple[str, ...] = ()
@@ -260,17 +260,21 @@ def _is_reset(given: Json) -> bool:
 def entries_of(encoded: Json) -> list[Entry]:
     """The entries of a stored object. None at all when they cannot be understood."""
     try:
-        return [_entry(raw, raw.get("fieldsV1") or {}, raw.get("time"), raw) for raw in encoded or ()]
+        return _distinct([_entry(raw, raw.get("fieldsV1") or {}, raw.get("time"), raw) for raw in encoded or ()])
     except MalformedSet:
         return []
+
+
+def _distinct(entries: list[Entry]) -> list[Entry]:
+    """Of entries with the same identity the last one counts. The scale subresource can leave such behind."""
+    return list({entry.identity: entry for entry in entries}.values())
 
 
 def _decoded(given: Json) -> list[Entry]:
     """Entries that a client sent. Raises MalformedSet."""
     if not isinstance(given, list) or not all(isinstance(raw, dict) for raw in given):
         raise MalformedSet("managedFields must be a list of objects")
-    entries = [_entry(raw, decode(raw.get("fieldsV1") or {}), _normal_time(raw.get("time"))) for raw in given]
-    return list({entry.identity: entry for entry in entries}.values())
+    return _distinct([_entry(raw, decode(raw.get("fieldsV1") or {}), _normal_time(raw.get("time"))) for raw in given])
 
 
 def _entry(raw: JsonObject, fields: FieldSet, time: str | None, same: JsonObject | None = None) -> Entry:

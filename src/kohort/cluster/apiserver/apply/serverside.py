@@ -12,11 +12,12 @@ current.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kohort.cluster.apiserver.apply.fieldset import (
     EMPTY,

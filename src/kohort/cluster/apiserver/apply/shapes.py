@@ -11,6 +11,7 @@ Without a schema (`any`, preserve-unknown-fields) maps are maps and lists are le
 take their schema default (a port's protocol).
 """
 
+from functools import lru_cache
 from typing import Final
 
 from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet, item, json_text, member
@@ -37,6 +38,7 @@ def with_metadata(node: Node) -> Node:
     return Node("object", fields=fields, preserve_unknown=node.preserve_unknown)
 
 
+@lru_cache(maxsize=16384)
 def is_leaf(node: Node) -> bool:
     """Whether every value of the field is owned as one."""
     kind = node.type

@@ -5,11 +5,12 @@ entries, but not the structs on the way to them. `differences` lists everything 
 there before is itself a change. Null counts as an empty value of whatever kind the field has.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet
 from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
-from kohort.cluster.apiserver.schema.node import ANY, Node
+from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.jsontypes import Json, JsonObject
 
 
@@ -76,29 +77,44 @@ _WRITTEN: Final[_Changes] = (EMPTY, None)
 
 
 def _whole(value: Json, node: Node) -> FieldSet:
-    """A value that is there on one side only: itself and everything below it."""
+    """A value that is there on one side only: itself and everything below it.
+
+    This is where the time of a create goes. Most fields are scalars, which need no look at the schema, and most maps
+    hold nothing but scalars (an environment variable, a mount), so that maps with the same keys can share one set.
+    """
     if not value or is_leaf(node):
         return EMPTY
-    if isinstance(value, dict):
+    if value.__class__ is dict:
+        if not _NESTED.intersection(map(type, value.values())):
+            return _flat(tuple(value))
         result: FieldSet = {SELF: EMPTY}
-        if node.type == "object":
-            fields = node.fields
-            for key, entry in value.items():
-                result["f:" + key] = _whole(entry, fields.get(key, ANY))
-        else:
-            items = node.items
-            for key, entry in value.items():
-                result["f:" + key] = _whole(entry, items)
+        fields = node.fields
+        fallback = node.items
+        for key, entry in value.items():
+            kind = entry.__class__
+            if kind is dict or kind is list:
+                result["f:" + key] = _whole(entry, fields.get(key, fallback))
+            else:
+                result["f:" + key] = EMPTY
         return result
-    if isinstance(value, list) and node.type == "array":
+    if value.__class__ is list and node.type == "array":
         names = elements(value, node)
-        twice = repeated(names)
         items = node.items
         result = {SELF: EMPTY}
         for name, entry in zip(names, value, strict=True):
-            result[name] = EMPTY if name in twice else _whole(entry, items)
+            result[name] = _whole(entry, items)
+        if len(result) <= len(names):
+            result.update((name, EMPTY) for name in repeated(names))
         return result
     return EMPTY
+
+
+_NESTED: Final = frozenset({dict, list})
+
+
+@lru_cache(maxsize=4096)
+def _flat(keys: tuple[str, ...]) -> FieldSet:
+    return {SELF: EMPTY, **{"f:" + key: EMPTY for key in keys}}
 
 
 def _compare(old: Json, new: Json, node: Node) -> _Changes:

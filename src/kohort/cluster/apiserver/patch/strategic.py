@@ -136,11 +136,19 @@ def _merge_list(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
     if not live and not patch:
         return live
     if not _check_elements(live, patch):
-        union = _distinct([*live, *patch])
-        return _interleaved(union, patch, live, _itself)
+        return _interleaved(_distinct([*live, *patch]), patch, live, _itself)
+    kept, items = _directives_carried_out(live, patch, _merge_key(node))
+    return _interleaved(_merge_items(kept, items, node), items, kept, _key_reader(node.merge_key))
+
+
+def _merge_key(node: Node) -> str:
     if not node.merge_key:
         raise refused("cannot merge lists without merge key for struct")
-    live, patch = _directives_carried_out(live, patch, node.merge_key)
+    return node.merge_key
+
+
+def _merge_items(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
+    """Items of the patch merged into those with the same key, the new ones at the end."""
     key_of = _key_reader(node.merge_key)
     merged = list(live)
     for item in patch:
@@ -150,7 +158,7 @@ def _merge_list(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
             merged.append(item)
         else:
             merged[position] = _merge_map(merged[position], item, node.items)
-    return _interleaved(merged, patch, live, key_of)
+    return merged
 
 
 def _directives_carried_out(live: list[Json], patch: list[Json], merge_key: str) -> tuple[list[Json], list[Json]]:
@@ -184,6 +192,8 @@ def _merge_ordered_list(result: JsonObject, pending: JsonObject, directive: str,
     _check_order(patch or [], order, field.merge_key)
     if live is None and patch is None:
         return
+    if not live and not patch:
+        raise refused("no elements in any of the given slices")
     if patch is None:
         merged = live or []
     elif live is None:
@@ -191,7 +201,19 @@ def _merge_ordered_list(result: JsonObject, pending: JsonObject, directive: str,
     else:
         merged = _merge_list(live, patch, field) if "merge" in field.patch_strategy else patch
     key_of = _key_reader(field.merge_key) if field.merge_key else _itself
-    result[key] = _interleaved(merged, order, live or [], key_of)
+    result[key] = _interleaved(merged, order, _places(live or [], patch or [], field), key_of)
+
+
+def _places(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
+    """The server's order as the directive sees it: new items have taken the places that deleted ones left."""
+    if not node.merge_key or not live or not patch:
+        return live
+    kept, items = _directives_carried_out(live, patch, node.merge_key)
+    if not items:
+        return live
+    known = [item.get(node.merge_key) for item in kept]
+    new = [item for item in items if item.get(node.merge_key) not in known]
+    return [*kept, *new[: len(live) - len(kept)]]
 
 
 def _check_order(patch: list[Json], order: list[Json], merge_key: str) -> None:
@@ -199,12 +221,14 @@ def _check_order(patch: list[Json], order: list[Json], merge_key: str) -> None:
     if not order or not patch:
         return
     key_of = _key_reader(merge_key) if merge_key else _itself
-    wanted = iter([key_of(item) for item in order])
+    left = [key_of(item) for item in order]
     for item in patch:
         if _is_directive(item):
-            continue
-        key = key_of(item)
-        if not any(key == other for other in wanted):
+            fits = item[DIRECTIVE] == "delete" or bool(left)
+        else:
+            place = _position(left, key_of(item))
+            fits, left = place >= 0, left[place + 1 :]
+        if not fits:
             raise refused(
                 f"The order in patch list:\n{go_text(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{go_text(order)}\n"
             )
