@@ -6,23 +6,18 @@ import signal
 from pathlib import Path
 
 from kohort.cluster.apiserver.assembly import assemble
-from kohort.cluster.apiserver.auth.model import ADMIN, ANONYMOUS, User
+from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.front import Front
-from kohort.kube import errors
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.streams import Streams
+from kohort.cluster.apiserver.storage.store import open_store
 
 
 async def run(data_dir: Path | None, port: int, token: str) -> None:
-    server = await assemble(data_dir)
-
-    def authenticate(headers: dict[str, str], _: bytes | None) -> User:
-        sent = headers.get("authorization", "")
-        if not sent:
-            return ANONYMOUS
-        if sent != f"Bearer {token}":
-            raise errors.unauthorized()
-        return ADMIN
-
-    front = Front(server, authenticate, port=port)
+    nodes = HttpsNodeClient()
+    store = open_store(data_dir / "store.db" if data_dir is not None else None)
+    server, authenticator = await assemble(store, tokens={token: ADMIN}, nodes=nodes)
+    front = Front(server, authenticator.authenticate, port=port, upgrades=Streams(server, nodes))
     await front.start()
     print(f"http://127.0.0.1:{front.port}", flush=True)
     stopped = asyncio.Event()
@@ -31,6 +26,7 @@ async def run(data_dir: Path | None, port: int, token: str) -> None:
         loop.add_signal_handler(number, stopped.set)
     await stopped.wait()
     await front.stop()
+    await nodes.close()
     await server.close()
 
 
@@ -40,6 +36,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--token", required=True)
     arguments = parser.parse_args()
+    if arguments.data_dir is not None:
+        arguments.data_dir.mkdir(parents=True, exist_ok=True)
     asyncio.run(run(arguments.data_dir, arguments.port, arguments.token))
 
 

@@ -1,25 +1,83 @@
 """How the parts of the API server are put together.
 
-`assemble` opens the store, registers every built-in kind and every established custom one, and returns a server that
-is ready to answer. Identity and sockets are the caller's: `kohort up` brings certificates and a TLS front, tests call
-`handle` directly.
+`assemble` takes a store, registers every built-in kind and every established custom one, makes sure that the objects
+every cluster starts with exist, and returns a server that is ready to answer. Sockets and certificates are the
+caller's: `kohort up` brings a TLS front, tests call `handle` directly.
 """
 
-from pathlib import Path
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision
+from kohort.cluster.apiserver.auth.authentication import Authenticator
+from kohort.cluster.apiserver.auth.escalation import EscalationCheck
+from kohort.cluster.apiserver.auth.jwt import Signer
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.auth.rbac import Authorizer
+from kohort.cluster.apiserver.auth.reviews import Reviews
+from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_roles
+from kohort.cluster.apiserver.auth.tokens import TokenIssuer
+from kohort.cluster.apiserver.endpoints.call import StoreReader
+from kohort.cluster.apiserver.endpoints.nodes import NodeClient
+from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
-from kohort.cluster.apiserver.storage.store import open_store
+from kohort.cluster.apiserver.storage.model import Store
+from kohort.kube import errors
+from kohort.kube.http import Request
+from kohort.objects.jsontypes import JsonObject
+
+SYSTEM: Final = User("system:apiserver", ("system:masters", "system:authenticated"))
+"""The server itself, when it writes."""
 
 
-class _AllowAll:
-    def authorize(self, request: AccessRequest) -> Decision:
-        return Decision(True)
-
-
-async def assemble(data_dir: Path | None = None) -> ApiServer:
-    store = open_store(data_dir / "store.db" if data_dir is not None else None)
-    server = ApiServer(store, builtin_kinds(), _AllowAll())
+async def assemble(
+    store: Store,
+    *,
+    tokens: Mapping[str, User] | None = None,
+    signer: Signer | None = None,
+    nodes: NodeClient | None = None,
+    gates: Mapping[str, bool] | None = None,
+) -> tuple[ApiServer, Authenticator]:
+    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts."""
+    reader = StoreReader(store)
+    issuer = TokenIssuer(reader, signer, static=tokens)
+    authorizer = Authorizer(store)
+    server = ApiServer(
+        store,
+        builtin_kinds(),
+        authorizer,
+        plugins=[EscalationCheck(authorizer)],
+        gates=gates,
+        nodes=nodes,
+        reviews=Reviews(authorizer, issuer),
+        tokens=issuer,
+    )
+    await create_missing(server, bootstrap_roles())
     server.ready = True
-    return server
+    return server, Authenticator(issuer)
+
+
+async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> None:
+    """Create what does not exist yet, all at once so that they share their commits."""
+    await asyncio.gather(*(_create(server, document) for document in objects if not _exists(server, document)))
+
+
+def _exists(server: ApiServer, document: JsonObject) -> bool:
+    group, _, _ = document["apiVersion"].rpartition("/")
+    view = server.catalog.by_kind(group, document["kind"])
+    assert view is not None, document["kind"]
+    metadata = document["metadata"]
+    return server.store.get(view.kind.bucket, metadata.get("namespace", ""), metadata["name"]) is not None
+
+
+async def _create(server: ApiServer, document: JsonObject) -> None:
+    group, _, _ = document["apiVersion"].rpartition("/")
+    view = server.catalog.by_kind(group, document["kind"])
+    assert view is not None
+    path = view.kind.resource.path(document["metadata"].get("namespace", ""))
+    headers = {"content-type": "application/json", "user-agent": "kube-apiserver/kohort"}
+    response = await server.handle(Request("POST", path, (), headers, compact(document)), SYSTEM)
+    assert isinstance(response.body, bytes)
+    if response.status not in (201, 409, 422):
+        raise errors.from_response(response.status, response.body)

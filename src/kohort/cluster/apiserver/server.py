@@ -10,18 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Plugin, Reader
+from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.endpoints import access, paths
 from kohort.cluster.apiserver.endpoints.call import Authorizer, Call, Parts, StoreReader
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.chain import Chain, Dynamic
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
-from kohort.cluster.apiserver.endpoints.impersonation import impersonated
+from kohort.cluster.apiserver.endpoints.identity import IdentityEndpoints, Reviews, Tokens
+from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, NodeLocation
 from kohort.cluster.apiserver.endpoints.options import boolean
 from kohort.cluster.apiserver.endpoints.routing import Router, not_allowed
 from kohort.cluster.apiserver.endpoints.wellknown import Health, version
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import Media, negotiate, negotiate_or_json
+from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
@@ -32,6 +34,10 @@ from kohort.objects.jsontypes import Json
 MAX_BODY: Final = 3 * 1024 * 1024
 WARNING_LIMIT: Final = 4096
 LONG_WARNING: Final = 256
+CONNECTIONS: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+"""Subresources whose answers are not objects."""
+OIDC_CONFIGURATION: Final = "/.well-known/openid-configuration"
+OIDC_KEYS: Final = "/openid/v1/jwks"
 
 
 class ApiServer:
@@ -44,12 +50,26 @@ class ApiServer:
         plugins: Sequence[Plugin] = (),
         dynamic: Sequence[Dynamic] = (),
         gates: Mapping[str, bool] | None = None,
+        nodes: NodeClient | None = None,
+        reviews: Reviews | None = None,
+        tokens: Tokens | None = None,
         address: str = "",
     ) -> None:
         self.catalog = Catalog(kinds)
         self.reader: Reader = StoreReader(store)
         self.parts = Parts(store, self.catalog, self.reader, Chain(plugins, dynamic), authorizer, gates or {})
         self.router = Router(self.parts)
+        self.nodes = NodeEndpoints(self.parts, nodes)
+        self.router.special["pods", "log", "get"] = self.nodes.log
+        for action in ("exec", "attach", "portforward"):
+            for verb in ("get", "create"):
+                self.router.special["pods", action, verb] = upgrade_required
+        self._tokens = tokens
+        if reviews is not None and tokens is not None:
+            identity = IdentityEndpoints(self.parts, reviews, tokens)
+            for kind in kinds_handled(self.catalog, reviews):
+                self.router.special[kind.bucket, "", "create"] = identity.review
+            self.router.special["serviceaccounts", "token", "create"] = identity.token
         self.discovery = Discovery(self.catalog, address)
         self.ready = False
         self.health = Health(lambda: self.ready, lambda: True)
@@ -81,7 +101,7 @@ class ApiServer:
 
     async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:
         paths.check_segments(request.path)
-        user = impersonated(request, user, self.parts.authorizer)
+        user = self._acting_as(request, user)
         path = paths.parse(request.path)
         if path is None:
             return await self._non_resource(request, user)
@@ -89,7 +109,29 @@ class ApiServer:
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
+    async def connect(self, request: Request, user: User) -> NodeLocation:
+        """Where an exec, attach or port-forward request leads. Raises ApiError, unlike `handle`."""
+        paths.check_segments(request.path)
+        path = paths.parse(request.path)
+        if path is None or path.subresource not in ("exec", "attach", "portforward"):
+            raise errors.bad_request("unable to upgrade: this path has no connections")
+        call = self._call(request, self._acting_as(request, user), path, [])
+        self.router.find(call)
+        return await self.nodes.connect(call)
+
     async def _resource(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Response:
+        call = self._call(request, user, path, warnings)
+        endpoint = self.router.find(call)
+        if len(request.body) > MAX_BODY:
+            raise too_large()
+        if path.subresource not in CONNECTIONS:
+            call.media = negotiate(request, custom=call.kind.custom)
+        if call.kind.deprecation_warning:
+            warnings.append(call.kind.deprecation_warning)
+        return await endpoint(call)
+
+    def _call(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Call:
+        """What a request is about, once it is known that its sender may."""
         verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
         access.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
         view = self.catalog.find(path.group, path.version, path.plural)
@@ -97,15 +139,10 @@ class ApiServer:
             raise errors.path_not_found()
         if not verb:
             raise not_allowed()
-        call = Call(request, user, view, path, verb, Media(), warnings)
-        endpoint = self.router.find(call)
-        if len(request.body) > MAX_BODY:
-            raise too_large()
-        if path.subresource not in ("log", "exec", "attach", "portforward", "proxy"):
-            call.media = negotiate(request, custom=view.kind.custom)
-        if view.kind.deprecation_warning:
-            warnings.append(view.kind.deprecation_warning)
-        return await endpoint(call)
+        return Call(request, user, view, path, verb, Media(), warnings)
+
+    def _acting_as(self, request: Request, user: User) -> User:
+        return impersonated(user, request.headers, lambda wanted: access.check(self.parts.authorizer, wanted))
 
     # --- everything else ----------------------------------------------------------------------------------------------
 
@@ -116,10 +153,27 @@ class ApiServer:
             raise not_allowed()
         if request.path == "/version":
             return version(request)
-        answer = self.health.answer(request) or self.discovery.answer(request)
+        answer = self.health.answer(request) or self.discovery.answer(request) or self._issuer(request)
         if answer is not None:
             return answer
         raise errors.path_not_found()
+
+    def _issuer(self, request: Request) -> Response | None:
+        """What others need to check our tokens by themselves."""
+        if self._tokens is None or request.path not in (OIDC_CONFIGURATION, OIDC_KEYS):
+            return None
+        if request.path == OIDC_KEYS:
+            return Response(200, {"content-type": "application/jwk-set+json"}, encoding.compact(self._tokens.jwks()))
+        document = self._tokens.discovery(f"https://{request.headers.get('host', '')}")
+        return Response(200, {"content-type": JSON}, encoding.compact(document))
+
+
+def kinds_handled(catalog: Catalog, reviews: Reviews) -> list[Kind]:
+    return [kind for kind in catalog.kinds() if reviews.handles(kind.resource.kind)]
+
+
+async def upgrade_required(call: Call) -> Response:
+    raise errors.bad_request("Upgrade request required")
 
 
 def access_request(user: User, verb: str, path: paths.ResourcePath, request: Request) -> AccessRequest:

@@ -95,12 +95,25 @@ def _check_custom_type(found_kind: str, found_version: str, kind: str, api_versi
 
 def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:
     """Fit a document to a schema, in place, and report what did not fit."""
-    problems = duplicates + decode.conform(document, node)
+    problems = duplicates + fitted(document, node)
     if not problems or field_validation == "Ignore":
         return
     if field_validation == "Strict":
         raise decode.strict_error(document, document.get("kind") or "", problems)
     call.warnings.extend(problems)
+
+
+def fitted(document: JsonObject, node: Node) -> list[str]:
+    """Fit a document to a schema, in place; returns what strict decoding complains about.
+
+    An empty list of managedFields means the same as none to the schema, but is a wish of the client: forget them.
+    """
+    metadata = document.get("metadata")
+    forget = isinstance(metadata, dict) and metadata.get("managedFields") == []
+    problems = decode.conform(document, node)
+    if forget:
+        document.setdefault("metadata", {})["managedFields"] = []
+    return problems
 
 
 def read_delete_options(call: Call) -> JsonObject:

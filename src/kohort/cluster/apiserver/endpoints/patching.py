@@ -107,7 +107,7 @@ def fit(call: Call, change: Change, live: JsonObject, node: Node, media_type: st
     shown = go_text(change.patch) if media_type == STRATEGIC else raw.decode()
     obj: JsonObject = msgspec.json.decode(raw)
     try:
-        problems = change.problems + decode.conform(obj, node)
+        problems = change.problems + bodies.fitted(obj, node)
     except decode.Undecodable as unfit:
         raise _invalid_patch(shown, unfit.detail) from None
     if problems and field_validation == "Strict":

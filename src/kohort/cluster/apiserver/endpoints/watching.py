@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.endpoints import answers
+from kohort.cluster.apiserver.endpoints.bodies import complete
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
@@ -26,6 +27,7 @@ from kohort.cluster.apiserver.http.negotiation import Media, negotiate
 from kohort.cluster.apiserver.storage.model import Change, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
 from kohort.kube.http import Response
+from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
 
 BOOKMARK_PERIOD: Final = 60.0
@@ -90,6 +92,9 @@ class Frames:
         document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         if self.media.transform:
             document = answers.partial_metadata(document, self.media.version)
+        else:
+            complete(self.view.kind, document, nulls=True)
+            _add_zero_replicas(resource, document)
         return frame_of("BOOKMARK", compact(document))
 
     def _remember(self, key: tuple[str, int], frame: bytes) -> bytes:
@@ -144,6 +149,15 @@ class TableFrames(Frames):
             table["columnDefinitions"] = None
         self._first = False
         return compact(table)
+
+
+_COUNTED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
+
+
+def _add_zero_replicas(resource: Resource, document: JsonObject) -> None:
+    """The empty object of a bookmark shows the replicas of these kinds as zero, though no default would be zero."""
+    if resource.kind in _COUNTED and resource.group in ("", "apps"):
+        document["spec"] = {"replicas": 0, **document["spec"]}
 
 
 def frame_of(type_: str, body: bytes) -> bytes:

@@ -1,16 +1,16 @@
 """The socket in front of the API server: TLS, HTTP/1.1, and nothing that has an opinion about Kubernetes.
 
-A request is translated into `kohort.kube.http.Request` and back. Two things are done with care. Paths are decoded segment
-by segment, so an encoded slash cannot turn one segment into two. And the frames of a watch are written straight to the
-transport, without a task or a copy per frame; when a reader does not keep up, its stream waits, falls behind the history
-of the store and is closed, which costs the others nothing.
+A request is translated into `kohort.kube.http.Request` and back. Two things are done with care. Paths are decoded
+segment by segment, so an encoded slash cannot turn one segment into two. And the frames of a watch are written
+straight to the transport, without a task or a copy per frame; when a reader does not keep up, its stream waits, falls
+behind the history of the store and is closed, which costs the others nothing.
 """
 
 import asyncio
 import contextlib
 import gzip
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -33,11 +33,10 @@ UNSENT_LIMIT: Final = 1024 * 1024
 STALL_LIMIT: Final = 60.0
 """Seconds after which a reader that takes nothing is dropped."""
 
-_JOINED: Final = frozenset({"impersonate-group"})
 _NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-Authenticate = Callable[[dict[str, str], bytes | None], User]
-"""From headers and the DER form of the client certificate to an identity; raises 401."""
+Authenticate = Callable[[Mapping[str, str], Mapping[str, object] | None], User]
+"""From headers and the client certificate to an identity; raises 401."""
 
 
 class Upgrades(Protocol):
@@ -140,7 +139,7 @@ class Front:
             self._log.debug("stream dropped", path=incoming.path, problem=str(problem) or type(problem).__name__)
             outgoing.force_close()
             if incoming.transport is not None:
-                incoming.transport.abort()  # type: ignore[attr-defined]
+                incoming.transport.abort()
             return outgoing
         finally:
             self._streams.discard(pump)
@@ -159,8 +158,8 @@ async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest) -> None
                 raise ConnectionResetError("the client is gone")
             if not frame:
                 continue
-            transport.write(b"%x\r\n%b\r\n" % (len(frame), frame))  # type: ignore[attr-defined]
-            if transport.get_write_buffer_size() > UNSENT_LIMIT:  # type: ignore[attr-defined]
+            transport.write(b"%x\r\n%b\r\n" % (len(frame), frame))
+            if transport.get_write_buffer_size() > UNSENT_LIMIT:
                 await _drained(protocol)
     finally:
         close = getattr(frames, "aclose", None)
@@ -189,15 +188,11 @@ def outgoing_headers(response: Response) -> CIMultiDict[str]:
 
 
 def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
-    """Header names in lower case; repeated headers are joined the way each of them is read."""
+    """Header names in lower case; repeated headers joined with commas."""
     headers: dict[str, str] = {}
     for key, value in incoming.headers.items():
         key = key.lower()
-        if key in headers:
-            mark = "\n" if key in _JOINED or key.startswith("impersonate-extra-") else ", "
-            headers[key] = f"{headers[key]}{mark}{value}"
-        else:
-            headers[key] = value
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
     return headers
 
 
@@ -240,11 +235,8 @@ async def body_of(incoming: web.BaseRequest) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def peer_certificate(incoming: web.BaseRequest) -> bytes | None:
-    connection = incoming.get_extra_info("ssl_object")
-    if connection is None:
-        return None
-    certificate: bytes | None = connection.getpeercert(True)
+def peer_certificate(incoming: web.BaseRequest) -> Mapping[str, object] | None:
+    certificate: Mapping[str, object] | None = incoming.get_extra_info("peercert")
     return certificate
 
 

@@ -1,0 +1,72 @@
+"""Who am I, may I, and give me a token: kinds that are answered and never stored."""
+
+from typing import Protocol
+
+import msgspec
+
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.endpoints import answers, bodies
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
+from kohort.cluster.apiserver.schema import builtin
+from kohort.kube.http import Response
+from kohort.objects.jsontypes import JsonObject
+
+TOKEN_REQUEST = ("authentication.k8s.io", "v1", "TokenRequest")
+
+
+class Reviews(Protocol):
+    def handles(self, kind: str) -> bool: ...
+
+    def answer(self, kind: str, document: JsonObject, user: User, namespace: str = "") -> JsonObject: ...
+
+
+class Tokens(Protocol):
+    def request(self, namespace: str, name: str, document: JsonObject) -> JsonObject: ...
+
+    def jwks(self) -> JsonObject: ...
+
+    def discovery(self, server: str) -> JsonObject: ...
+
+
+class IdentityEndpoints:
+    def __init__(self, parts: Parts, reviews: Reviews, tokens: Tokens) -> None:
+        self._parts = parts
+        self._reviews = reviews
+        self._tokens = tokens
+
+    async def review(self, call: Call) -> Response:
+        options = write_options(call.request, "CreateOptions")
+        document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
+        await self._admit(call, options, document)
+        answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
+        return answers.of_document(201, answer, call.media)
+
+    async def token(self, call: Call) -> Response:
+        options = write_options(call.request, "CreateOptions")
+        group, version, kind = TOKEN_REQUEST
+        document, duplicates = bodies.decode_request(call, kind)
+        bodies.check_type(self._parts, call, document, kind, f"{group}/{version}")
+        document["kind"], document["apiVersion"] = kind, f"{group}/{version}"
+        validation = options.field_validation or bodies.DEFAULT_VALIDATION
+        bodies.shape(call, document, builtin.kind_node(group, version, kind), duplicates, validation)
+        await self._admit(call, options, document)
+        return answers.of_document(201, self._tokens.request(call.namespace, call.name, document), call.media)
+
+    async def _admit(self, call: Call, options: WriteOptions, document: JsonObject) -> None:
+        attributes = Attributes(
+            operation="CREATE",
+            resource=msgspec.structs.replace(call.kind.resource, kind=document["kind"]),
+            name=call.name,
+            namespace=call.namespace,
+            user=call.user,
+            reader=self._parts.reader,
+            object=document,
+            subresource=call.path.subresource,
+            options=options.as_object("CreateOptions"),
+            dry_run=options.dry_run,
+            warnings=call.warnings,
+        )
+        await self._parts.admission.mutate(attributes)
+        await self._parts.admission.validate(attributes)

@@ -1,0 +1,188 @@
+"""Where on which node the log, the shell or the port of a container is.
+
+The node agent serves the same paths as a kubelet: `/containerLogs`, `/exec`, `/attach`, `/portForward`, each followed
+by namespace, pod and container. This module finds the address and puts the request together; carrying bytes is the
+business of whoever implements `NodeClient`.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.options import boolean, integer
+from kohort.cluster.apiserver.endpoints.reading import missing
+from kohort.kube import errors
+from kohort.kube.http import Response
+from kohort.objects import fielderrors
+from kohort.objects.fielderrors import FieldError
+from kohort.objects.jsontypes import JsonObject
+
+KUBELET_PORT: Final = 10250
+_ADDRESS_ORDER: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalIP", "ExternalDNS")
+
+Query = tuple[tuple[str, str], ...]
+
+
+class NodeLocation(msgspec.Struct, frozen=True):
+    """A request to a node agent."""
+
+    node: str
+    host: str
+    port: int
+    path: str
+    query: Query = ()
+
+
+class NodeClient(Protocol):
+    async def get(self, location: NodeLocation) -> Response:
+        """The answer of the node agent; the body is an iterator, so that it can grow for ever."""
+        ...
+
+
+class NodeEndpoints:
+    """Subresources of pods that a node answers."""
+
+    def __init__(self, parts: Parts, client: NodeClient | None) -> None:
+        self._parts = parts
+        self._client = client
+
+    async def log(self, call: Call) -> Response:
+        query = log_query(call)
+        pod = self._pod(call)
+        container = container_of(pod, call.request.param("container"))
+        if not (pod.get("spec") or {}).get("nodeName"):
+            return Response(204, {"content-type": "text/plain"})
+        location = self._location(pod, "containerLogs", container, query)
+        if self._client is None:
+            raise unreachable(location, "this server has no connection to nodes")
+        response = await self._client.get(location)
+        response.headers["content-type"] = "text/plain"
+        return response
+
+    async def connect(self, call: Call) -> NodeLocation:
+        """Where an exec, attach or port-forward request must go, after admission agreed."""
+        pod = self._pod(call)
+        action = call.path.subresource
+        query = connect_query(call)
+        container = "" if action == "portforward" else container_of(pod, call.request.param("container"))
+        if not (pod.get("spec") or {}).get("nodeName"):
+            raise errors.bad_request(f"pod {call.name} does not have a host assigned")
+        if action != "portforward" and not any(key in ("input", "output", "error") for key, _ in query):
+            raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        attributes = self._attributes(call)
+        await self._parts.admission.mutate(attributes)
+        await self._parts.admission.validate(attributes)
+        return self._location(pod, _NODE_PATHS[action], container, query)
+
+    def _pod(self, call: Call) -> JsonObject:
+        stored = self._parts.store.get("pods", call.namespace, call.name)
+        if stored is None:
+            raise missing(call)
+        return call.view.document(stored)
+
+    def _location(self, pod: JsonObject, path: str, container: str, query: Query) -> NodeLocation:
+        name = pod["spec"]["nodeName"]
+        stored = self._parts.store.get("nodes", "", name)
+        if stored is None:
+            raise errors.not_found("nodes", name)
+        host, port = address_of(stored.decode())
+        metadata = pod["metadata"]
+        tail = f"/{container}" if container else ""
+        return NodeLocation(name, host, port, f"/{path}/{metadata['namespace']}/{metadata['name']}{tail}", query)
+
+    def _attributes(self, call: Call) -> Attributes:
+        options = dict(call.request.query)
+        kind = call.kind.subresources[call.path.subresource].kind
+        return Attributes(
+            operation="CONNECT",
+            resource=msgspec.structs.replace(call.kind.resource, kind=kind),
+            name=call.name,
+            namespace=call.namespace,
+            user=call.user,
+            reader=self._parts.reader,
+            object={"kind": kind, "apiVersion": "v1", **options},
+            subresource=call.path.subresource,
+            warnings=call.warnings,
+        )
+
+
+_NODE_PATHS: Final = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
+
+
+def address_of(node: JsonObject) -> tuple[str, int]:
+    status = node.get("status") or {}
+    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+    known = {one["type"]: one["address"] for one in status.get("addresses") or []}
+    host = next((known[kind] for kind in _ADDRESS_ORDER if known.get(kind)), "")
+    if not host:
+        raise errors.internal(f"no preferred addresses found; known addresses: {sorted(known.values())}")
+    return host, endpoint.get("Port") or KUBELET_PORT
+
+
+def containers_of(pod: JsonObject) -> Iterable[str]:
+    spec = pod.get("spec") or {}
+    for group in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(group) or []:
+            yield container["name"]
+
+
+def container_of(pod: JsonObject, wanted: str) -> str:
+    """The container that a request means; the only one when it names none."""
+    name = pod["metadata"]["name"]
+    if wanted:
+        if wanted not in containers_of(pod):
+            raise errors.bad_request(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    own: list[str] = [container["name"] for container in (pod.get("spec") or {}).get("containers") or []]
+    if len(own) == 1:
+        return own[0]
+    choices = f", choose one of: [{' '.join(containers_of(pod))}]" if own else ""
+    raise errors.bad_request(f"a container name must be specified for pod {name}{choices}")
+
+
+def log_query(call: Call) -> Query:
+    """The options of a log request, checked, in the node agent's names."""
+    request = call.request
+    found: list[FieldError] = []
+    query = [(flag, "true") for flag in ("follow", "previous", "timestamps") if boolean(request, flag)]
+    for name, least in (("sinceSeconds", 1), ("tailLines", 0), ("limitBytes", 1)):
+        value = integer(request, name)
+        if value is None:
+            continue
+        if value < least:
+            found.append(fielderrors.invalid(name, value, f"must be greater than {least - 1}" if least else _NOT_LESS))
+        query.append((name, str(value)))
+    if request.param("sinceTime"):
+        query.append(("sinceTime", request.param("sinceTime")))
+        if request.param("sinceSeconds"):
+            found.append(fielderrors.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    stream = request.param("stream") or "All"
+    if stream not in ("All", "Stdout", "Stderr"):
+        found.append(fielderrors.not_supported("stream", stream, ("All", "Stderr", "Stdout")))
+    elif stream != "All" and request.param("tailLines"):
+        detail = "`tailLines` and specific `stream` are mutually exclusive for now"
+        found.append(fielderrors.forbidden("", detail))
+    if found:
+        raise errors.invalid("PodLogOptions", call.name, found)
+    return (*query, ("stream", stream)) if stream != "All" else tuple(query)
+
+
+_NOT_LESS: Final = "must be greater than or equal to 0"
+
+
+def connect_query(call: Call) -> Query:
+    """The options of exec, attach and port-forward in the node agent's names."""
+    request = call.request
+    if call.path.subresource == "portforward":
+        return tuple(("port", value) for value in request.params("ports"))
+    names = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
+    query = [(theirs, "1") for ours, theirs in names if boolean(request, ours)]
+    return (*query, *(("command", word) for word in request.params("command")))
+
+
+def unreachable(location: NodeLocation, problem: str) -> errors.ApiError:
+    target = f"https://{location.host}:{location.port}{location.path}"
+    return errors.failure(500, "InternalError", f'Get "{target}": {problem}')

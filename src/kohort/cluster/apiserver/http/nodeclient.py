@@ -1,0 +1,99 @@
+"""HTTPS and WebSocket connections to node agents."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import aiohttp
+
+from kohort.cluster.apiserver.endpoints.nodes import NodeLocation, unreachable
+from kohort.kube import errors
+from kohort.kube.http import Response
+
+CONNECT_TIMEOUT: Final = 10.0
+CHUNK: Final = 64 * 1024
+
+
+def trusting_context(certificate: str = "", key: str = "") -> ssl.SSLContext:
+    """For nodes whose serving certificates are their own; the client certificate is how they know the server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if certificate:
+        context.load_cert_chain(certificate, key or None)
+    return context
+
+
+class HttpsNodeClient:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, location: NodeLocation) -> Response:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                answer = await self._connections().get(self._url(location, "https"), ssl=self._context())
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise unreachable(location, _worded(problem)) from None
+        if answer.status >= 400:
+            text = (await answer.read()).decode(errors="replace")
+            raise refused(answer.status, text)
+        return Response(answer.status, {}, _chunks(answer))
+
+    async def websocket(self, location: NodeLocation, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await self._connections().ws_connect(
+                    self._url(location, "wss"),
+                    protocols=protocols,
+                    ssl=self._context(),
+                    max_msg_size=0,
+                    autoping=True,
+                )
+        except aiohttp.WSServerHandshakeError as problem:
+            raise refused(problem.status, problem.message) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise unreachable(location, _worded(problem)) from None
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
+            self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+        return self._session
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = trusting_context()
+        return self._tls
+
+    def _url(self, location: NodeLocation, scheme: str) -> str:
+        host = f"[{location.host}]" if ":" in location.host else location.host
+        query = f"?{urlencode(location.query)}" if location.query else ""
+        return f"{scheme}://{host}:{location.port}{quote(location.path)}{query}"
+
+
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+            async for chunk in answer.content.iter_any():
+                yield chunk
+    finally:
+        answer.close()
+
+
+def refused(code: int, text: str) -> errors.ApiError:
+    """What a node agent says no to is said on with its own code."""
+    message = text.strip() or f"the node answered {code}"
+    reasons = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}
+    return errors.failure(code, reasons.get(code, "InternalError"), message)
+
+
+def _worded(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__
