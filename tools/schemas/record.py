@@ -29,7 +29,8 @@ class Server:
             with urllib.request.urlopen(request, context=self.tls) as answer:
                 return answer.status, json.loads(answer.read()), answer.headers.get_all("Warning") or []
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read()), []
+            text = error.read()
+            return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}, []
 
 
 def install(server: Server, definition: dict) -> None:

@@ -52,9 +52,9 @@ def decode_body(
         case "application/yaml" | "application/apply-patch+yaml":
             return _decode_yaml(body, kind)
         case "application/vnd.kubernetes.protobuf":
-            from kohort.cluster.apiserver.schema import protobuf
+            from kohort.cluster.apiserver.schema.protobuf import decode as decode_protobuf
 
-            return protobuf.decode(body), []
+            return decode_protobuf(body), []
     raise failure(
         415,
         "UnsupportedMediaType",

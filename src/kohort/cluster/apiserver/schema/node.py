@@ -8,7 +8,7 @@ and are resolved when first visited, so that starting the server does not build 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.jsontypes import Json, JsonObject
 
 NodeType = Literal["object", "map", "array", "string", "integer", "number", "boolean", "any"]
 """`object` has declared fields, `map` has arbitrary string keys and one value type, `any` accepts every JSON value."""
@@ -72,7 +72,9 @@ class Node:
         "preserve_unknown",
         "required",
         "rules",
+        "source",
         "type",
+        "validator",
     )
 
     def __init__(
@@ -95,6 +97,7 @@ class Node:
         default: Json | Missing = MISSING,
         constraints: Mapping[str, Json] | None = None,
         rules: tuple[Rule, ...] = (),
+        source: JsonObject | None = None,
     ) -> None:
         self.type: NodeType = type
         self.name = name
@@ -117,6 +120,10 @@ class Node:
         self.constraints: Mapping[str, Json] = constraints or {}
         """Value validations of CRD schemas, by their OpenAPI names: enum, minimum, maxLength, pattern, allOf, ..."""
         self.rules = rules
+        self.source = source
+        """The schema of a CRD from which this node was compiled, for publishing; None for built-in types."""
+        self.validator: object = None
+        """What `validate` made of the constraints, once it needed to."""
 
     @property
     def fields(self) -> Mapping[str, "Node"]:

@@ -31,9 +31,16 @@ def prune(obj: JsonObject, root: Node) -> list[str]:
     """
     normal_numbers(obj)
     in_metadata = _conform_metadata(obj)
-    walk = _Walk()
+    walk = _Walk(root)
     walk.visit_object(obj, root, "")
     return sorted(f"metadata.{path}" for path in in_metadata) + sorted(walk.unknown) + sorted(walk.in_metadata)
+
+
+def prune_value(value: Json, node: Node) -> list[str]:
+    """The same for a value anywhere in a schema, such as a default. Raises ValueError for bad embedded metadata."""
+    walk = _Walk()
+    walk.visit(value, node, "")
+    return walk.unknown
 
 
 def _conform_metadata(obj: JsonObject) -> list[str]:
@@ -49,7 +56,9 @@ def _conform_metadata(obj: JsonObject) -> list[str]:
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, root: Node | None = None) -> None:
+        self.root = root
+        """The node of the resource itself, whose apiVersion, kind and metadata are not fields of the schema."""
         self.unknown: list[str] = []
         self.in_metadata: list[str] = []
 
@@ -65,7 +74,7 @@ class _Walk:
         fields = node.fields if node is not None else {}
         every = node.items if node is not None and node.type == "map" else None
         prefix = f"{path}." if path else ""
-        resource = node is not None and (node.embedded or not path)
+        resource = node is not None and (node.embedded or node is self.root)
         removed: list[str] = []
         for key, value in obj.items():
             if resource and key in _RESOURCE_KEYS:
@@ -94,7 +103,7 @@ class _Walk:
     def _embedded(self, obj: JsonObject, path: str) -> None:
         for key in ("apiVersion", "kind"):
             if key in obj and type(obj[key]) is not str:
-                raise ValueError(str(invalid(f"{path}.{key}", obj[key], "must be a string")))
+                raise ValueError(str(invalid(_below(path, key), obj[key], "must be a string")))
         metadata = obj.get("metadata")
         if metadata is None:
             return
@@ -103,5 +112,16 @@ class _Walk:
                 raise Mismatch(json_type(metadata), "v1.ObjectMeta")
             found = conformer(OBJECT_META)(metadata) or []
         except (Mismatch, ValueError) as error:
-            raise ValueError(str(invalid(f"{path}.metadata", metadata, str(error)))) from None
-        self.in_metadata += [f"{path}.metadata.{unknown}" for unknown in found]
+            raise ValueError(str(invalid(_below(path, "metadata"), _by_name(metadata), str(error)))) from None
+        self.in_metadata += [f"{_below(path, 'metadata')}.{unknown}" for unknown in found]
+
+
+def _by_name(value: Json) -> Json:
+    """The same value with keys in the order in which Go prints those of a map."""
+    if type(value) is dict:
+        return {key: _by_name(value[key]) for key in sorted(value)}
+    return [_by_name(item) for item in value] if type(value) is list else value
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
