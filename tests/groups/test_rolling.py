@@ -217,6 +217,12 @@ def test_how_many_surge_groups_are_kept() -> None:
         assert plan_roll(view).replicas == expected
 
 
+def test_a_ready_surge_group_is_kept_while_it_is_needed() -> None:
+    """Group 0 came back before group 4: giving back 5 and 6 now would leave one ready group where two are promised."""
+    groups = [STATES[state] for state in ("U+", "o-", "o-", "o-", "U-", "U+", "U+")]
+    assert plan_roll(RollView(4, 0, 3, 2, LeaderSet(7, 0, 4), groups)).replicas == 6
+
+
 rolls = st.tuples(st.integers(1, 8), st.integers(0, 4), st.integers(0, 4)).filter(lambda roll: roll[1] + roll[2] > 0)
 
 

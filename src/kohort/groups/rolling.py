@@ -13,6 +13,10 @@ yet. Groups that are broken already count against `U`, so a roll never takes a s
 away before it began; but broken groups right below the window are rolled along for nothing, since rolling them costs no
 availability. That also keeps a set from locking up when everything in it is broken.
 
+Surge groups are given back as soon as few enough groups are unfinished. One thing is done more carefully than upstream
+does it: a surge group that is ready is kept while giving it back would leave fewer than `R - U` ready groups, which
+happens when groups come back in another order than they left.
+
 | R | U | S | event | partition | replicas |
 |--:|--:|--:|---|--:|--:|
 | 4 | 1 | 0 | template changed | 4, then 3 | 4 |
@@ -105,9 +109,15 @@ def _begin(view: RollView, current: LeaderSet) -> RollPlan:
 
 def _replicas(view: RollView, unfinished: int) -> int:
     """Surge groups are kept while they are needed to stay within U, and given back one by one after that."""
-    if unfinished <= view.surge:
-        return view.replicas + max(0, unfinished - view.unavailable)
-    return view.replicas + view.surge
+    if unfinished > view.surge:
+        return view.replicas + view.surge
+    fewest = view.replicas + max(0, unfinished - view.unavailable)
+    most = min(len(view.groups), view.replicas + view.surge)
+    needed = min(view.replicas - view.unavailable, sum(group.ready for group in view.groups))
+    for count in range(fewest, most):
+        if sum(group.ready for group in view.groups[:count]) >= needed:
+            return count
+    return max(fewest, most)
 
 
 def _unfinished(view: RollView) -> int:

@@ -1,0 +1,204 @@
+"""The objects that make up a set: the leader StatefulSet, a worker StatefulSet per group, Services, revisions.
+
+The leader StatefulSet is applied, so it holds exactly the fields listed here and nothing else: one more label in its pod
+template would restart every group of a set that another implementation created. A worker StatefulSet is created once
+and never changed; a group gets a new one with its next leader.
+"""
+
+from collections.abc import Mapping
+
+from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet, Template
+from kohort.groups.rolling import RollPlan
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+
+Labels = Mapping[str, str]
+
+
+def leader_stateful_set(group_set: LeaderWorkerSet, revision: str, plan: RollPlan) -> JsonObject:
+    """What is applied under the field manager `lws`."""
+    name = group_set.metadata.name
+    template = group_set.template
+    unavailable = max(1, group_set.unavailable + group_set.surge)
+    strategy = group_set.spec.get("rolloutStrategy") or {}
+    spec: JsonObject = {
+        "serviceName": name,
+        "replicas": plan.replicas,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {wire.NAME: name, wire.WORKER_INDEX: wire.LEADER}},
+        "updateStrategy": {
+            "type": strategy.get("type") or "RollingUpdate",
+            "rollingUpdate": {"partition": plan.partition, "maxUnavailable": unavailable},
+        },
+        "template": _template(
+            template.leader,
+            {wire.NAME: name, wire.WORKER_INDEX: wire.LEADER, wire.REVISION: revision},
+            _leader_annotations(group_set),
+        ),
+        **_claims(template, group_set.metadata.namespace),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": name,
+            "namespace": group_set.metadata.namespace,
+            "labels": {**group_set.metadata.labels, wire.NAME: name, wire.REVISION: revision},
+            "annotations": {**_copied(group_set), wire.REPLICAS: str(group_set.replicas)},
+            "ownerReferences": [group_set.owner_reference()],
+        },
+        "spec": spec,
+    }
+
+
+def worker_stateful_set(
+    group_set: LeaderWorkerSet, leader: ObjectMeta, *, leader_has_tpus: bool, topology_value: str = ""
+) -> JsonObject:
+    """The workers of one group. `group_set` is the set as it was at the leader's revision."""
+    name, labels = leader.name, leader.labels
+    template = group_set.template
+    group = {
+        wire.NAME: group_set.metadata.name,
+        wire.GROUP_INDEX: labels.get(wire.GROUP_INDEX, ""),
+        wire.GROUP_KEY: labels.get(wire.GROUP_KEY, ""),
+        wire.REVISION: labels.get(wire.REVISION, ""),
+    }
+    pod = _template(template.worker, group, _worker_annotations(group_set, name, leader_has_tpus))
+    if group_set.exclusive_topology:
+        spec = pod.setdefault("spec", {})
+        selector = {**(spec.get("nodeSelector") or {}), group_set.exclusive_topology: topology_value}
+        pod["spec"] = {**spec, "nodeSelector": selector}
+    unique = group_set.subdomain_policy == wire.UNIQUE
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": name,
+            "namespace": leader.namespace,
+            "labels": {**group_set.metadata.labels, **group},
+            "annotations": _copied(group_set),
+            "ownerReferences": [pod_reference(leader)],
+        },
+        "spec": {
+            "serviceName": name if unique else group_set.metadata.name,
+            "replicas": template.size - 1,
+            "podManagementPolicy": "Parallel",
+            "ordinals": {"start": 1},
+            "selector": {"matchLabels": {key: group[key] for key in (wire.NAME, wire.GROUP_INDEX, wire.GROUP_KEY)}},
+            "template": pod,
+            **_claims(template, leader.namespace),
+        },
+    }
+
+
+def shared_service(group_set: LeaderWorkerSet) -> JsonObject:
+    name = group_set.metadata.name
+    selector = {wire.NAME: name}
+    return _service(name, group_set.metadata.namespace, name, selector, group_set.owner_reference())
+
+
+def replica_service(group_set: LeaderWorkerSet, leader: ObjectMeta) -> JsonObject:
+    name = group_set.metadata.name
+    selector = {wire.NAME: name, wire.GROUP_INDEX: leader.labels.get(wire.GROUP_INDEX, "")}
+    return _service(leader.name, leader.namespace, name, selector, pod_reference(leader))
+
+
+def _service(name: str, namespace: str, set_name: str, selector: Labels, owner: JsonObject) -> JsonObject:
+    """Headless, and publishing addresses before readiness: members look each other up while they start."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {wire.NAME: set_name},
+            "ownerReferences": [owner],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
+    }
+
+
+def pod_reference(pod: ObjectMeta) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.name,
+        "uid": pod.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _template(template: JsonObject, labels: Labels, annotations: Labels) -> JsonObject:
+    meta = template.get("metadata") or {}
+    return {
+        **template,
+        "metadata": {
+            **meta,
+            "labels": {**(meta.get("labels") or {}), **labels},
+            "annotations": {**(meta.get("annotations") or {}), **annotations},
+        },
+    }
+
+
+def _leader_annotations(group_set: LeaderWorkerSet) -> dict[str, str]:
+    annotations = _common_annotations(group_set)
+    if group_set.subdomain_policy == wire.UNIQUE:
+        annotations[wire.SUBDOMAIN_POLICY] = wire.UNIQUE
+    return annotations
+
+
+def _worker_annotations(group_set: LeaderWorkerSet, leader: str, leader_has_tpus: bool) -> dict[str, str]:
+    annotations = _common_annotations(group_set)
+    annotations[wire.LEADER_NAME] = leader
+    if leader_has_tpus:
+        annotations[wire.LEADER_REQUESTS_TPUS] = "true"
+    return annotations
+
+
+def _common_annotations(group_set: LeaderWorkerSet) -> dict[str, str]:
+    template = group_set.template
+    annotations = {wire.SIZE: str(template.size)}
+    if group_set.exclusive_topology:
+        annotations[wire.EXCLUSIVE] = group_set.exclusive_topology
+    subgroups = template.subgroups
+    if subgroups is not None:
+        annotations[wire.SUBGROUP_SIZE] = str(subgroups.sub_group_size)
+        if subgroups.sub_group_policy_type is not None:
+            annotations[wire.SUBGROUP_POLICY] = subgroups.sub_group_policy_type
+        if group_set.subgroup_exclusive_topology:
+            annotations[wire.SUBGROUP_EXCLUSIVE] = group_set.subgroup_exclusive_topology
+    scheduling = template.scheduling
+    if scheduling is not None:
+        if scheduling.replica_unique_node_selector:
+            annotations[wire.UNIQUE_NODE_SELECTOR] = scheduling.replica_unique_node_selector
+        if scheduling.replica_unique_toleration is not None:
+            annotations[wire.UNIQUE_TOLERATION_KEY] = scheduling.replica_unique_toleration.key
+            annotations[wire.UNIQUE_TOLERATION_EFFECT] = scheduling.replica_unique_toleration.effect
+    return annotations
+
+
+def _copied(group_set: LeaderWorkerSet) -> dict[str, str]:
+    """Annotations of the set go to its StatefulSets; kubectl's note of what was applied to the set would only mislead
+    there."""
+    return {key: value for key, value in group_set.metadata.annotations.items() if key != wire.LAST_APPLIED}
+
+
+def _claims(template: Template, namespace: str) -> JsonObject:
+    found: JsonObject = {}
+    if template.claims:
+        found["volumeClaimTemplates"] = [_claim(claim, namespace) for claim in template.claims]
+    if template.retention is not None:
+        found["persistentVolumeClaimRetentionPolicy"] = template.retention
+    return found
+
+
+def _claim(claim: JsonObject, namespace: str) -> JsonObject:
+    metadata = {key: value for key, value in (claim.get("metadata") or {}).items() if key != "creationTimestamp"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {**metadata, "namespace": namespace},
+        "spec": claim.get("spec") or {},
+    }

@@ -1,0 +1,110 @@
+"""The status of a set.
+
+Counted are groups, not pods. `P` is the user's partition, `R` the wanted number of groups:
+
+| counter | counts |
+|---|---|
+| readyReplicas, updatedReplicas, updatedReadyReplicas | all groups, surge included |
+| current | P ≤ index < R |
+| current and updated, current updated and ready | those of them |
+| ready in range | index < R |
+
+| first that applies | conditions that are True |
+|---|---|
+| some current group is not updated | UpdateInProgress and Progressing |
+| all of R are ready and all current groups are updated and ready | Available |
+| otherwise | Progressing |
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from kohort.groups.rolling import GroupState
+from kohort.objects.jsontypes import JsonObject
+
+AVAILABLE: Final = "Available"
+PROGRESSING: Final = "Progressing"
+UPDATING: Final = "UpdateInProgress"
+
+ConditionType = Literal["Available", "Progressing", "UpdateInProgress"]
+
+REASONS: Final = {
+    AVAILABLE: ("AllGroupsReady", "All replicas are ready"),
+    PROGRESSING: ("GroupsProgressing", "Replicas are progressing"),
+    UPDATING: ("GroupsUpdating", "Rolling Upgrade is in progress"),
+}
+_EXCLUDES: Final = {
+    AVAILABLE: (PROGRESSING, UPDATING),
+    PROGRESSING: (AVAILABLE,),
+    UPDATING: (AVAILABLE,),
+}
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """Groups by what they are."""
+
+    wanted: int
+    ready: int
+    updated: int
+    updated_ready: int
+    ready_in_range: int
+    current: int
+    current_updated: int
+    current_done: int
+    partition: int
+
+    @property
+    def true_conditions(self) -> tuple[ConditionType, ...]:
+        if self.current_updated < self.current:
+            return ("UpdateInProgress", "Progressing")
+        if self.ready_in_range == self.wanted and self.current_done == self.current:
+            return ("Available",)
+        return ("Progressing",)
+
+    @property
+    def finished(self) -> bool:
+        """Every group has the wanted revision and is ready: old revisions are not needed to rebuild any."""
+        return self.partition == 0 and self.current_done == self.wanted
+
+
+def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tally:
+    """`groups` holds the groups whose leader exists, and whose workers exist if they should."""
+    current = [state for index, state in groups.items() if partition <= index < wanted]
+    return Tally(
+        wanted=wanted,
+        ready=sum(state.ready for state in groups.values()),
+        updated=sum(state.updated for state in groups.values()),
+        updated_ready=sum(state.done for state in groups.values()),
+        ready_in_range=sum(state.ready for index, state in groups.items() if index < wanted),
+        current=len(current),
+        current_updated=sum(state.updated for state in current),
+        current_done=sum(state.done for state in current),
+        partition=partition,
+    )
+
+
+def next_conditions(
+    before: Sequence[JsonObject], true: Sequence[ConditionType], generation: int, now: str
+) -> list[JsonObject]:
+    """The conditions with these ones True and those they exclude False.
+
+    A condition first appears when it becomes True. Its transition time moves only when its status does.
+    """
+    result = {condition["type"]: dict(condition) for condition in before}
+    for type in true:
+        reason, message = REASONS[type]
+        old = result.get(type)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == "True" else now
+        result[type] = {
+            "type": type,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+        }
+        for other in _EXCLUDES[type]:
+            if other in result and result[other]["status"] == "True":
+                result[other] = {**result[other], "status": "False", "lastTransitionTime": now}
+    return [{**condition, "observedGeneration": generation} for condition in result.values()]

@@ -1,0 +1,246 @@
+"""What a LeaderWorkerSet must fulfil, beyond the types and ranges that its schema checks.
+
+Everything that is wrong is reported at once. Rules that need the old object are in `update_errors`.
+"""
+
+from typing import Final
+
+from kohort.groups import wire
+from kohort.groups.api import SubGroupPolicy, Template
+from kohort.objects import fielderrors, intstr, names
+from kohort.objects.fielderrors import FieldError
+from kohort.objects.jsontypes import Json, JsonObject
+
+MAX_REPLICAS: Final = 1_000_000
+MAX_PODS: Final = 2**31 - 1
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_REVISION_SUFFIX: Final = 11
+"""A StatefulSet adds a dash and up to ten characters to its name for the revision label of its pods."""
+
+_SPEC: Final = "spec"
+_TEMPLATE: Final = "spec.leaderWorkerTemplate"
+_ROLLING: Final = "spec.rolloutStrategy.rollingUpdateConfiguration"
+_SUBGROUP: Final = f"{_TEMPLATE}.SubGroupPolicy.subGroupSize"
+
+
+def create_errors(group_set: JsonObject) -> list[FieldError]:
+    spec = group_set["spec"]
+    template = Template(spec.get("leaderWorkerTemplate") or {})
+    replicas = _replicas(spec)
+    return [
+        *_name_errors(group_set, replicas, template.size),
+        *_size_errors(replicas, template.size),
+        *_rolling_errors(spec, replicas),
+        *_subgroup_errors(group_set, template),
+        *_claim_errors(template),
+        *_scheduling_errors(group_set, template),
+    ]
+
+
+def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_policy: str = "None") -> list[FieldError]:
+    """Violations of an update: those of the new object, and changes that are not possible."""
+    new_template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
+    old_template = Template(old["spec"].get("leaderWorkerTemplate") or {})
+    return [
+        *create_errors(group_set),
+        *_subgroup_changes(new_template, old_template),
+        *_resize_errors(new_template, old_template, default_resize_policy),
+        *_claim_changes(new_template, old_template),
+    ]
+
+
+def _replicas(spec: JsonObject) -> int:
+    replicas = spec.get("replicas")
+    return 1 if replicas is None else replicas
+
+
+def _name_errors(group_set: JsonObject, replicas: int, size: int) -> list[FieldError]:
+    name = group_set["metadata"].get("name", "")
+    found = [fielderrors.invalid("metadata.name", name, text) for text in names.dns1035_label(name)]
+    if found or not name:
+        return found
+    longest = f"{name}-{max(0, replicas * 2 - 1)}"
+    limit = 63 - _REVISION_SUFFIX if size > 1 else 63
+    worker = f"{longest}-{size - 1}" if size > 1 else longest
+    if len(longest) > limit or len(worker) > 63:
+        allowed = len(name) - max(len(longest) - limit, len(worker) - 63)
+        text = (
+            f"names of its pods would be too long: with {replicas} replicas of size {size} the name may have at most "
+            f"{allowed} characters"
+        )
+        found.append(fielderrors.invalid("metadata.name", name, text))
+    return found
+
+
+def _size_errors(replicas: int, size: int) -> list[FieldError]:
+    found: list[FieldError] = []
+    if replicas < 0:
+        found.append(fielderrors.invalid("spec.replicas", replicas, "replicas must be equal or greater than 0"))
+    if replicas > MAX_REPLICAS:
+        text = f"replicas must be equal or less than {MAX_REPLICAS}"
+        found.append(fielderrors.invalid("spec.replicas", replicas, text))
+    if size < 1:
+        found.append(fielderrors.invalid(f"{_TEMPLATE}.size", size, "size must be equal or greater than 1"))
+    if replicas * size > MAX_PODS:
+        text = f"the product of replicas and worker replicas must not exceed {MAX_PODS}"
+        found.append(fielderrors.invalid("spec.replicas", replicas, text))
+    return found
+
+
+def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
+    rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
+    if rolling is None:
+        return []
+    found: list[FieldError] = []
+    resolved: list[int | None] = []
+    for name, missing, round_up in (("maxUnavailable", 1, False), ("maxSurge", 0, True)):
+        value = rolling.get(name)
+        value = missing if value is None else value
+        problems = _amount_errors(f"{_ROLLING}.{name}", value)
+        found += problems
+        resolved.append(None if problems else intstr.resolve(value, max(replicas, 0), round_up=round_up))
+    partition = rolling.get("partition") or 0
+    if partition < 0:
+        found.append(fielderrors.invalid(f"{_ROLLING}.partition", partition, "must be greater than or equal to 0"))
+    if resolved == [0, 0] and replicas != 0:
+        value = rolling.get("maxUnavailable", 1)
+        found.append(fielderrors.invalid(f"{_ROLLING}.maxUnavailable", value, "must not be 0 when `maxSurge` is 0"))
+    return found
+
+
+def _amount_errors(field: str, value: Json) -> list[FieldError]:
+    """A number of groups, or a percentage of them up to 100%."""
+    if isinstance(value, int):
+        if value < 0:
+            return [fielderrors.invalid(field, value, "must be greater than or equal to 0")]
+        return []
+    digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
+    if not (digits.isascii() and digits.isdigit()):
+        text = (
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+            "regex used for validation is '[0-9]+%')"
+        )
+        return [fielderrors.invalid(field, value, text), fielderrors.invalid(field, value, "invalid value")]
+    if int(digits) > 100:
+        return [fielderrors.invalid(field, value, "must not be greater than 100%")]
+    return []
+
+
+def _subgroup_errors(group_set: JsonObject, template: Template) -> list[FieldError]:
+    policy = template.subgroups
+    annotations = group_set["metadata"].get("annotations") or {}
+    if policy is None:
+        if wire.SUBGROUP_EXCLUSIVE in annotations:
+            field = f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}"
+            value = annotations[wire.SUBGROUP_EXCLUSIVE]
+            text = "cannot have subgroup-exclusive-topology without subGroupSize set"
+            return [fielderrors.invalid(field, value, text)]
+        return []
+    width = policy.sub_group_size
+    if width is None:
+        return [fielderrors.required(_SUBGROUP, "subGroupPolicy needs the number of pods in a subgroup")]
+    return [fielderrors.invalid(_SUBGROUP, width, text) for text in _width_problems(template.size, width, policy)]
+
+
+def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
+    if width < 1:
+        return ["subGroupSize must be equal or greater than 1"]
+    problems: list[str] = []
+    if size % width and (size - 1) % width:
+        problems.append("size or size - 1 must be divisible by subGroupSize")
+    if size < width:
+        problems.append("subGroupSize cannot be larger than size")
+    if policy.sub_group_policy_type == wire.LEADER_EXCLUDED and (size - 1) % width:
+        problems.append("size-1 must be divisible by subGroupSize when using LeaderExcluded")
+    return problems
+
+
+def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
+    now, before = new.subgroups, old.subgroups
+    if now is not None and before is not None and now.sub_group_size != before.sub_group_size:
+        return [fielderrors.invalid(_SUBGROUP, now.sub_group_size, "field is immutable")]
+    if now is not None and before is None:
+        text = "cannot enable subGroupSize after the lws is already created"
+        return [fielderrors.invalid(_SUBGROUP, now.sub_group_size, text)]
+    if now is None and before is not None:
+        return [fielderrors.invalid(_SUBGROUP, None, "cannot remove subGroupSize after enabled")]
+    return []
+
+
+def _resize_errors(new: Template, old: Template, default_policy: str) -> list[FieldError]:
+    """The policy of the new object decides, so that policy and size can change in one edit."""
+    policy = new.resize_policy or default_policy
+    if new.size == old.size or policy == "Recreate":
+        return []
+    text = (
+        f"field is immutable while spec.leaderWorkerTemplate.resizePolicy is {policy}; set resizePolicy to Recreate to "
+        "have the groups recreated with the new size"
+    )
+    return [fielderrors.invalid(f"{_TEMPLATE}.size", new.size, text)]
+
+
+def _claim_errors(template: Template) -> list[FieldError]:
+    """A claim template must be mounted by a container: a claim that nobody mounts is a mistake that costs storage."""
+    found: list[FieldError] = []
+    seen: set[str] = set()
+    for number, claim in enumerate(template.claims):
+        field = f"{_TEMPLATE}.volumeClaimTemplates[{number}].metadata.name"
+        name = (claim.get("metadata") or {}).get("name") or ""
+        if not name:
+            found.append(fielderrors.required(field, "a claim template is mounted by its name"))
+            continue
+        if name in seen:
+            found.append(fielderrors.duplicate(field, name))
+        seen.add(name)
+        for role, spec in (("leader", template.leader), ("worker", template.worker)):
+            if (role == "leader" or template.size > 1) and name not in _mounted(spec.get("spec") or {}):
+                text = f"no container of the {role} template mounts a volume of this name"
+                found.append(fielderrors.invalid(field, name, text))
+    return found
+
+
+def _mounted(spec: JsonObject) -> set[str]:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    mounts = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
+    return mounts | {device["name"] for one in containers for device in one.get("volumeDevices") or ()}
+
+
+def _claim_changes(new: Template, old: Template) -> list[FieldError]:
+    if list(new.claims) == list(old.claims):
+        return []
+    field = f"{_TEMPLATE}.volumeClaimTemplates"
+    text = (
+        "field is immutable: the claims of a StatefulSet cannot change; create a new LeaderWorkerSet, or resize the "
+        "existing PersistentVolumeClaims directly"
+    )
+    return [fielderrors.invalid(field, [one["metadata"].get("name") for one in new.claims], text)]
+
+
+def _scheduling_errors(group_set: JsonObject, template: Template) -> list[FieldError]:
+    policy = template.scheduling
+    if policy is None:
+        return []
+    root = f"{_TEMPLATE}.schedulingPolicy"
+    selector, toleration = policy.replica_unique_node_selector, policy.replica_unique_toleration
+    if not selector and toleration is None:
+        text = "one of replicaUniqueNodeSelector and replicaUniqueToleration must be set"
+        return [fielderrors.required(root, text)]
+    found: list[FieldError] = []
+    if selector:
+        field = f"{root}.replicaUniqueNodeSelector"
+        found += [fielderrors.invalid(field, selector, text) for text in names.qualified_name(selector)]
+        topology = (group_set["metadata"].get("annotations") or {}).get(wire.EXCLUSIVE)
+        if topology == selector:
+            text = f"must differ from the annotation {wire.EXCLUSIVE}, whose value the workers' node selector uses"
+            found.append(fielderrors.invalid(field, selector, text))
+    if toleration is not None:
+        field = f"{root}.replicaUniqueToleration"
+        if not toleration.key:
+            found.append(fielderrors.required(f"{field}.key"))
+        else:
+            problems = names.qualified_name(toleration.key)
+            found += [fielderrors.invalid(f"{field}.key", toleration.key, text) for text in problems]
+        if toleration.effect not in EFFECTS:
+            found.append(fielderrors.not_supported(f"{field}.effect", toleration.effect, EFFECTS))
+    return found
