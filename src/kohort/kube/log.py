@@ -15,6 +15,8 @@ import msgspec
 from kohort.kube import clock
 from kohort.objects.jsontypes import Json
 
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
 
 class Log:
     """A named logger with fixed fields. `bind` adds fields; the four level methods write."""
@@ -29,13 +31,16 @@ class Log:
         return Log(**{**self._fields, **fields})
 
     def debug(self, event: str, **fields: Json) -> None:
-        self._logger().debug(event, **fields)
+        if _threshold() <= logging.DEBUG:
+            self._logger().debug(event, **fields)
 
     def info(self, event: str, **fields: Json) -> None:
-        self._logger().info(event, **fields)
+        if _threshold() <= logging.INFO:
+            self._logger().info(event, **fields)
 
     def warning(self, event: str, **fields: Json) -> None:
-        self._logger().warning(event, **fields)
+        if _threshold() <= logging.WARNING:
+            self._logger().warning(event, **fields)
 
     def error(self, event: str, **fields: Json) -> None:
         self._logger().error(event, **fields)
@@ -54,11 +59,17 @@ class Log:
         return self._real
 
 
+def _threshold() -> int:
+    """Below this nothing is written, and structlog is not even imported for it."""
+    return _LEVELS.get(os.environ.get("KOHORT_LOG", "").lower(), logging.INFO)
+
+
 def configure(level: str = "") -> None:
     """Logs to stderr at `level` and above; without it at `KOHORT_LOG`, else at info."""
     import structlog
 
-    wanted = (level or os.environ.get("KOHORT_LOG", "") or "info").upper()
+    if level:
+        os.environ["KOHORT_LOG"] = level
     terminal = sys.stderr.isatty()
     renderer: Json = structlog.dev.ConsoleRenderer() if terminal else _render
     structlog.configure(
@@ -68,7 +79,7 @@ def configure(level: str = "") -> None:
             *([] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[wanted]),
+        wrapper_class=structlog.make_filtering_bound_logger(_threshold()),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
 
