@@ -55,6 +55,12 @@ def test_an_object_that_does_not_fit_the_view_is_reported_with_its_name() -> Non
     assert (found.namespace, found.name, found.resource_version) == ("n", "a", "7")
 
 
+def test_a_null_is_an_absent_field() -> None:
+    event = decode(b'{"type":"ADDED","object":{"metadata":{"name":"a","labels":null},"spec":{"nodeName":null}}}')
+    assert isinstance(event, WatchEvent)
+    assert (event.object.metadata.labels, event.object.spec.node_name) == ({}, "")
+
+
 def test_whole_objects_are_dictionaries() -> None:
     event = FrameDecoder(JsonObject).decode(b'{"type":"ADDED","object":%s}' % POD)
     assert isinstance(event, WatchEvent)

@@ -18,7 +18,7 @@ import msgspec
 
 from kohort.kube import errors
 from kohort.kube.errors import ApiError, ListMeta
-from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of
+from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of, tolerant_decode
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.identity import T, View, key_of
 from kohort.kube.metrics import Metrics
@@ -173,7 +173,7 @@ class Client:
             "resourceVersionMatch": resource_version_match,
         }
         response = await self.list_bytes(selection, page)
-        return _complete(_page_decoder(type).decode(response), resource)
+        return _complete(tolerant_decode(_page_decoder(type), response), resource)
 
     async def pages(
         self, selection: Selection, *, type: Json = JsonObject, chunk: int = 500
@@ -182,7 +182,7 @@ class Client:
         token = ""
         while True:
             raw = await self.list_bytes(selection, {"limit": str(chunk), "continue": token})
-            page = _complete(_page_decoder(type).decode(raw), selection.resource)
+            page = _complete(tolerant_decode(_page_decoder(type), raw), selection.resource)
             yield page
             token = page.continue_
             if not token:
@@ -504,7 +504,7 @@ def _page_decoder(view: Json) -> "msgspec.json.Decoder[Page[Json]]":
 
 
 def _decode(response: Response, view: Json) -> Json:
-    return _decoder(view).decode(cast(bytes, response.body))
+    return tolerant_decode(_decoder(view), cast(bytes, response.body))
 
 
 def _complete(page: Page[Json], resource: Resource) -> Page[Json]:

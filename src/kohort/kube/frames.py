@@ -8,14 +8,16 @@ bytes: API servers write the two members in this order. A frame that looks diffe
 
 from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
-from typing import Generic, Literal, cast
+from typing import Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from kohort.kube import errors
 from kohort.kube.identity import T
 from kohort.objects.jsontypes import Json
+from kohort.objects.view import without_nulls
 
+V = TypeVar("V")
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -94,7 +96,7 @@ class FrameDecoder(Generic[T]):
 
     def _change(self, change: ChangeType, frame: bytes) -> "WatchEvent[T] | Unreadable":
         try:
-            return WatchEvent(change, self._decoder.decode(frame).object)
+            return WatchEvent(change, tolerant_decode(self._decoder, frame).object)
         except msgspec.ValidationError as problem:
             return unreadable(_ENVELOPE.decode(frame).object, problem)
 
@@ -111,6 +113,14 @@ class FrameDecoder(Generic[T]):
                 raise errors.from_status(_STATUS.decode(envelope.object))
             case unknown:
                 raise errors.failure(500, "InternalError", f"watch event of unknown type {unknown!r}")
+
+
+def tolerant_decode(decoder: "msgspec.json.Decoder[V]", raw: bytes | msgspec.Raw) -> V:
+    """Decode; a null where the view allows none counts as an absent field."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        return decoder.decode(without_nulls(bytes(raw)))
 
 
 def unreadable(raw: bytes | msgspec.Raw, problem: Exception) -> Unreadable:

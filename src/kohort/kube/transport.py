@@ -178,7 +178,7 @@ class HttpsTransport:
         connector = aiohttp.TCPConnector(
             limit=0,
             keepalive_timeout=60,
-            ssl=_ssl_context(self.connection, certificate),
+            ssl=_ssl_context(self.connection, certificate) if self.connection.server.startswith("https:") else False,
             socket_factory=_keepalive_socket,
         )
         self._session = aiohttp.ClientSession(connector=connector, skip_auto_headers=("User-Agent", "Content-Type"))

@@ -35,7 +35,7 @@ import msgspec
 from kohort.kube import errors
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, Selection
-from kohort.kube.frames import Bookmark, ChangeType, Unreadable, WatchEvent, unreadable
+from kohort.kube.frames import Bookmark, ChangeType, Unreadable, WatchEvent, tolerant_decode, unreadable
 from kohort.kube.identity import T, key_of, newer, version_of
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
@@ -133,9 +133,12 @@ class Follower(Generic[T]):
     async def _initial_state(self, items: "AsyncIterator[Item[T]]") -> tuple[dict[Key, T], str]:
         state: dict[Key, T] = {}
         clock = asyncio.get_running_loop().time
+        heard = clock()
         async with asyncio.timeout(_PATIENCE) as patience:
             async for item in items:
-                patience.reschedule(clock() + _PATIENCE)
+                if clock() - heard > 1.0:
+                    heard = clock()
+                    patience.reschedule(heard + _PATIENCE)
                 if isinstance(item, WatchEvent):
                     _gather(state, item)
                 elif isinstance(item, Unreadable):
@@ -164,9 +167,9 @@ class Follower(Generic[T]):
 
     def _read(self, item: msgspec.Raw, state: dict[Key, T]) -> None:
         try:
-            obj = self._decoder.decode(item)
+            obj = tolerant_decode(self._decoder, item)
         except msgspec.ValidationError as problem:
-            self._report(unreadable(bytes(item), problem))
+            self._report(unreadable(item, problem))
             return
         if isinstance(obj, dict):
             obj.setdefault("apiVersion", self._selection.resource.api_version)
