@@ -1,8 +1,8 @@
 """The objects that make up a set: the leader StatefulSet, a worker StatefulSet per group, Services, revisions.
 
-The leader StatefulSet is applied, so it holds exactly the fields listed here and nothing else: one more label in its pod
-template would restart every group of a set that another implementation created. A worker StatefulSet is created once
-and never changed; a group gets a new one with its next leader.
+The leader StatefulSet is applied, so it holds exactly the fields listed here and nothing else: one more label in its
+pod template would restart every group of a set that another implementation created. A worker StatefulSet is created
+once and never changed; a group gets a new one with its next leader.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,14 @@ from kohort.objects.meta import ObjectMeta
 Labels = Mapping[str, str]
 
 
-def leader_stateful_set(group_set: LeaderWorkerSet, revision: str, plan: RollPlan) -> JsonObject:
-    """What is applied under the field manager `lws`."""
+def leader_stateful_set(
+    group_set: LeaderWorkerSet, revision: str, plan: RollPlan, existing: JsonObject | None = None
+) -> JsonObject:
+    """What is applied under the field manager `lws`.
+
+    The claims of an existing StatefulSet cannot change, and another implementation may have written fewer of their
+    fields than we would: they are sent back as they are.
+    """
     name = group_set.metadata.name
     template = group_set.template
     unavailable = max(1, group_set.unavailable + group_set.surge)
@@ -38,6 +44,9 @@ def leader_stateful_set(group_set: LeaderWorkerSet, revision: str, plan: RollPla
         ),
         **_claims(template, group_set.metadata.namespace),
     }
+    claims = (existing or {}).get("spec", {}).get("volumeClaimTemplates")
+    if claims:
+        spec["volumeClaimTemplates"] = claims
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",

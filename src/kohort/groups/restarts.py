@@ -6,10 +6,10 @@
 | RecreateGroupOnPodRestart | recreates the group |
 | RecreateGroupAfterStart | recreates the group, once all its pods have started |
 
-A group is recreated by deleting its leader in the foreground: what the leader owns goes first, so the new leader appears
-only when nothing of the old group is left. Three kinds of pods look like failures and are none: workers of an older
-revision that are leaving after their leader was replaced, workers of an earlier generation of the same revision, and
-anything that happens while the group is already being recreated.
+A group is recreated by deleting its leader in the foreground: what the leader owns goes first, so the new leader
+appears only when nothing of the old group is left. Three kinds of pods look like failures and are none: workers of an
+older revision that are leaving after their leader was replaced, workers of an earlier generation of the same revision,
+and anything that happens while the group is already being recreated.
 """
 
 from collections.abc import Sequence

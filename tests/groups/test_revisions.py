@@ -1,0 +1,126 @@
+"""Revisions hash and compare as other implementations do."""
+
+import msgspec
+
+from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.canonical import encode
+from kohort.groups.revisions import Revision, build, by_key, content, content_hash, fnv1, same, surplus
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.meta import ObjectMeta
+
+CANONICAL = (
+    '{"spec":{"leaderWorkerTemplate":{"$patch":"replace","leaderTemplate":{"metadata":{},"spec":{"containers":[{"image":'
+    '"docker.io/nginxinc/nginx-unprivileged:1.27","name":"leader","resources":{}}]}},"restartPolicy":'
+    '"RecreateGroupOnPodRestart","size":2,"workerTemplate":{"metadata":{},"spec":{"containers":[{"image":'
+    '"docker.io/nginxinc/nginx-unprivileged:1.27","name":"worker","ports":[{"containerPort":8080,"protocol":"TCP"}],'
+    '"resources":{}}]}}},"networkConfig":{"$patch":"replace","subdomainPolicy":"Shared"}}}'
+)
+
+
+def group_set(**changes: Json) -> LeaderWorkerSet:
+    template: JsonObject = {
+        "size": 2,
+        "restartPolicy": "RecreateGroupOnPodRestart",
+        "leaderTemplate": {
+            "spec": {"containers": [{"name": "leader", "image": "docker.io/nginxinc/nginx-unprivileged:1.27"}]}
+        },
+        "workerTemplate": {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "worker",
+                        "image": "docker.io/nginxinc/nginx-unprivileged:1.27",
+                        "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+                        "resources": {},
+                    }
+                ]
+            }
+        },
+    }
+    spec: JsonObject = {"replicas": 2, "leaderWorkerTemplate": {**template, **changes}}
+    return LeaderWorkerSet(metadata=ObjectMeta(name="llm", namespace="default", uid="u"), spec=spec)
+
+
+def worker(**fields: Json) -> JsonObject:
+    return {"spec": {"containers": [{"name": "worker", "image": "x", **fields}]}}
+
+
+def stored(subject: LeaderWorkerSet, number: int = 1) -> Revision:
+    body = {**build(subject, []), "revision": number}
+    return msgspec.convert(body, Revision)
+
+
+def test_the_canonical_text_and_its_key() -> None:
+    data = content(group_set())
+    assert encode(data).decode() == CANONICAL
+    assert fnv1(CANONICAL.encode()) == 3687927682
+    assert content_hash(data) == "7bdcf6cbd6"
+
+
+def container_of(**fields: Json) -> JsonObject:
+    found: JsonObject = content(group_set(workerTemplate=worker(**fields)))["spec"]["leaderWorkerTemplate"]
+    result: JsonObject = found["workerTemplate"]["spec"]["containers"][0]
+    return {key: value for key, value in result.items() if key not in ("name", "image", "resources")}
+
+
+def test_zero_values_go_or_stay_as_go_would_have_it() -> None:
+    assert container_of(stdin=False, tty=False, env=[], command=None) == {}
+    assert container_of(securityContext={"runAsUser": 0, "privileged": False}) == {
+        "securityContext": {"runAsUser": 0, "privileged": False}
+    }
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 0, "terminationGracePeriodSeconds": 0}
+    assert container_of(livenessProbe=probe) == {
+        "livenessProbe": {"httpGet": {"port": 80}, "terminationGracePeriodSeconds": 0}
+    }
+    assert container_of(envFrom=[{"secretRef": {"name": "", "optional": False}}]) == {
+        "envFrom": [{"secretRef": {"optional": False}}]
+    }
+    mount = {"name": "v", "mountPath": "/v", "readOnly": False}
+    assert container_of(volumeMounts=[mount]) == {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+
+
+def test_quantities_are_canonical() -> None:
+    requests = {"cpu": "1000m", "memory": "1024Mi", "x": "0.5", "y": "100000"}
+    template = content(group_set(workerTemplate=worker(resources={"requests": requests})))
+    found = template["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["resources"]
+    assert found == {"requests": {"cpu": "1", "memory": "1Gi", "x": "500m", "y": "100k"}}
+
+
+def test_html_characters_are_escaped() -> None:
+    assert encode({"a": "<b>&\u2028"}) == b'{"a":"\\u003cb\\u003e\\u0026\\u2028"}'
+
+
+def test_content_counts_and_not_its_spelling() -> None:
+    revision = stored(group_set())
+    assert same(group_set(), revision)
+    old = msgspec.structs.replace(revision)
+    old.data["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"creationTimestamp": None}
+    assert same(group_set(), old)
+    without_network = msgspec.structs.replace(revision)
+    del without_network.data["spec"]["networkConfig"]
+    assert same(group_set(), without_network)
+    assert not same(group_set(workerTemplate=worker()), revision)
+    assert not same(group_set(size=3), revision)
+
+
+def test_the_resize_policy_is_no_part_of_a_revision() -> None:
+    assert content(group_set(resizePolicy="Recreate")) == content(group_set())
+
+
+def test_names_and_labels_of_a_revision() -> None:
+    first = build(group_set(), [])
+    assert first["metadata"]["name"] == "llm-7bdcf6cbd6-1"
+    assert first["metadata"]["labels"] == {wire.NAME: "llm", wire.REVISION: "7bdcf6cbd6"}
+    adopted = build(group_set(), [stored(group_set(), 4)], key="foreign")
+    assert adopted["metadata"]["name"] == "llm-7bdcf6cbd6-5"
+    assert adopted["metadata"]["labels"][wire.REVISION] == "foreign"
+
+
+def test_lookups() -> None:
+    one, two = stored(group_set(), 1), stored(group_set(), 2)
+    assert by_key([two, one], "7bdcf6cbd6") is two
+    assert by_key([one], "") is None
+    old = stored(group_set(size=3), 3)
+    assert surplus([one, old], used={"7bdcf6cbd6"}, limit=0) == [old]
+    assert surplus([one, old], used={"7bdcf6cbd6"}, limit=10) == []
