@@ -1,0 +1,76 @@
+"""What a pod asks of a node and holds of it, as plain integers: decisions compare these thousands of times a second."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kohort import resources
+from kohort.objects.pods import Pod
+from kohort.objects.quantity import Quantity
+
+Scalars = tuple[tuple[str, int], ...]
+
+_NATIVE = frozenset({resources.CPU, resources.MEMORY, resources.EPHEMERAL_STORAGE, "pods"})
+
+
+class Footprint(msgspec.Struct, frozen=True, gc=False):
+    """`scored_*` count a little for containers that ask for nothing; they matter only when nodes are compared."""
+
+    milli_cpu: int = 0
+    memory: int = 0
+    ephemeral_storage: int = 0
+    scalars: Scalars = ()
+    scored_cpu: int = 0
+    scored_memory: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.milli_cpu or self.memory or self.ephemeral_storage or self.scalars)
+
+    def shrank_since(self, before: "Footprint", asked: "Footprint") -> bool:
+        """Whether it now holds less of anything that somebody asks for."""
+        if asked.milli_cpu and self.milli_cpu < before.milli_cpu:
+            return True
+        if asked.memory and self.memory < before.memory:
+            return True
+        if asked.ephemeral_storage and self.ephemeral_storage < before.ephemeral_storage:
+            return True
+        now, then = dict(self.scalars), dict(before.scalars)
+        return any(now.get(name, 0) < then.get(name, 0) for name, amount in asked.scalars if amount)
+
+
+def footprint(pod: Pod, options: resources.Options) -> Footprint:
+    asked = resources.requests(pod, options)
+    scored = resources.non_zero_requests(pod, options)
+    return Footprint(
+        milli_cpu=_milli(asked.get(resources.CPU)),
+        memory=_whole(asked.get(resources.MEMORY)),
+        ephemeral_storage=_whole(asked.get(resources.EPHEMERAL_STORAGE)),
+        scalars=_scalars(asked.items()),
+        scored_cpu=_milli(scored.get(resources.CPU)),
+        scored_memory=_whole(scored.get(resources.MEMORY)),
+    )
+
+
+def asked_by(pod: Pod) -> Footprint:
+    """What a pod needs where it is going to be placed: its spec alone."""
+    return footprint(pod, resources.SPEC)
+
+
+def held_by(pod: Pod, *, count_deferred: bool = True) -> Footprint:
+    """What a pod on a node holds of it: the greatest of desired, allocated and actual."""
+    if count_deferred:
+        return footprint(pod, resources.ACCOUNTING)
+    return footprint(pod, msgspec.structs.replace(resources.ACCOUNTING, count_deferred=False))
+
+
+def _scalars(amounts: Iterable[tuple[str, Quantity]]) -> Scalars:
+    return tuple((name, amount.value) for name, amount in sorted(amounts) if name not in _NATIVE)
+
+
+def _milli(amount: Quantity | None) -> int:
+    return 0 if amount is None else amount.milli
+
+
+def _whole(amount: Quantity | None) -> int:
+    return 0 if amount is None else amount.value

@@ -1,0 +1,38 @@
+"""Score from preferences between pods, in both directions: what the pod would like to be near, and who would like it
+near."""
+
+from collections.abc import Mapping, Sequence
+
+from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.state import ClusterState
+from kohort.cluster.scheduler.terms import Term, affinity_matcher
+
+Weights = dict[str, dict[str, int]]
+"""Topology key to value to weight."""
+
+
+def inter_pod_preferences(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
+    weights: Weights = {}
+    for term, weight in pod.preferred_affinity:
+        _add(weights, term, weight, cluster.counts(affinity_matcher((term,))), cluster)
+    for term, weight in pod.preferred_anti_affinity:
+        _add(weights, term, -weight, cluster.counts(affinity_matcher((term,))), cluster)
+    for (term, weight), counts in cluster.attracted_by.items():
+        if term.matches(pod.namespace, pod.labels, cluster.namespaces):
+            _add(weights, term, weight, counts, cluster)
+    if not weights:
+        return None
+    sums = [
+        sum(values.get(node.labels.get(key, ""), 0) for key, values in weights.items() if key in node.labels)
+        for node in nodes
+    ]
+    least, most = min(sums), max(sums)
+    return [int(100 * ((value - least) / (most - least))) for value in sums] if most > least else None
+
+
+def _add(weights: Weights, term: Term, weight: int, counts: Mapping[str, int], cluster: ClusterState) -> None:
+    for name, count in counts.items():
+        value = cluster.nodes[name].labels.get(term.topology_key)
+        if value is not None:
+            values = weights.setdefault(term.topology_key, {})
+            values[value] = values.get(value, 0) + weight * count
