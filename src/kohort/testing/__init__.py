@@ -7,7 +7,23 @@
 
     from kohort.testing import Cluster
 
-    async with Cluster(parts=("workloads", "scheduler"), nodes=3) as cluster:
+    async with Cluster(parts=("workloads",)) as cluster:
         await cluster.client.create(STATEFUL_SETS, {...})
-        await cluster.until(lambda: cluster.ready_pods("default") == 3)
+        await cluster.until(lambda: len(cluster.objects(PODS)) == 3)
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.testing.cluster import Cluster
+
+__all__ = ["Cluster"]
+
+
+def __getattr__(name: str) -> object:
+    """The clock and the faults are useful without a cluster, whose import is the expensive part."""
+    if name == "Cluster":
+        from kohort.testing.cluster import Cluster
+
+        return Cluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

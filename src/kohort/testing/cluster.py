@@ -23,7 +23,7 @@ from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
-from kohort.kube.resources import Resource
+from kohort.kube.resources import NAMESPACES, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.jsontypes import JsonObject
@@ -102,6 +102,7 @@ class Cluster:
     async def __aenter__(self) -> "Cluster":
         self.server, _ = await assemble(open_store(None))
         self.client = Client(self.transport(), field_manager="test", user_agent="test")
+        await self._ensure_namespace("default")
         for name, register in self._registers.items():
             self.parts[name] = Part(name, register, self)
             await self.parts[name].start()
@@ -113,6 +114,10 @@ class Cluster:
         for part in reversed(self.parts.values()):
             await part.stop()
         await self.server.close()
+
+    async def _ensure_namespace(self, name: str) -> None:
+        if self.find(NAMESPACES, name) is None:
+            await self.client.create(NAMESPACES, {"metadata": {"name": name}})
 
     def transport(self, user: User = ADMIN) -> InProcessTransport:
         """A connection as `user`."""

@@ -1,0 +1,182 @@
+"""A whole cluster in a test: what foreign operators get to work with."""
+
+import asyncio
+
+import pytest
+
+from kohort.kube import errors
+from kohort.kube.controller import Requeue
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, STATEFUL_SETS, Key
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import PartialObject
+from kohort.testing import Cluster
+from kohort.testing.crashes import CrashUnsafe, sweep
+from kohort.testing.matching import writes
+
+
+def mirror(manager: Manager) -> None:
+    """A small operator: every ConfigMap gets a Secret of its name, and a mark that it has one."""
+    maps = manager.informer(CONFIG_MAPS, PartialObject)
+    secrets = manager.informer(SECRETS, PartialObject)
+
+    async def reconcile(key: Key) -> Requeue | None:
+        if maps.get(key) is None:
+            return None
+        if secrets.get(key) is None:
+            await manager.client.create(SECRETS, {"metadata": {"name": key.name, "namespace": key.namespace}})
+        labels = {"mirrored": "yes"}
+        if maps.get(key).metadata.labels != labels:  # type: ignore[union-attr]
+            await manager.client.patch(CONFIG_MAPS, key.name, key.namespace, {"metadata": {"labels": labels}})
+        return None
+
+    manager.controller("mirror", reconcile).watches(maps).watches(secrets)
+
+
+def forgetful(manager: Manager) -> None:
+    """An operator that is not crash safe: it counts in a ConfigMap what it has done, in a second write."""
+    maps = manager.informer(CONFIG_MAPS, PartialObject, namespace="default")
+
+    async def reconcile(key: Key) -> None:
+        if key.name != "order" or maps.get(Key("default", "done")) is not None:
+            return
+        await manager.client.create(SECRETS, {"metadata": {"generateName": "goods-", "namespace": "default"}})
+        await manager.client.create(CONFIG_MAPS, {"metadata": {"name": "done", "namespace": "default"}})
+
+    manager.controller("forgetful", reconcile).watches(maps)
+
+
+async def order(cluster: Cluster, name: str = "order") -> None:
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "default"}})
+
+
+def names(cluster: Cluster) -> set[str]:
+    return {obj["metadata"]["name"] for obj in cluster.objects(SECRETS, "default")}
+
+
+async def test_requests_of_the_test_reach_a_real_api_server() -> None:
+    async with Cluster() as cluster:
+        await order(cluster)
+        found = cluster.find(CONFIG_MAPS, "order", "default")
+        assert found is not None
+        assert found["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+        with pytest.raises(errors.Invalid):
+            await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "No_Capitals", "namespace": "default"}})
+        with pytest.raises(errors.AlreadyExists):
+            await order(cluster)
+
+
+async def test_a_foreign_operator_runs_beside_our_own_parts() -> None:
+    async with Cluster(parts=("workloads",), extra={"mirror": mirror}) as cluster:
+        await order(cluster)
+        await cluster.until(lambda: "order" in names(cluster))
+        assert cluster.find(NAMESPACES, "default") is not None
+
+
+async def test_parts_can_die_and_come_back() -> None:
+    async with Cluster(extra={"mirror": mirror}) as cluster:
+        await order(cluster, "one")
+        await cluster.until(lambda: "one" in names(cluster))
+        part = cluster.parts["mirror"]
+        await part.crash()
+        await order(cluster, "two")
+        await asyncio.sleep(3600)
+        assert names(cluster) == {"one"}
+        await part.restart()
+        await cluster.until(lambda: names(cluster) == {"one", "two"})
+
+
+async def test_faults_concern_one_part_only() -> None:
+    async with Cluster(extra={"mirror": mirror}) as cluster:
+        cluster.faults("mirror").refuse(errors.internal("no"), on=writes(SECRETS), times=5)
+        await order(cluster)
+        await cluster.client.create(SECRETS, {"metadata": {"name": "mine", "namespace": "default"}})
+        await cluster.until(lambda: names(cluster) == {"mine", "order"})
+        assert len(cluster.faults("mirror").writes) >= 6
+
+
+async def test_a_stale_cache_is_survived_by_an_operator_that_takes_409_for_an_answer() -> None:
+    async with Cluster(extra={"mirror": mirror}) as cluster:
+        faults = cluster.faults("mirror")
+        faults.hold(SECRETS)
+        await cluster.client.create(SECRETS, {"metadata": {"name": "order", "namespace": "default"}})
+        await order(cluster)
+        await asyncio.sleep(30)
+        faults.release()
+        await cluster.until(lambda: _labels(cluster, "order") == {"mirrored": "yes"})
+
+
+def _labels(cluster: Cluster, name: str) -> JsonObject:
+    found = cluster.find(CONFIG_MAPS, name, "default")
+    labels: JsonObject = (found or {"metadata": {}})["metadata"].get("labels", {})
+    return labels
+
+
+async def test_waiting_in_vain_says_for_what() -> None:
+    async with Cluster() as cluster:
+        with pytest.raises(AssertionError, match=r"within 50 s: .*len\(cluster\.objects\(PODS\)\) == 3"):
+            await cluster.until(lambda: len(cluster.objects(PODS)) == 3, timeout=50)
+
+
+async def test_a_part_that_fails_fails_the_test_that_waits() -> None:
+    def broken(manager: Manager) -> None:
+        async def run() -> None:
+            await asyncio.sleep(5)
+            raise RuntimeError("lost my mind")
+
+        manager.background("broken", run)
+
+    cluster = Cluster(extra={"broken": broken})
+    with pytest.raises(ExceptionGroup) as caught:
+        async with cluster:
+            await cluster.until(lambda: False)
+    assert caught.group_contains(RuntimeError, match="lost my mind")
+
+
+def test_an_unknown_part_is_refused_with_the_names_that_exist() -> None:
+    with pytest.raises(ValueError, match="no part 'nodes'; there are: operator, scheduler, workloads"):
+        Cluster(parts=("nodes",))
+
+
+def test_a_crash_safe_operator_passes_the_sweep() -> None:
+    async def story(cluster: Cluster) -> None:
+        await order(cluster, "one")
+        await order(cluster, "two")
+        await cluster.settle()
+        assert names(cluster) == {"one", "two"}
+        assert _labels(cluster, "one") == _labels(cluster, "two") == {"mirrored": "yes"}
+
+    assert sweep(lambda: Cluster(extra={"mirror": mirror}), "mirror", story) >= 8
+
+
+def test_an_operator_that_is_not_crash_safe_is_caught_at_the_very_write() -> None:
+    async def story(cluster: Cluster) -> None:
+        await order(cluster)
+        await cluster.settle()
+        assert len(names(cluster)) == 1
+
+    expected = r"forgetful killed after write 1 \(POST /api/v1/namespaces/default/secrets\)"
+    with pytest.raises(CrashUnsafe, match=expected):
+        sweep(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", story)
+
+
+def test_the_workload_controllers_survive_a_crash_at_every_write_of_a_statefulset() -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {
+        "replicas": 3,
+        "serviceName": "web",
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels},
+        "template": template,
+    }
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.client.create(STATEFUL_SETS, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+        await cluster.settle()
+        assert {pod["metadata"]["name"] for pod in cluster.objects(PODS)} == {"web-0", "web-1", "web-2"}
+        found = cluster.find(STATEFUL_SETS, "web", "default")
+        assert found is not None
+        assert (found["status"]["replicas"], found["status"]["observedGeneration"]) == (3, 1)
+
+    assert sweep(lambda: Cluster(parts=("workloads",)), "workloads", story) >= 10
