@@ -233,7 +233,7 @@ def warning_headers(texts: list[str]) -> list[str]:
         total += len(text)
         if total > WARNING_LIMIT:
             break
-        clean = "".join(character if character.isprintable() else " " for character in text)
+        clean = text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
         escaped = clean.replace("\\", "\\\\").replace('"', '\\"')
         headers.append(f'299 - "{escaped}"')
     return headers

@@ -1,141 +1,14 @@
-"""A server in memory, and a caller who needs one line per request."""
+from collections.abc import AsyncIterator
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
-
-import msgspec
 import pytest
+from tests.cluster.apiserver.caller import Api, Everybody
 
-from kohort.cluster.apiserver.auth.model import ADMIN, AccessRequest, Decision, User
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.kube.http import Request, Response
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.testing.plugin import pytest_asyncio_loop_factories
 
-JSON: Final = "application/json"
-MERGE: Final = "application/merge-patch+json"
-
-
-class Everybody:
-    """An authorizer that refuses only those it was told to refuse."""
-
-    def __init__(self) -> None:
-        self.refused: set[str] = set()
-
-    def authorize(self, request: AccessRequest) -> Decision:
-        return Decision(request.user.name not in self.refused)
-
-
-class Answer:
-    def __init__(self, response: Response) -> None:
-        assert isinstance(response.body, bytes)
-        self.code = response.status
-        self.headers = response.headers
-        self.raw = response.body
-        self.json: Json = None
-        if response.body[:1] == b"{":
-            self.json = msgspec.json.decode(response.body)
-
-    @property
-    def meta(self) -> JsonObject:
-        metadata: JsonObject = self.json["metadata"]
-        return metadata
-
-    @property
-    def names(self) -> list[str]:
-        return [item["metadata"]["name"] for item in self.json["items"]]
-
-    @property
-    def reason(self) -> str:
-        return self.json.get("reason", "")
-
-    @property
-    def message(self) -> str:
-        return self.json.get("message", "")
-
-    @property
-    def warnings(self) -> list[str]:
-        return self.headers.get("warning", "").splitlines()
-
-
-class Api:
-    def __init__(self, server: ApiServer, everybody: Everybody) -> None:
-        self.server = server
-        self.everybody = everybody
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: Json = None,
-        headers: Mapping[str, str] | None = None,
-        user: User = ADMIN,
-        **query: str,
-    ) -> Response:
-        sent = body if isinstance(body, bytes) else (b"" if body is None else msgspec.json.encode(body))
-        default = {"content-type": JSON, "user-agent": "tests/1"} | dict(headers or {})
-        params = tuple((key.removesuffix("_"), value) for key, value in query.items())
-        return await self.server.handle(Request(method, path, params, default, sent), user)
-
-    async def get(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> Answer:
-        return Answer(await self.send("GET", path, None, headers, **query))
-
-    async def post(self, path: str, body: Json, **query: str) -> Answer:
-        return Answer(await self.send("POST", path, body, **query))
-
-    async def put(self, path: str, body: Json, **query: str) -> Answer:
-        return Answer(await self.send("PUT", path, body, **query))
-
-    async def patch(self, path: str, body: Json, media: str = MERGE, **query: str) -> Answer:
-        return Answer(await self.send("PATCH", path, body, {"content-type": media}, **query))
-
-    async def delete(self, path: str, body: Json = None, **query: str) -> Answer:
-        return Answer(await self.send("DELETE", path, body, **query))
-
-    async def config_map(self, name: str, namespace: str = "default", **metadata: Json) -> Answer:
-        body = {"metadata": {"name": name, **metadata}, "data": {"k": "v"}}
-        answer = await self.post(f"/api/v1/namespaces/{namespace}/configmaps", body)
-        assert answer.code == 201, answer.raw
-        return answer
-
-    async def pod(self, name: str, **spec: Json) -> Answer:
-        body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}
-        answer = await self.post("/api/v1/namespaces/default/pods", body)
-        assert answer.code == 201, answer.raw
-        return answer
-
-    async def watch(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> "Events":
-        response = await self.send("GET", path, None, headers, watch="true", **query)
-        assert response.status == 200, response.body
-        assert not isinstance(response.body, bytes)
-        return Events(response.body)
-
-
-class Events:
-    """A running watch, read event by event."""
-
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
-        self._chunks = chunks
-        self._waiting: list[JsonObject] = []
-
-    async def next(self) -> JsonObject:
-        while not self._waiting:
-            chunk = await anext(self._chunks)
-            self._waiting += [msgspec.json.decode(line) for line in chunk.splitlines()]
-        return self._waiting.pop(0)
-
-    async def take(self, count: int) -> list[tuple[str, str]]:
-        """Type and name of the next events."""
-        events = [await self.next() for _ in range(count)]
-        return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
-
-    async def rest(self) -> list[JsonObject]:
-        """Everything until the stream ends."""
-        events = self._waiting
-        async for chunk in self._chunks:
-            events += [msgspec.json.decode(line) for line in chunk.splitlines()]
-        return events
+__all__ = ["pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture

@@ -106,10 +106,12 @@ def of_page(call: Call, page: Page) -> Response:
         message = f"you requested PartialObjectMetadata, but the requested object is a list ({shown})"
         raise errors.failure(406, "NotAcceptable", message)
     if media.transform == "PartialObjectMetadataList":
-        body = _metadata_list(call, page)
+        body = encoding.encode_raw(_metadata_list(call, page), media)
+    elif media.format == "json" and not media.pretty:
+        body = view.collection(page.items, page.metadata(), b"\n")
     else:
-        body = view.collection(map(view.item, page.items), page.metadata())
-    return answers.of_bytes(200, encoding.encode_raw(body, media), media.content_type)
+        body = encoding.encode_raw(view.collection(page.items, page.metadata()), media)
+    return answers.of_bytes(200, body, media.content_type)
 
 
 def _metadata_list(call: Call, page: Page) -> bytes:
