@@ -89,10 +89,10 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _union_below(left: FieldSet, right: FieldSet) -> FieldSet:
-    if not left:
-        return _with_self(right)
     if not right:
         return _with_self(left)
+    if not left:
+        return _with_self(right)
     return left if left is right else _joined(left, right)
 
 

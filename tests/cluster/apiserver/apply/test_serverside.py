@@ -1,0 +1,426 @@
+import json
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.cluster.apiserver.apply import serverside
+from kohort.cluster.apiserver.apply.managed import is_noop, record_update
+from kohort.cluster.apiserver.schema.builtin import kind_node
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube.errors import ApiError
+from kohort.objects.jsontypes import Json, JsonObject
+
+CONFIG_MAP = kind_node("", "v1", "ConfigMap")
+DEPLOYMENT = kind_node("apps", "v1", "Deployment")
+SERVICE = kind_node("", "v1", "Service")
+POD = kind_node("", "v1", "Pod")
+T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+C = 'k:{"name":"c"}'
+
+
+def config_map(data: Json = None, **metadata: Json) -> JsonObject:
+    obj: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+    return obj if data is None else {**obj, "data": data}
+
+
+def workload(containers: list[JsonObject] | None = None, **spec: Json) -> JsonObject:
+    template = {
+        "metadata": {"labels": {"app": "w"}},
+        "spec": {"containers": containers or [{"name": "c", "image": "i"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "w"}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": spec}
+
+
+def apply(
+    live: JsonObject | None, intent: JsonObject, manager: str = "m1", node: Node = CONFIG_MAP, **options: Json
+) -> JsonObject:
+    options = {"force": False, "time": T1, "api_version": intent.get("apiVersion", ""), **options}
+    before = deepcopy(live), deepcopy(intent)
+    try:
+        return serverside.apply(live, intent, node, manager=manager, **options)
+    finally:
+        assert (live, intent) == before
+
+
+def deploy(live: JsonObject | None, intent: JsonObject, manager: str = "m1", **options: Json) -> JsonObject:
+    return apply(live, intent, manager, DEPLOYMENT, ignored=("status",), **options)
+
+
+def patched(live: JsonObject, change: JsonObject, manager: str = "upd", node: Node = CONFIG_MAP) -> JsonObject:
+    obj = {**deepcopy(live), **deepcopy(change)}
+    record_update(live, obj, node, manager=manager, api_version=live["apiVersion"], time=T0)
+    return obj
+
+
+def refusal(
+    live: JsonObject | None, intent: JsonObject, manager: str = "m1", node: Node = CONFIG_MAP, **o: Json
+) -> ApiError:
+    with pytest.raises(ApiError) as raised:
+        apply(live, intent, manager, node, **o)
+    return raised.value
+
+
+def owners(obj: JsonObject) -> dict[str, Json]:
+    return {f"{e['manager']} {e['operation']}": e["fieldsV1"] for e in obj["metadata"].get("managedFields", [])}
+
+
+def test_an_apply_creates_what_it_says_and_owns_just_that() -> None:
+    obj = apply(None, config_map({"x": "1"}, labels={"l": "1"}))
+    assert obj["data"] == {"x": "1"}
+    assert obj["metadata"]["managedFields"] == [
+        {
+            "manager": "m1",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": T1,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {"f:l": {}}}},
+        }
+    ]
+
+
+def test_what_is_left_out_is_removed() -> None:
+    live = apply(None, config_map({"x": "1", "y": "2"}, labels={"l": "1"}))
+    obj = apply(live, config_map({"x": "1"}))
+    assert obj["data"] == {"x": "1"}
+    assert "labels" not in obj["metadata"]
+    assert owners(obj) == {"m1 Apply": {"f:data": {"f:x": {}}}}
+
+
+def test_what_is_left_out_but_owned_by_another_stays() -> None:
+    live = apply(apply(None, config_map({"x": "1", "y": "2"})), config_map({"y": "2"}), "m2")
+    obj = apply(live, config_map({"x": "1"}))
+    assert obj["data"] == {"x": "1", "y": "2"}
+    assert owners(obj) == {"m1 Apply": {"f:data": {"f:x": {}}}, "m2 Apply": {"f:data": {"f:y": {}}}}
+
+
+def test_another_managers_value_is_a_conflict() -> None:
+    error = refusal(apply(None, config_map({"x": "1"})), config_map({"x": "2", "z": "1"}), "m2")
+    assert (error.code, error.reason) == (409, "Conflict")
+    assert error.message == 'Apply failed with 1 conflict: conflict with "m1": .data.x'
+    assert error.status.details is not None
+    assert [(cause.reason, cause.message, cause.field) for cause in error.status.details.causes] == [
+        ("FieldManagerConflict", 'conflict with "m1"', ".data.x")
+    ]
+
+
+def test_conflicts_are_listed_by_owner() -> None:
+    live = patched(apply(None, config_map({"x": "1", "y": "1"}, labels={"l": "1"})), {"data": {"x": "9", "y": "1"}})
+    error = refusal(live, config_map({"x": "2", "y": "2"}, labels={"l": "2"}), "m2")
+    assert error.message == (
+        'Apply failed with 3 conflicts: conflicts with "m1":\n- .data.y\n- .metadata.labels.l\n'
+        'conflicts with "upd" using v1:\n- .data.x'
+    )
+
+
+def test_force_takes_the_field() -> None:
+    live = apply(None, config_map({"x": "1", "y": "1"}))
+    obj = apply(live, config_map({"x": "2"}), "m2", force=True)
+    assert obj["data"] == {"x": "2", "y": "1"}
+    assert owners(obj) == {"m1 Apply": {"f:data": {"f:y": {}}}, "m2 Apply": {"f:data": {"f:x": {}}}}
+
+
+def test_an_update_takes_a_field_from_an_applier() -> None:
+    live = patched(apply(None, config_map({"x": "1", "y": "1"})), {"data": {"x": "2", "y": "1"}})
+    assert owners(live) == {"m1 Apply": {"f:data": {"f:y": {}}}, "upd Update": {"f:data": {"f:x": {}}}}
+    error = refusal(live, config_map({"x": "1", "y": "1"}))
+    assert error.message == 'Apply failed with 1 conflict: conflict with "upd" using v1: .data.x'
+
+
+def test_equal_values_are_shared_and_a_new_owner_of_unchanged_fields_has_no_time() -> None:
+    live = apply(None, config_map({"x": "1"}), time=T0)
+    obj = apply(live, config_map({"x": "1"}), "m2")
+    assert [(entry["manager"], entry.get("time")) for entry in obj["metadata"]["managedFields"]] == [
+        ("m2", None),
+        ("m1", T0),
+    ]
+
+
+def test_applying_again_changes_nothing() -> None:
+    live = apply(None, config_map({"x": "1"}, labels={"l": "1"}), time=T0)
+    assert apply(live, config_map({"x": "1"}, labels={"l": "1"})) == live
+
+
+def test_the_same_name_as_applier_and_updater_are_two_managers() -> None:
+    live = config_map({"x": "1"})
+    record_update(None, live, CONFIG_MAP, manager="m1", api_version="v1", time=T0)
+    obj = apply(live, config_map({"x": "1", "y": "2"}))
+    assert owners(obj) == {
+        "m1 Apply": {"f:data": {"f:x": {}, "f:y": {}}},
+        "m1 Update": {"f:data": {".": {}, "f:x": {}}},
+    }
+    error = refusal(obj, config_map({"x": "5"}))
+    assert error.message == 'Apply failed with 1 conflict: conflict with "m1" using v1: .data.x'
+
+
+def test_an_untracked_object_gets_an_owner_for_what_it_has() -> None:
+    live = config_map({"a": "1", "b": "1"}, uid="u")
+    obj = apply(live, config_map({"a": "1", "q": "1"}), "ap")
+    assert obj["data"] == {"a": "1", "b": "1", "q": "1"}
+    assert owners(obj) == {
+        "ap Apply": {"f:data": {"f:a": {}, "f:q": {}}},
+        "before-first-apply Update": {"f:data": {".": {}, "f:a": {}, "f:b": {}}},
+    }
+    error = refusal(obj, config_map({"a": "5", "q": "1"}), "ap")
+    assert error.message == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+
+
+def test_defaults_have_no_owner_and_survive_the_removal_of_their_neighbours() -> None:
+    live = deploy(None, workload([{"name": "c", "image": "i", "args": ["x"]}], replicas=2))
+    assert owners(live)["m1 Apply"]["f:spec"]["f:template"]["f:spec"] == {
+        "f:containers": {C: {".": {}, "f:args": {}, "f:image": {}, "f:name": {}}}
+    }
+    live["spec"]["revisionHistoryLimit"] = 10
+    live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"
+    obj = deploy(live, workload())
+    assert "replicas" not in obj["spec"]
+    assert obj["spec"]["revisionHistoryLimit"] == 10
+    assert obj["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i", "imagePullPolicy": "Always"}]
+
+
+def test_replicas_set_by_a_scaler_survive_an_apply_without_them() -> None:
+    live = deploy(None, workload(replicas=3))
+    scaled = deepcopy(live)
+    scaled["spec"]["replicas"] = 7
+    record_update(live, scaled, DEPLOYMENT, manager="scaler", api_version="apps/v1", time=T0, subresource="scale")
+    error = refusal(scaled, workload(replicas=3), node=DEPLOYMENT)
+    assert error.message == (
+        'Apply failed with 1 conflict: conflict with "scaler" with subresource "scale" using apps/v1: .spec.replicas'
+    )
+    assert deploy(scaled, workload())["spec"]["replicas"] == 7
+
+
+def test_a_container_that_is_left_out_goes_with_all_it_has_unless_another_owns_its_name() -> None:
+    two = [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]
+    live = deploy(None, workload(two))
+    live["spec"]["template"]["spec"]["containers"][1]["imagePullPolicy"] = "Always"
+    injected = deepcopy(live)
+    injected["spec"]["template"]["spec"]["containers"][1]["env"] = [{"name": "E", "value": "1"}]
+    record_update(live, injected, DEPLOYMENT, manager="injector", api_version="apps/v1", time=T0)
+    assert deploy(injected, workload())["spec"]["template"]["spec"]["containers"] == [two[0]]
+    shared = deploy(live, workload([{"name": "d", "args": ["x"]}]), "m2")
+    assert deploy(shared, workload())["spec"]["template"]["spec"]["containers"] == [
+        {"name": "c", "image": "i"},
+        {"name": "d", "imagePullPolicy": "Always", "args": ["x"]},
+    ]
+
+
+def test_ports_are_told_apart_by_port_and_protocol_which_is_tcp_by_default() -> None:
+    def service(*ports: JsonObject) -> JsonObject:
+        return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": list(ports)}}
+
+    live = apply(None, service({"port": 80, "name": "a"}), node=SERVICE)
+    live["spec"]["ports"][0] |= {"protocol": "TCP", "targetPort": 80}
+    obj = apply(live, service({"port": 81, "name": "b", "protocol": "UDP"}), "m2", SERVICE)
+    assert [port["name"] for port in obj["spec"]["ports"]] == ["a", "b"]
+    assert owners(obj) == {
+        "m1 Apply": {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}}}}},
+        "m2 Apply": {
+            "f:spec": {
+                "f:ports": {'k:{"port":81,"protocol":"UDP"}': {".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}}}
+            }
+        },
+    }
+
+
+def test_an_explicit_null_claims_and_unsets() -> None:
+    obj = apply(None, config_map({"x": "1"}, labels=None, creationTimestamp=None))
+    assert owners(obj) == {"m1 Apply": {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {}}}}
+    live = deploy(None, workload(replicas=2))
+    obj = deploy(live, workload(replicas=None, strategy={}))
+    assert obj["spec"]["replicas"] is None
+    assert {"f:replicas", "f:strategy"} <= owners(obj)["m1 Apply"]["f:spec"].keys()
+
+
+def test_an_empty_map_is_owned_as_such() -> None:
+    live = apply(None, config_map({}))
+    del live["data"]
+    assert refusal(live, config_map({}), "m2").message.endswith('conflict with "m1": .data')
+    assert refusal(live, config_map({"x": "1"}), "m2").message.endswith('conflict with "m1": .data')
+
+
+def test_status_is_not_owned_where_it_is_ignored() -> None:
+    obj = deploy(None, {**workload(), "status": {"replicas": 3}})
+    assert "f:status" not in owners(obj)["m1 Apply"]
+
+
+def test_preserved_fields_are_granular_maps_and_atomic_lists() -> None:
+    node = Node("object", preserve_unknown=True)
+    custom: JsonObject = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}}
+    live = apply(None, {**custom, "spec": {"x": {"y": [1, 2], "z": {"q": True}}}}, node=node)
+    assert owners(live) == {"m1 Apply": {"f:spec": {".": {}, "f:x": {".": {}, "f:y": {}, "f:z": {".": {}, "f:q": {}}}}}}
+    assert refusal(live, {**custom, "spec": {"x": {"y": [3]}}}, "m2", node).message.endswith(": .spec.x.y")
+
+
+def test_an_object_with_nothing_but_a_name_owns_nothing() -> None:
+    assert "managedFields" not in apply(None, config_map())["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("intent", "node", "message"),
+    [
+        (
+            {**config_map({"x": "1"}), "bogus": 1},
+            CONFIG_MAP,
+            "(/a; /v1, Kind=ConfigMap): .bogus: field not declared in schema",
+        ),
+        (
+            config_map({"x": 1}),
+            CONFIG_MAP,
+            "(/a; /v1, Kind=ConfigMap): .data.x: expected string, got &value.valueUnstructured{Value:1}",
+        ),
+        (
+            workload(replicas="three"),
+            DEPLOYMENT,
+            "(/w; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float), got string",
+        ),
+        (workload(template=[]), DEPLOYMENT, "(/w; apps/v1, Kind=Deployment): .spec.template: expected map, got &{[]}"),
+        (workload(paused=1), DEPLOYMENT, "(/w; apps/v1, Kind=Deployment): .spec.paused: expected boolean, got &{1}"),
+        (
+            workload([{"name": "c", "image": "i"}, {"name": "c", "image": "j"}]),
+            DEPLOYMENT,
+            '(/w; apps/v1, Kind=Deployment): .spec.template.spec.containers: duplicate entries for key [name="c"]',
+        ),
+        (
+            workload([{"name": "c", "env": [{"name": "A"}, {"name": "A"}]}]),
+            DEPLOYMENT,
+            "(/w; apps/v1, Kind=Deployment): .spec.template.spec.containers"
+            '[name="c"].env: duplicate entries for key [name="A"]',
+        ),
+        (
+            workload([{"image": "c"}]),
+            DEPLOYMENT,
+            "(/w; apps/v1, Kind=Deployment): .spec.template.spec.containers: element 0: associative list with keys has "
+            'an element that omits all key fields ["name"] (and doesn\'t have default values for any key fields)',
+        ),
+        (
+            config_map({"x": 1}, labels={"l": 1}, namespace="n"),
+            CONFIG_MAP,
+            "(n/a; /v1, Kind=ConfigMap): errors:\n"
+            "  .metadata.labels.l: expected string, got &value.valueUnstructured{Value:1}\n"
+            "  .data.x: expected string, got &value.valueUnstructured{Value:1}",
+        ),
+    ],
+)
+def test_an_intent_must_fit_the_schema(intent: JsonObject, node: Node, message: str) -> None:
+    error = refusal(None, intent, node=node)
+    assert (error.code, error.reason) == (500, "")
+    assert error.message == f"failed to create typed patch object {message}"
+
+
+@pytest.mark.parametrize(
+    ("intent", "message"),
+    [
+        ({"kind": "ConfigMap", "metadata": {"name": "a"}}, "invalid object type: /, Kind=ConfigMap"),
+        ({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}, "invalid object type: /v1, Kind=Secret"),
+        ({"apiVersion": "apps/v1", "kind": "ConfigMap"}, "invalid object type: apps/v1, Kind=ConfigMap"),
+        (config_map(managedFields=[]), "metadata.managedFields must be nil"),
+    ],
+)
+def test_an_intent_of_another_type_or_with_owners_is_a_bad_request(intent: JsonObject, message: str) -> None:
+    error = refusal(None, intent, api_version="v1", kind="ConfigMap")
+    assert (error.code, error.message) == (400, message)
+
+
+# --- kubectl ---
+
+
+def client_side_applied() -> JsonObject:
+    last = config_map({"a": "1", "b": "1"}, namespace="fz")
+    live = deepcopy(last)
+    live["metadata"]["annotations"] = {serverside.LAST_APPLIED: json.dumps(last) + "\n"}
+    record_update(None, live, CONFIG_MAP, manager="kubectl-client-side-apply", api_version="v1", time=T0)
+    return live
+
+
+def test_kubectl_takes_over_what_it_applied_on_the_client_side() -> None:
+    intent = config_map({"a": "2", "b": "<1>"}, namespace="fz")
+    obj = apply(client_side_applied(), intent, "kubectl")
+    assert obj["data"] == {"a": "2", "b": "<1>"}
+    assert obj["metadata"]["annotations"][serverside.LAST_APPLIED] == (
+        '{"apiVersion":"v1","data":{"a":"2","b":"\\u003c1\\u003e"},"kind":"ConfigMap",'
+        '"metadata":{"name":"a","namespace":"fz"}}\n'
+    )
+    assert owners(obj) == {
+        "kubectl Apply": {"f:data": {"f:a": {}, "f:b": {}}},
+        "kubectl-client-side-apply Update": {
+            "f:data": {},
+            "f:metadata": {"f:annotations": {".": {}, f"f:{serverside.LAST_APPLIED}": {}}},
+        },
+    }
+
+
+def test_nobody_else_does() -> None:
+    assert refusal(client_side_applied(), config_map({"a": "2"}), "me").code == 409
+
+
+def test_kubectl_does_not_take_what_somebody_changed_since() -> None:
+    live = patched(client_side_applied(), {"data": {"a": "1", "b": "9"}}, "other")
+    error = refusal(live, config_map({"a": "3", "b": "1"}), "kubectl")
+    assert error.message == 'Apply failed with 1 conflict: conflict with "other" using v1: .data.b'
+
+
+# --- properties ---
+
+data = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), min_size=1, max_size=3)
+env = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("AB")}, optional={"value": st.sampled_from("12")}),
+    min_size=1,
+    max_size=2,
+    unique_by=lambda variable: variable["name"],
+)
+containers = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("cde")}, optional={"image": st.sampled_from("ij"), "env": env}),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda container: container["name"],
+)
+intents = st.builds(
+    lambda items, labels, replicas: {
+        **workload(replicas=replicas),
+        "metadata": {"name": "w", "labels": labels},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": items}}},
+    },
+    containers,
+    data,
+    st.integers(0, 3),
+)
+histories = st.lists(st.tuples(intents, st.sampled_from(["m1", "m2"])), min_size=1, max_size=4)
+
+
+def history(steps: list[tuple[JsonObject, str]]) -> JsonObject:
+    live: JsonObject | None = None
+    for intent, manager in steps:
+        live = deploy(live, intent, manager, force=True)
+    assert live is not None
+    return live
+
+
+@given(histories)
+def test_applying_the_last_intent_again_is_a_no_op(steps: list[tuple[JsonObject, str]]) -> None:
+    live = history(steps)
+    intent, manager = steps[-1]
+    assert is_noop(live, deploy(live, intent, manager, force=False))
+
+
+@given(histories)
+def test_the_outcome_says_everything_that_the_last_intent_says(steps: list[tuple[JsonObject, str]]) -> None:
+    live, (intent, _) = history(steps), steps[-1]
+    assert live["spec"]["replicas"] == intent["spec"]["replicas"]
+    assert (live["metadata"].get("labels") or {}).items() >= intent["metadata"]["labels"].items()
+    found = {c["name"]: c for c in live["spec"]["template"]["spec"].get("containers") or []}
+    for container in intent["spec"]["template"]["spec"]["containers"]:
+        assert found[container["name"]].items() >= {k: v for k, v in container.items() if k != "env"}.items()
+
+
+@given(histories)
+def test_a_lone_applier_gets_exactly_its_intent(steps: list[tuple[JsonObject, str]]) -> None:
+    live = history([(intent, "m1") for intent, _ in steps])
+    intent = steps[-1][0]
+    assert (live["metadata"].get("labels") or {}) == intent["metadata"]["labels"]
+    assert sorted(c["name"] for c in live["spec"]["template"]["spec"].get("containers") or []) == sorted(
+        c["name"] for c in intent["spec"]["template"]["spec"]["containers"]
+    )
