@@ -1,0 +1,5 @@
+"""`python -m kohort` is `kohort`."""
+
+from kohort.cli.main import main
+
+main()

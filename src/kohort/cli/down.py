@@ -1,0 +1,22 @@
+"""`kohort down`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kohort.up.datadir import DataDirectory, default_directory
+from kohort.up.failures import CannotStart
+
+
+@click.command("down")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Of which cluster.  [default: XDG data directory]")
+def command(data_dir: Path | None) -> None:
+    """Stop the cluster of a data directory. What it holds stays; `kohort up` continues with it."""
+    data = DataDirectory(data_dir or default_directory())
+    try:
+        pid = data.stop_owner()
+    except CannotStart as failure:
+        click.echo(f"kohort: {failure}", err=True)
+        sys.exit(1)
+    click.echo(f"stopped (pid {pid})" if pid else f"kohort is not running on {data.path}")

@@ -1,0 +1,36 @@
+"""The command itself: knows the names of its subcommands and what they are for, and imports only the one called."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "up": ("kohort.cli.up", "Start a cluster on this machine."),
+    "down": ("kohort.cli.down", "Stop the cluster of a data directory."),
+    "version": ("kohort.cli.version", "Print the version."),
+}
+"""Name of a subcommand: where it lives (a click command called `command`), and its line in the overview."""
+
+
+class LazyGroup(click.Group):
+    """Subcommands by name only, until one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """Multi-host inference groups on Kubernetes: created, rolled, resized and released as one unit."""

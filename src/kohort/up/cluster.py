@@ -1,0 +1,215 @@
+"""A running cluster: the API server on its socket, and the parts as its clients in the same process."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.auth.certificates import IncompleteAuthority, Pki
+from kohort.cluster.apiserver.auth.jwt import Signer
+from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
+from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.errors import StorageError
+from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.http import Request, Response, Transport
+from kohort.kube.log import Log
+from kohort.kube.transport import InProcessTransport
+from kohort.up import parts, supervision
+from kohort.up.datadir import DataDirectory
+from kohort.up.failures import CannotStart, address_problem
+
+RENEWAL_SECONDS = 24 * 3600.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+EVERYWHERE = ("0.0.0.0", "::")
+
+_log = Log(part="up")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    data: DataDirectory
+    host: str = "127.0.0.1"
+    port: int = 6443
+    parts: tuple[str, ...] = (parts.API_SERVER,)
+    simulated_nodes: int = 0
+    kubeconfig: Path | None = None
+    """Another cluster to run the parts against, when the API server is not one of them."""
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """Everything that is a client of the API server."""
+        chosen = tuple(name for name in self.parts if name != parts.API_SERVER)
+        return (*chosen, parts.SIMULATION) if self.simulated_nodes else chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What is known of a cluster that is ready."""
+
+    server: str
+    kubeconfig: Path
+
+
+@contextlib.asynccontextmanager
+async def cluster(options: Options) -> AsyncIterator[Running]:
+    """Start everything; the body runs when it is ready. Raises CannotStart."""
+    with options.data.owned():
+        _check_address(options.host, options.port)
+        pki = _certificates(options)
+        store = _open(options.data.store)
+        tls = pki.server_context()
+        try:
+            async with _serving(options, pki, tls, store) as (server, address):
+                write = partial(write_kubeconfig, options.data.kubeconfig, pki, address)
+                write()
+                surroundings = parts.Surroundings(
+                    pki.ca_certificate.read_text(), options.data.volumes, options.simulated_nodes
+                )
+                async with (
+                    _renewing(pki, tls, write),
+                    _controllers(options, surroundings, partial(_in_process, server)),
+                ):
+                    yield Running(address, options.data.kubeconfig)
+        finally:
+            await store.close()
+
+
+@contextlib.asynccontextmanager
+async def parts_only(options: Options) -> AsyncIterator[Running]:
+    """Run controllers against another cluster. Raises CannotStart."""
+    from kohort.kube.kubeconfig import KubeconfigError, load
+
+    try:
+        transport = load(options.kubeconfig)
+    except KubeconfigError as error:
+        raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
+    surroundings = parts.Surroundings(transport.connection.ca.decode(), options.data.volumes, options.simulated_nodes)
+    try:
+        async with _controllers(options, surroundings, lambda _: transport):
+            yield Running(transport.connection.server, options.kubeconfig or Path())
+    finally:
+        await transport.close()
+
+
+def _controllers(
+    options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
+) -> contextlib.AbstractAsyncContextManager[None]:
+    return supervision.running(
+        [
+            supervision.Part(name, transport(name), partial(parts.register, name, surroundings))
+            for name in options.controllers
+        ]
+    )
+
+
+@contextlib.asynccontextmanager
+async def _serving(
+    options: Options, pki: Pki, tls: ssl.SSLContext, store: Store
+) -> AsyncIterator[tuple[ApiServer, str]]:
+    """The API server on its socket, and its address."""
+    from kohort.cluster.apiserver.http.front import Front
+    from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient, trusting_context
+    from kohort.cluster.apiserver.http.streams import Streams
+
+    nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
+    signer = Signer(pki.service_account_key.read_bytes())
+    server, authenticator = await assemble(store, tokens={pki.token: ADMIN}, signer=signer, nodes=nodes)
+    front = Front(
+        server,
+        authenticator.authenticate,
+        host=options.host,
+        port=options.port,
+        tls=tls,
+        upgrades=Streams(server, nodes),
+    )
+    try:
+        await front.start()
+    except OSError as error:
+        raise address_problem(options.host, options.port, error) from error
+    try:
+        yield server, f"https://{_reachable(options.host)}:{front.port}"
+    finally:
+        await front.stop()
+        await nodes.close()
+
+
+def _in_process(server: ApiServer, name: str) -> Transport:
+    """A connection of a part to the server, without a socket."""
+    user = User(f"system:kohort:{name}", ADMIN.groups)
+
+    async def handle(request: Request) -> Response:
+        return await server.handle(request, user)
+
+    return InProcessTransport(handle)
+
+
+@contextlib.asynccontextmanager
+async def _renewing(pki: Pki, context: ssl.SSLContext, renewed: Callable[[], None]) -> AsyncIterator[None]:
+    """Renew certificates while the server runs; new connections get the new ones."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(RENEWAL_SECONDS)
+            if pki.ensure():
+                context.load_cert_chain(pki.server_certificate, pki.server_key)
+                renewed()
+                _log.warning("certificates renewed")
+
+    task = asyncio.create_task(renew(), name="certificates")
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _certificates(options: Options) -> Pki:
+    names = () if options.host in (*LOOPBACK, *EVERYWHERE) else (options.host,)
+    pki = Pki(options.data.pki, (*names, *(_own_names() if options.host in EVERYWHERE else ())))
+    try:
+        pki.ensure()
+    except IncompleteAuthority as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"cannot write certificates to {options.data.pki}: {error.strerror}") from error
+    return pki
+
+
+def _own_names() -> tuple[str, ...]:
+    """Under which names others reach this machine, when the server listens on all its addresses."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        return (name, *dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(name, None)))
+    return (name,)
+
+
+def _open(path: Path) -> Store:
+    try:
+        return open_store(path)
+    except StorageError as error:
+        raise CannotStart(str(error)) from error
+
+
+def _check_address(host: str, port: int) -> None:
+    """Find out that an address is taken before anything is done."""
+    if port == 0:
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise address_problem(host, port, error) from error
+
+
+def _reachable(host: str) -> str:
+    if host in EVERYWHERE:
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,112 @@
+"""The data directory of a cluster, and the lock that makes it belong to one process.
+
+    store.db         all objects           pki/          certificates, keys, the administrator's token
+    kubeconfig       for kubectl           kohort.log    what a detached process says
+    kohort.lock      who is running        volumes/      provisioned volumes
+
+The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
+holds the pid of its owner for those who find it locked.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kohort.up.failures import CannotStart
+
+STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+
+def default_directory() -> Path:
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "kohort"
+
+
+class DataDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.store = self.path / "store.db"
+        self.pki = self.path / "pki"
+        self.kubeconfig = self.path / "kubeconfig"
+        self.log = self.path / "kohort.log"
+        self.volumes = self.path / "volumes"
+        self._lock = self.path / "kohort.lock"
+
+    def create(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise CannotStart(f"{self.path} is not a directory; choose another with --data-dir") from error
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """Be the one process that uses this directory."""
+        self.create()
+        descriptor = self._open_lock()
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise CannotStart(
+                    f"kohort is already running on {self.path} (pid {self._read_pid(descriptor)}); "
+                    "stop it with kohort down, or choose another directory with --data-dir"
+                ) from error
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def owner(self) -> int | None:
+        """The pid of the running process, None when nobody runs."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._read_pid(descriptor)
+        finally:
+            os.close(descriptor)
+        return None
+
+    def stop_owner(self) -> int | None:
+        """Ask the running process to end and wait until it has; returns its pid, None when nobody runs."""
+        pid = self.owner()
+        if pid is None:
+            return None
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.owner() == pid:
+            if time.monotonic() > deadline:
+                raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
+            time.sleep(_POLL_SECONDS)
+        return pid
+
+    def _open_lock(self) -> int:
+        try:
+            return os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _read_pid(self, descriptor: int) -> int:
+        """The pid in the lock file. Its owner writes it right after taking the lock, so wait for it if need be."""
+        for _ in range(100):
+            if text := os.pread(descriptor, 32, 0).decode().strip():
+                return int(text)
+            time.sleep(_POLL_SECONDS)
+        raise CannotStart(f"{self._lock} is locked by a process that does not say who it is")
+
+    def _unusable(self, error: OSError) -> CannotStart:
+        return CannotStart(
+            f"cannot write to the data directory {self.path}: {error.strerror}; "
+            "make it writable, or choose another with --data-dir"
+        )

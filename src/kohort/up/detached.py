@@ -1,0 +1,66 @@
+"""A cluster in the background.
+
+It is a new process in a session of its own, not a fork: it starts from a clean interpreter. It tells its parent through
+a pipe when it is ready, or why it cannot be; everything else it says goes into its log file.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from kohort.up.datadir import DataDirectory
+from kohort.up.failures import CannotStart
+
+REPORT_FD = "KOHORT_REPORT_FD"
+"""Names, in the environment of a detached process, the pipe to report through."""
+READY = "ready "
+
+
+def start(data: DataDirectory, arguments: Sequence[str]) -> str:
+    """Run `kohort` with `arguments` in the background; returns the server's address when it is ready."""
+    data.create()
+    reading, writing = os.pipe()
+    with open(reading) as report:
+        try:
+            _spawn(data, arguments, writing)
+        finally:
+            os.close(writing)
+        line = report.readline().strip()
+    if line.startswith(READY):
+        return line.removeprefix(READY)
+    raise CannotStart(line or f"kohort ended before it was ready; see {data.log}")
+
+
+def is_detached() -> bool:
+    return REPORT_FD in os.environ
+
+
+def report_ready(address: str) -> None:
+    _report(READY + address)
+
+
+def report_failure(message: str) -> None:
+    _report(" ".join(message.split()))
+
+
+def _report(line: str) -> None:
+    """Say one thing to the parent, then let it go."""
+    with open(int(os.environ.pop(REPORT_FD)), "w") as pipe:
+        pipe.write(line + "\n")
+
+
+def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> None:
+    log = os.open(data.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        subprocess.Popen(
+            [sys.executable, "-m", "kohort", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, REPORT_FD: str(pipe)},
+            pass_fds=(pipe,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)

@@ -1,0 +1,69 @@
+"""The parts that a cluster is made of, and how each is plugged in.
+
+A part is a set of controllers that is added to a manager. It is imported only when it is wanted, and a part whose code
+is not installed is left out unless it is asked for by name.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from kohort.kube.manager import Manager
+from kohort.up.failures import CannotStart
+
+API_SERVER = "apiserver"
+SIMULATION = "simulation"
+"""Not in the list of parts: asking for simulated nodes starts it."""
+
+MODULES = {
+    "workloads": "kohort.cluster.workloads.registration",
+    "scheduler": "kohort.cluster.scheduler.registration",
+    "operator": "kohort.operator",
+    "node": "kohort.node.registration",
+    "gateway": "kohort.cluster.gateway.registration",
+    "dashboard": "kohort.dashboard.registration",
+    SIMULATION: "kohort.cluster.simulation.registration",
+}
+NAMES = (API_SERVER, *(name for name in MODULES if name != SIMULATION))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What parts may need to know of the process they run in."""
+
+    root_certificate: str
+    """PEM of the cluster's authority."""
+    volumes: Path
+    simulated_nodes: int = 0
+
+
+def chosen(names: str) -> tuple[str, ...]:
+    """The parts that `--parts` names, all there are when it is empty; the API server first."""
+    if not names:
+        return (API_SERVER, *(name for name in NAMES if name != API_SERVER and exists(name)))
+    wanted = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    for name in wanted:
+        if name not in NAMES:
+            raise CannotStart(f"there is no part {name!r}; --parts takes any of {', '.join(NAMES)}")
+        if name != API_SERVER and not exists(name):
+            raise CannotStart(f"the part {name!r} is not in this installation; there are {', '.join(chosen(''))}")
+    return tuple(name for name in NAMES if name in wanted)
+
+
+def exists(name: str) -> bool:
+    try:
+        return find_spec(MODULES[name]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def register(name: str, surroundings: Surroundings, manager: Manager) -> None:
+    """Add the controllers of a part to a manager."""
+    plug = import_module(MODULES[name]).register
+    if name == "workloads":
+        plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
+    elif name == SIMULATION:
+        plug(manager, nodes=surroundings.simulated_nodes)
+    else:
+        plug(manager)
