@@ -1,0 +1,67 @@
+"""How long `kohort up` takes from the start of the process to ready, and how much memory it then holds.
+
+    python bench/startup.py [--rounds 5] [--parts LIST]
+
+The first round starts on an empty directory (certificates are made, bootstrap objects written), the others continue it.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def resident_megabytes(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"no memory figure for process {pid}")
+
+
+def start_once(directory: str, parts: str) -> tuple[float, float]:
+    """Seconds to ready and resident megabytes."""
+    begun = time.perf_counter()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "kohort", "up", "--data-dir", directory, "--port", "0", "--parts", parts],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    elapsed = time.perf_counter() - begun
+    if not line.startswith("ready"):
+        raise RuntimeError(f"kohort up did not become ready: {line}")
+    memory = resident_megabytes(child.pid)
+    child.send_signal(signal.SIGTERM)
+    child.wait(30)
+    return elapsed, memory
+
+
+def imports(module: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True, env=dict(os.environ))
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--parts", default="")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        first, memory = start_once(directory, options.parts)
+        rounds = [start_once(directory, options.parts) for _ in range(options.rounds)]
+    print(f"first start {first:.2f} s, {memory:.0f} MB")
+    times = [seconds for seconds, _ in rounds]
+    print(f"later starts {statistics.median(times):.2f} s (best {min(times):.2f}), {rounds[-1][1]:.0f} MB")
+    for module in ("click", "aiohttp.web", "kohort.cluster.apiserver.assembly", "kohort.up.process"):
+        print(f"  import {module}: {imports(module):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
