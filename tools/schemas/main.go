@@ -97,6 +97,9 @@ func (g *generator) describe(t reflect.Type) record {
 			continue
 		}
 		if jsonName == "" { // inline
+			if _, published := g.schemas[name(field.Type)]; !published {
+				g.schemas[name(field.Type)] = schema // known only as part of the struct around it
+			}
 			r.Inline = append(r.Inline, []any{g.expression(field.Type, field), number, len(r.Fields)})
 			continue
 		}

@@ -4,6 +4,7 @@ The file is made by `tools/schemas` (its README explains the format). It is read
 each type is decoded when it is visited: a server that never sees a CSIDriver never decodes one.
 """
 
+import hashlib
 from functools import cache
 from importlib import resources
 from typing import Final, Literal
@@ -93,10 +94,19 @@ class _File(msgspec.Struct):
     types: dict[str, msgspec.Raw]
 
 
+def _data() -> bytes:
+    return resources.files("kohort.objects").joinpath("data/builtin.json").read_bytes()
+
+
 @cache
 def _file() -> _File:
-    data = resources.files("kohort.objects").joinpath("data/builtin.json").read_bytes()
-    return msgspec.json.decode(data, type=_File)
+    return msgspec.json.decode(_data(), type=_File)
+
+
+@cache
+def data_digest() -> bytes:
+    """A hash of the whole file: what is derived from it changes with it."""
+    return hashlib.sha256(_data()).digest()
 
 
 def type_name(group: str, version: str, kind: str) -> str | None:

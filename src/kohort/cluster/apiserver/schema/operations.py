@@ -1,0 +1,231 @@
+"""The operations of a kind, as OpenAPI documents list them."""
+
+from typing import Final
+
+from kohort.cluster.apiserver.kinds.model import Kind, Subresource
+from kohort.cluster.apiserver.schema.published import PATCH, Components
+from kohort.cluster.apiserver.schema.records import type_name
+from kohort.objects.jsontypes import JsonObject
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_STATUS: Final = f"{_META}.Status"
+_DELETE_OPTIONS: Final = f"{_META}.DeleteOptions"
+
+_TEXT: Final = {"type": "string"}
+
+_PATCHES: Final = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+
+_WRITE: Final = ("dryRun", "fieldManager", "fieldValidation")
+_LIST: Final = (
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+)
+_DELETE: Final = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+_TYPES: Final = {
+    "allowWatchBookmarks": "boolean",
+    "force": "boolean",
+    "gracePeriodSeconds": "integer",
+    "limit": "integer",
+    "orphanDependents": "boolean",
+    "sendInitialEvents": "boolean",
+    "timeoutSeconds": "integer",
+    "watch": "boolean",
+}
+
+
+def paths_of(kind: Kind, components: Components) -> JsonObject:
+    """The paths of a kind and its subresources; the schemas they need go into `components`."""
+    return _Paths(kind, components).all()
+
+
+class _Paths:
+    def __init__(self, kind: Kind, components: Components) -> None:
+        self.kind = kind
+        self.components = components
+        self.gvk = _gvk(kind.resource.group, kind.resource.version, kind.resource.kind)
+        self.object, self.list = _schemas(kind, components)
+        self.scope = "Namespaced" if kind.resource.namespaced else ""
+        self.tag = _tag(kind)
+        self.label = camel(kind.resource.group or "core", kind.resource.version)
+
+    def all(self) -> JsonObject:
+        resource = self.kind.resource
+        collection = resource.path("{namespace}" if resource.namespaced else "")
+        paths: JsonObject = {}
+        self._put(paths, collection, self._collection())
+        self._put(paths, f"{collection}/{{name}}", self._item())
+        if resource.namespaced and "list" in self.kind.verbs:
+            name = f"list{self.label}{resource.kind}ForAllNamespaces"
+            everywhere = self._operation(name, "list", self.list, parameters=_LIST)
+            self._put(paths, resource.path(), {"get": everywhere})
+        for name, subresource in self.kind.subresources.items():
+            self._put(paths, f"{collection}/{{name}}/{name}", self._subresource(name, subresource))
+        return paths
+
+    def _put(self, paths: JsonObject, path: str, operations: JsonObject) -> None:
+        if operations:
+            names = [name for name in ("name", "namespace") if f"{{{name}}}" in path]
+            parameters = [_parameter(name, "path", swagger=self.components.swagger) for name in names]
+            paths[path] = operations | ({"parameters": parameters} if parameters else {})
+
+    def _collection(self) -> JsonObject:
+        kind, verbs = self.kind.resource.kind, self.kind.verbs
+        found: JsonObject = {}
+        if "list" in verbs:
+            found["get"] = self._operation(f"list{self.label}{self.scope}{kind}", "list", self.list, parameters=_LIST)
+        if "create" in verbs:
+            name = f"create{self.label}{self.scope}{kind}"
+            found["post"] = self._operation(name, "post", self.object, parameters=_WRITE, body=self.object)
+        if "deletecollection" in verbs:
+            name = f"delete{self.label}Collection{self.scope}{kind}"
+            status = self.components.reference(_STATUS)
+            found["delete"] = self._operation(name, "deletecollection", status, parameters=(*_LIST[1:], *_DELETE))
+        return found
+
+    def _item(self) -> JsonObject:
+        kind, verbs = self.kind.resource.kind, self.kind.verbs
+        found: JsonObject = {}
+        if "get" in verbs:
+            found["get"] = self._operation(f"read{self.label}{self.scope}{kind}", "get", self.object)
+        if "update" in verbs:
+            name = f"replace{self.label}{self.scope}{kind}"
+            found["put"] = self._operation(name, "put", self.object, parameters=_WRITE, body=self.object)
+        if "delete" in verbs:
+            name = f"delete{self.label}{self.scope}{kind}"
+            options = self.components.reference(_DELETE_OPTIONS)
+            status = self.components.reference(_STATUS)
+            found["delete"] = self._operation(name, "delete", status, parameters=_DELETE, body=options)
+        if "patch" in verbs:
+            found["patch"] = self._patch(f"patch{self.label}{self.scope}{kind}", self.object, self.gvk)
+        return found
+
+    def _subresource(self, name: str, subresource: Subresource) -> JsonObject:
+        group = subresource.group or ("" if subresource.version else self.kind.resource.group)
+        version = subresource.version or self.kind.resource.version
+        gvk = _gvk(group, version, subresource.kind)
+        builtin = type_name(group, version, subresource.kind)
+        schema = self.components.reference(builtin) if builtin else self.object
+        suffix = f"{self.scope}{self.kind.resource.kind}{name.capitalize()}"
+        if subresource.kind.endswith("Options"):
+            return self._connection(subresource, suffix, gvk)
+        suffix = self.label + suffix
+        found: JsonObject = {}
+        for verb, method, word in (("get", "get", "read"), ("create", "post", "create"), ("update", "put", "replace")):
+            if verb in subresource.verbs:
+                body = None if verb == "get" else schema
+                parameters = () if verb == "get" else _WRITE
+                found[method] = self._operation(
+                    f"{word}{suffix}",
+                    "get" if verb == "get" else method,
+                    schema,
+                    parameters=parameters,
+                    body=body,
+                    gvk=gvk,
+                )
+        if "patch" in subresource.verbs:
+            found["patch"] = self._patch(f"patch{suffix}", schema, gvk)
+        return found
+
+    def _connection(self, subresource: Subresource, suffix: str, gvk: JsonObject) -> JsonObject:
+        """A stream or a proxy: no schema, only a method."""
+        methods = {"get": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
+        return {
+            method: self._operation(f"connect{self.label}{method.capitalize()}{suffix}", "connect", _TEXT, gvk=gvk)
+            for verb, method in methods.items()
+            if verb in subresource.verbs
+        }
+
+    def _patch(self, name: str, schema: JsonObject, gvk: JsonObject) -> JsonObject:
+        operation = self._operation(name, "patch", schema, parameters=(*_WRITE, "force"), gvk=gvk)
+        accepted = _PATCHES[:3] if self.kind.custom else _PATCHES
+        reference = self.components.reference(PATCH)
+        if self.components.swagger:
+            operation["consumes"] = list(accepted)
+            operation["parameters"].append({"name": "body", "in": "body", "required": True, "schema": reference})
+        else:
+            content = {media_type: {"schema": reference} for media_type in accepted}
+            operation["requestBody"] = {"content": content, "required": True}
+        return operation
+
+    def _operation(
+        self,
+        name: str,
+        action: str,
+        schema: JsonObject,
+        *,
+        parameters: tuple[str, ...] = (),
+        body: JsonObject | None = None,
+        gvk: JsonObject | None = None,
+    ) -> JsonObject:
+        swagger = self.components.swagger
+        operation: JsonObject = {
+            "operationId": name,
+            "responses": {"200": _response(schema, swagger=swagger)},
+            "tags": [self.tag],
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": gvk or self.gvk,
+        }
+        if parameters:
+            operation["parameters"] = [_parameter(parameter, "query", swagger=swagger) for parameter in parameters]
+        if body is not None and swagger:
+            operation.setdefault("parameters", []).append({"name": "body", "in": "body", "schema": body})
+        elif body is not None:
+            operation["requestBody"] = {"content": {"*/*": {"schema": body}}}
+        return operation
+
+
+def _schemas(kind: Kind, components: Components) -> tuple[JsonObject, JsonObject]:
+    """The schemas of the object and of its list."""
+    resource = kind.resource
+    if not kind.custom:
+        name = type_name(resource.group, resource.version, resource.kind)
+        list_name = type_name(resource.group, resource.version, kind.list_kind)
+        found = components.reference(name) if name else {"type": "object"}
+        return found, components.reference(list_name) if list_name else {"type": "object"}
+    base = ".".join([*reversed(resource.group.split(".")), resource.version])
+    name, list_name = f"{base}.{resource.kind}", f"{base}.{kind.list_kind}"
+    gvk = (resource.group, resource.version)
+    found = components.custom(name, kind.schema().source or {}, *gvk, resource.kind)
+    return found, components.custom_list(list_name, name, *gvk, kind.list_kind)
+
+
+def _gvk(group: str, version: str, kind: str) -> JsonObject:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _response(schema: JsonObject, *, swagger: bool) -> JsonObject:
+    if swagger:
+        return {"description": "OK", "schema": schema}
+    return {"description": "OK", "content": {"application/json": {"schema": schema}}}
+
+
+def _parameter(name: str, place: str, *, swagger: bool) -> JsonObject:
+    kind = _TYPES.get(name, "string")
+    parameter: JsonObject = {"name": name, "in": place}
+    if place == "path":
+        parameter["required"] = True
+    return parameter | ({"type": kind} if swagger else {"schema": {"type": kind}})
+
+
+def _tag(kind: Kind) -> str:
+    name = camel(kind.resource.group or "core", "")
+    return f"{name[:1].lower()}{name[1:]}_{kind.resource.version}"
+
+
+def camel(group: str, version: str) -> str:
+    """`AppsV1`, `RbacAuthorizationV1`: how operation identifiers name a group version."""
+    words = group.replace(".k8s.io", "").split(".")
+    return "".join(word.capitalize() for word in [*words, version])
