@@ -1,0 +1,131 @@
+"""What is cached of a cluster for groups, and how it is found.
+
+Only objects that carry a set's name are cached, so an operator in a large cluster holds what belongs to groups and
+nothing else. Everything is filed under `namespace/set`, pods also under `namespace/set/group`.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.identity import index_of
+from kohort.groups.revisions import Revision
+from kohort.kube.informer import Informer
+from kohort.kube.manager import Manager
+from kohort.kube.resources import (
+    CONTROLLER_REVISIONS,
+    LEADER_WORKER_SETS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+    Key,
+)
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+
+BY_SET: Final = "set"
+BY_GROUP: Final = "group"
+
+
+class _RollingUpdate(View, frozen=True):
+    partition: int = 0
+
+
+class _UpdateStrategy(View, frozen=True):
+    rolling_update: _RollingUpdate = _RollingUpdate()
+
+
+class _StatefulSetSpec(View, frozen=True):
+    replicas: int = 1
+    update_strategy: _UpdateStrategy = _UpdateStrategy()
+    volume_claim_templates: tuple[JsonObject, ...] = ()
+
+
+class _StatefulSetStatus(View, frozen=True):
+    replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class GroupStatefulSet(View, frozen=True):
+    """A leader or worker StatefulSet, without its pod template."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _StatefulSetSpec = _StatefulSetSpec()
+    status: _StatefulSetStatus = _StatefulSetStatus()
+
+    @property
+    def partition(self) -> int:
+        return self.spec.update_strategy.rolling_update.partition
+
+    @property
+    def settled(self) -> bool:
+        """All its pods are available and of one revision."""
+        status = self.status
+        return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision
+
+
+class GroupService(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Member(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+def by_set(obj: Member) -> Iterable[str]:
+    name = obj.metadata.labels.get(wire.NAME)
+    return (f"{obj.metadata.namespace}/{name}",) if name else ()
+
+
+def by_group(obj: Member) -> Iterable[str]:
+    labels = obj.metadata.labels
+    name, index = labels.get(wire.NAME), labels.get(wire.GROUP_INDEX)
+    return (f"{obj.metadata.namespace}/{name}/{index}",) if name and index else ()
+
+
+def sets_of(obj: Member) -> Iterable[Key]:
+    """The set that an object belongs to, by its label."""
+    name = obj.metadata.labels.get(wire.NAME)
+    return (Key(obj.metadata.namespace, name),) if name else ()
+
+
+class GroupCache:
+    """The caches that both reconcilers read."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.sets: Informer[LeaderWorkerSet] = manager.informer(LEADER_WORKER_SETS, LeaderWorkerSet)
+        self.stateful_sets = manager.informer(
+            STATEFUL_SETS, GroupStatefulSet, label_selector=wire.NAME, indexes={BY_SET: by_set}
+        )
+        self.pods = manager.informer(PODS, Pod, label_selector=wire.NAME, indexes={BY_SET: by_set, BY_GROUP: by_group})
+        self.services = manager.informer(SERVICES, GroupService, label_selector=wire.NAME)
+        self.revisions = manager.informer(
+            CONTROLLER_REVISIONS, Revision, label_selector=wire.NAME, indexes={BY_SET: by_set}
+        )
+
+    def leaders(self, key: Key) -> dict[int, Pod]:
+        """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""
+        found: dict[int, Pod] = {}
+        for pod in self.pods.by_index(BY_SET, str(key)):
+            labels = pod.metadata.labels
+            index = index_of(labels.get(wire.GROUP_INDEX))
+            named = pod.metadata.name == f"{key.name}-{index}"
+            if labels.get(wire.WORKER_INDEX) == wire.LEADER and index is not None and named:
+                found[index] = pod
+        return found
+
+    def revisions_of(self, group_set: LeaderWorkerSet) -> list[Revision]:
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        found = self.revisions.by_index(BY_SET, str(key))
+        return [one for one in found if one.metadata.controller is None or _owned(one.metadata, group_set)]
+
+
+def _owned(metadata: ObjectMeta, group_set: LeaderWorkerSet) -> bool:
+    owner = metadata.controller
+    return owner is not None and owner.uid == group_set.metadata.uid
