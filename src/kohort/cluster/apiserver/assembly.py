@@ -53,6 +53,7 @@ async def assemble(
         reviews=Reviews(authorizer, issuer),
         tokens=issuer,
     )
+    await server.load()
     await create_missing(server, bootstrap_roles())
     server.ready = True
     return server, Authenticator(issuer)

@@ -16,12 +16,15 @@ from kohort.cluster.apiserver.endpoints import access, paths
 from kohort.cluster.apiserver.endpoints.call import Authorizer, Call, Parts, StoreReader
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.chain import Chain, Dynamic
+from kohort.cluster.apiserver.endpoints.definitions import BUCKET as DEFINITIONS
+from kohort.cluster.apiserver.endpoints.definitions import Definitions
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
 from kohort.cluster.apiserver.endpoints.identity import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, NodeLocation
+from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.options import boolean
 from kohort.cluster.apiserver.endpoints.routing import Router, not_allowed
-from kohort.cluster.apiserver.endpoints.wellknown import Health, version
+from kohort.cluster.apiserver.endpoints.wellknown import Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -64,6 +67,9 @@ class ApiServer:
         for action in ("exec", "attach", "portforward"):
             for verb in ("get", "create"):
                 self.router.special["pods", action, verb] = upgrade_required
+        self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
+        self.parts.committed[DEFINITIONS] = self.definitions.committed
+        self.openapi = OpenApiEndpoints(self.catalog)
         self._tokens = tokens
         if reviews is not None and tokens is not None:
             identity = IdentityEndpoints(self.parts, reviews, tokens)
@@ -79,7 +85,12 @@ class ApiServer:
     def store(self) -> Store:
         return self.parts.store
 
+    async def load(self) -> None:
+        """Take up what a former run left in the store."""
+        await self.definitions.load()
+
     async def close(self) -> None:
+        await self.definitions.close()
         await self.parts.store.close()
 
     async def handle(self, request: Request, user: User) -> Response:
@@ -153,9 +164,10 @@ class ApiServer:
             raise not_allowed()
         if request.path == "/version":
             return version(request)
-        answer = self.health.answer(request) or self.discovery.answer(request) or self._issuer(request)
-        if answer is not None:
-            return answer
+        for source in (self.health.answer, self.discovery.answer, self.openapi.answer, self._issuer, metrics):
+            answer = source(request)
+            if answer is not None:
+                return answer
         raise errors.path_not_found()
 
     def _issuer(self, request: Request) -> Response | None:

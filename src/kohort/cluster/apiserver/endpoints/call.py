@@ -1,6 +1,6 @@
 """One request on its way through the server, and what all requests share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.views import View
 from kohort.cluster.apiserver.http.negotiation import Media
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
-from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube.http import Request
 from kohort.objects.jsontypes import JsonObject
 
@@ -38,6 +38,8 @@ class Parts:
     admission: Admission
     authorizer: Authorizer
     gates: Mapping[str, bool] = field(default_factory=dict)
+    committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
+    """By bucket: who must know of a write before its writer is answered."""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ class Catalog:
         self._views: dict[tuple[str, str, str], View] = {}
         self._by_bucket: dict[str, list[View]] = {}
         self._by_kind: dict[tuple[str, str], View] = {}
+        self._closed: set[str] = set()
         for kind in kinds:
             self._add(View(kind))
 
@@ -61,8 +62,16 @@ class Catalog:
             self._add(View(kind, fresh_since=revision, served_since=since, refresh=refresh(kind)))
         self.revision += 1
 
+    def close(self, bucket: str) -> None:
+        """Take no new objects of a custom resource whose definition is being deleted."""
+        self._closed.add(bucket)
+
+    def is_closed(self, kind: Kind) -> bool:
+        return kind.bucket in self._closed
+
     def withdraw(self, bucket: str) -> None:
         """Stop serving a custom resource."""
+        self._closed.discard(bucket)
         if self._drop(bucket):
             self.revision += 1
 

@@ -205,6 +205,7 @@ class Deleter:
             stored.bucket, stored.namespace, stored.name, None, expected=stored.revision
         )
         call.kind.strategy.after_delete(write_context(self.parts, call, dry_run=False), document)
+        await self.writer.announce(stored)
         return call.view.document(gone) if gone.raw else document
 
     def _gone(self, call: Call, document: JsonObject) -> JsonObject:

@@ -66,6 +66,8 @@ class Router:
         verbs = kind.subresources[subresource].verbs if subresource else kind.verbs
         if call.verb not in verbs or not _fits_path(call, kind):
             raise not_allowed()
+        if kind.custom and call.verb == "create" and self.parts.catalog.is_closed(kind):
+            raise _terminating(call)
         special = self.special.get((kind.bucket, subresource, call.verb))
         if special is not None:
             return special
@@ -92,6 +94,12 @@ class Router:
 
     async def _patch_scale(self, call: Call) -> Response:
         return await scaling.patch(self.writer, call)
+
+
+def _terminating(call: Call) -> errors.ApiError:
+    message = f"{call.verb} not allowed while custom resource definition is terminating"
+    resource = call.kind.resource
+    return errors.failure(405, "MethodNotAllowed", message, group=resource.group, kind=resource.plural)
 
 
 def check_scope(call: Call) -> None:

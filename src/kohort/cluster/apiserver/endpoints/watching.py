@@ -205,6 +205,7 @@ class Watch:
 
     def __init__(self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int) -> None:
         self._store = parts.store
+        self._catalog = parts.catalog
         self._frames = frames
         self._bucket = frames.view.kind.bucket
         self._selection = selection
@@ -239,22 +240,27 @@ class Watch:
             since = self._start()
             self._check_history(since)
             changes = self._store.watch(self._bucket, since)
-        bookmarks = _bookmark_times(loop.time(), deadline) if self._options.bookmarks else iter(())
-        next_bookmark = next(bookmarks, deadline)
+        ticks = _bookmark_times(loop.time(), deadline)
+        next_tick = next(ticks, deadline)
         while True:
             try:
-                async with asyncio.timeout_at(min(next_bookmark, deadline)):
+                async with asyncio.timeout_at(min(next_tick, deadline)):
                     batch = await anext(changes, None)
             except TimeoutError:
-                if loop.time() >= deadline:
+                if loop.time() >= deadline or not self._still_served():
                     return
-                yield await self._drained(changes)
-                next_bookmark = next(bookmarks, deadline)
+                if self._options.bookmarks:
+                    yield await self._drained(changes)
+                next_tick = next(ticks, deadline)
                 continue
             if batch is None:
                 return
             if chunk := self._render(batch):
                 yield chunk
+
+    def _still_served(self) -> bool:
+        resource = self._frames.view.kind.resource
+        return self._catalog.find(resource.group, resource.version, resource.plural) is not None
 
     def _duration(self) -> float:
         if self._options.timeout_seconds:

@@ -80,3 +80,12 @@ class Health:
         if any(key == "verbose" for key, _ in request.query):
             return Response(200, headers, "\n".join([*lines, f"{name} check passed\n"]).encode())
         return Response(200, headers, b"ok")
+
+
+def metrics(request: Request) -> Response | None:
+    """Everything that this process counts, in the text format of Prometheus."""
+    if request.path != "/metrics":
+        return None
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    return Response(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest())

@@ -267,6 +267,7 @@ class Writer:
         if not options.dry_run:
             await self.parts.store.write(stored.bucket, stored.namespace, stored.name, None, expected=stored.revision)
             call.kind.strategy.after_delete(context, obj)
+            await self.announce(stored)
         return Written(document=with_type_first(obj, call.kind))
 
     # --- shared steps -------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ class Writer:
         siblings = self.parts.catalog.siblings(kind)
         document = kind.to_storage(obj) if kind.to_storage is not None else obj
         document = with_type_first(document, siblings[0] if kind.to_storage is not None else kind)
-        return await self.parts.store.write(
+        stored = await self.parts.store.write(
             kind.bucket,
             call.namespace,
             document["metadata"]["name"],
@@ -343,6 +344,13 @@ class Writer:
             labels=document["metadata"].get("labels") or {},
             fields=selectable_fields(siblings, document),
         )
+        await self.announce(stored)
+        return stored
+
+    async def announce(self, stored: Stored) -> None:
+        listener = self.parts.committed.get(stored.bucket)
+        if listener is not None:
+            await listener(stored)
 
     def invalid(self, kind: Kind, name: str, found: list[fielderrors.FieldError]) -> errors.ApiError:
         return errors.invalid(kind.resource.kind, name, found, kind.resource.group)

@@ -1,0 +1,62 @@
+"""`/openapi/v3`, its documents, and `/openapi/v2`: built when asked for, kept until what is served changes."""
+
+from typing import Final
+
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_or_json
+from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+
+V3: Final = "/openapi/v3"
+V2: Final = "/openapi/v2"
+IMMUTABLE: Final = "public, immutable"
+
+
+class OpenApiEndpoints:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._revision = -1
+        self._current: OpenApi | None = None
+
+    def answer(self, request: Request) -> Response | None:
+        path = request.path.rstrip("/")
+        if path == V3:
+            body = encoding.encode(self._documents().index(), negotiate_or_json(request))
+            return Response(200, {"content-type": JSON}, body)
+        if path == V2:
+            return self._swagger(request)
+        if path.startswith(V3 + "/"):
+            return self._document(request, path.removeprefix(V3 + "/"))
+        return None
+
+    def _documents(self) -> OpenApi:
+        if self._current is None or self._revision != self._catalog.revision:
+            self._current = OpenApi(self._catalog.kinds(), self._current)
+            self._revision = self._catalog.revision
+        return self._current
+
+    def _document(self, request: Request, path: str) -> Response:
+        published = self._documents().document(path)
+        if published is None:
+            raise errors.path_not_found()
+        response = _cached(request, published)
+        if request.param("hash") == published.hash:
+            response.headers["cache-control"] = IMMUTABLE
+        return response
+
+    def _swagger(self, request: Request) -> Response:
+        """Only JSON: the clients that ask for the binary form have read the third version before."""
+        wanted = [clause.type for clause in clauses(request.headers.get("accept", ""))]
+        if wanted and not any(one in (JSON, "*/*", "application/*") for one in wanted):
+            raise errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
+        return _cached(request, self._documents().swagger())
+
+
+def _cached(request: Request, published: Published) -> Response:
+    etag = f'"{published.hash}"'
+    headers = {"content-type": JSON, "etag": etag, "vary": "Accept", "cache-control": "no-cache, private"}
+    if request.headers.get("if-none-match") == etag:
+        return Response(304, headers)
+    return Response(200, headers, published.body)
