@@ -1,0 +1,184 @@
+"""OpenAPI documents: what kubectl and other readers look for in them."""
+
+import json
+
+import msgspec
+import pytest
+
+from kohort.cluster.apiserver.kinds.model import Kind, Strategy, Subresource
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.schema.openapi import OpenApi, document, index
+from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import Json, JsonObject
+
+KINDS = builtin_kinds()
+PATCH_PARAMETERS = ["dryRun", "fieldManager", "fieldValidation", "force"]
+
+SCHEMA = {
+    "type": "object",
+    "description": "top",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["a"],
+            "properties": {
+                "a": {"type": "integer", "format": "int32", "default": 5},
+                "n": {"type": "string", "nullable": True, "enum": ["a", "b"]},
+                "either": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+                "e": {
+                    "type": "object",
+                    "x-kubernetes-embedded-resource": True,
+                    "x-kubernetes-preserve-unknown-fields": True,
+                },
+            },
+        }
+    },
+}
+
+
+def widget(schema: JsonObject = SCHEMA) -> Kind:
+    node = compile_crd_schema(schema)
+    return Kind(
+        resource=Resource("q.example.com", "v1", "widgets", "Widget"),
+        schema=lambda: node,
+        strategy=Strategy(),
+        singular="widget",
+        list_kind="WidgetList",
+        subresources={
+            "status": Subresource("status", "Widget", ("get", "patch", "update")),
+            "scale": Subresource("scale", "Scale", ("get", "patch", "update"), "autoscaling", "v1"),
+        },
+        custom=True,
+    )
+
+
+def body(api: OpenApi, path: str) -> JsonObject:
+    published = api.document(path)
+    assert published is not None
+    decoded: JsonObject = json.loads(published.body)
+    return decoded
+
+
+def references(value: Json) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return own.union(*[references(inner) for inner in value.values()])
+    if isinstance(value, list):
+        return set().union(*[references(inner) for inner in value])
+    return set()
+
+
+def test_the_index_lists_what_the_real_one_lists() -> None:
+    paths = {path: entry["serverRelativeURL"].split("?")[0] for path, entry in index(KINDS)["paths"].items()}
+    for path in ("api/v1", "apis/apps/v1", "apis/batch/v1", "version", "apis/apps", "apis"):
+        assert paths[path] == f"/openapi/v3/{path}"
+
+
+def test_every_url_of_the_index_has_a_document_with_that_hash() -> None:
+    api = OpenApi([*KINDS, widget()])
+    for path, entry in api.index()["paths"].items():
+        published = api.document(path)
+        assert published is not None
+        assert entry["serverRelativeURL"].endswith(f"?hash={published.hash}")
+    assert api.document("apis/nope/v1") is None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "patch" in kind.verbs], ids=lambda kind: kind.bucket)
+def test_every_kind_has_a_patch_operation_with_the_parameters_that_kubectl_looks_for(kind: Kind) -> None:
+    resource = kind.resource
+    found = document(resource.group, resource.version, [kind])
+    path = resource.path("{namespace}", "{name}")
+    operation = found["paths"][path]["patch"]
+    gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    assert operation["x-kubernetes-group-version-kind"] == gvk
+    assert [parameter["name"] for parameter in operation["parameters"]] == PATCH_PARAMETERS
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert gvk in found["components"]["schemas"][schema]["x-kubernetes-group-version-kind"]
+
+
+@pytest.mark.parametrize("path", sorted(OpenApi([*KINDS, widget()]).paths()))
+def test_no_reference_leads_nowhere(path: str) -> None:
+    found = body(OpenApi([*KINDS, widget()]), path)
+    names = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
+    assert references(found) <= names
+
+
+def test_the_schema_of_a_container() -> None:
+    schemas = body(OpenApi(KINDS), "api/v1")["components"]["schemas"]
+    container = schemas["io.k8s.api.core.v1.Container"]
+    assert container["required"] == ["name"]
+    assert container["properties"]["ports"] == {
+        "type": "array",
+        "items": {
+            "allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.ContainerPort"}],
+            "default": {},
+        },
+        "x-kubernetes-list-map-keys": ["containerPort", "protocol"],
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-patch-merge-key": "containerPort",
+        "x-kubernetes-patch-strategy": "merge",
+    }
+    assert container["properties"]["imagePullPolicy"] == {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
+    assert container["properties"]["name"] == {"type": "string", "default": ""}
+
+
+def test_a_custom_resource_is_published_from_its_definition() -> None:
+    found = body(OpenApi([widget()]), "apis/q.example.com/v1")
+    schema = found["components"]["schemas"]["com.example.q.v1.Widget"]
+    spec = schema["properties"]["spec"]
+    assert schema["description"] == "top"
+    assert schema["x-kubernetes-group-version-kind"] == [{"group": "q.example.com", "version": "v1", "kind": "Widget"}]
+    assert spec["properties"]["n"] == {"type": "string", "nullable": True, "enum": ["a", "b"]}
+    assert set(spec["properties"]["e"]["properties"]) == {"apiVersion", "kind", "metadata"}
+    patch = found["paths"]["/apis/q.example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
+    assert patch["operationId"] == "patchQExampleComV1NamespacedWidget"
+    assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+    scale = found["paths"]["/apis/q.example.com/v1/namespaces/{namespace}/widgets/{name}/scale"]["get"]
+    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+def test_publishing_does_not_touch_the_definition() -> None:
+    before = json.dumps(SCHEMA)
+    body(OpenApi([widget()]), "apis/q.example.com/v1")
+    OpenApi([widget()]).swagger()
+    assert json.dumps(SCHEMA) == before
+
+
+def test_only_documents_whose_kinds_changed_are_built_again() -> None:
+    first = OpenApi([*KINDS, widget()])
+    core, widgets = first.document("api/v1"), first.document("apis/q.example.com/v1")
+    changed = widget({**SCHEMA, "description": "other"})
+    second = OpenApi([*KINDS, changed], first)
+    assert second.document("api/v1") is core
+    again = second.document("apis/q.example.com/v1")
+    assert again is not None and widgets is not None
+    assert again.hash != widgets.hash
+    assert msgspec.json.decode(again.body)["components"]["schemas"]["com.example.q.v1.Widget"]["description"] == "other"
+
+
+def test_swagger_as_the_oracle_saw_it() -> None:
+    found = json.loads(OpenApi([*KINDS, widget()]).swagger().body)
+    definitions = found["definitions"]
+    containers = definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    ports = definitions["io.k8s.api.core.v1.ServiceSpec"]["properties"]["ports"]
+    assert (found["swagger"], found["info"]["title"]) == ("2.0", "Kubernetes")
+    assert definitions["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"] == [
+        {"group": "", "kind": "Pod", "version": "v1"}
+    ]
+    assert {key: value for key, value in containers.items() if key.startswith("x-")} == {
+        "x-kubernetes-list-map-keys": ["name"],
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-patch-merge-key": "name",
+        "x-kubernetes-patch-strategy": "merge",
+    }
+    assert {key: value for key, value in ports.items() if key.startswith("x-")} == {
+        "x-kubernetes-list-map-keys": ["port", "protocol"],
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-patch-merge-key": "port",
+        "x-kubernetes-patch-strategy": "merge",
+    }
+    assert references(found) <= {f"#/definitions/{name}" for name in definitions}
+    spec = definitions["com.example.q.v1.Widget"]["properties"]["spec"]["properties"]
+    assert spec["n"] == {"enum": ["a", "b"]}
+    assert spec["either"] == {"x-kubernetes-int-or-string": True}
