@@ -180,15 +180,13 @@ class Definitions:
             return
 
     async def _finish(self, name: str) -> None:
-        from kohort.cluster.apiserver.crd import definitions
-
         call = self._call(name)
         while True:
             stored = self._parts.store.get(BUCKET, "", name)
             if stored is None:
                 return
             crd = stored.decode()
-            definitions.finish_deletion(crd)
+            _release(crd)
             try:
                 if crd["metadata"].get("finalizers"):
                     await self._writer.store(call, crd, expected=stored.revision)
@@ -208,6 +206,15 @@ def refresher(kind: Kind) -> Callable[[JsonObject], None]:
         kind.strategy.default(document)
 
     return refresh
+
+
+def _release(crd: JsonObject) -> None:
+    """Nothing holds the definition any longer."""
+    metadata, status = crd["metadata"], crd.setdefault("status", {})
+    metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != CRD_CLEANUP]
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "Terminating":
+            condition.update(status="False", reason="InstanceDeletionCompleted", message="removed all instances")
 
 
 def _same_status(crd: JsonObject, status: JsonObject) -> bool:

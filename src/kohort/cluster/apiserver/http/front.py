@@ -9,6 +9,7 @@ behind the history of the store and is closed, which costs the others nothing.
 import asyncio
 import contextlib
 import gzip
+import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, Protocol
@@ -34,6 +35,10 @@ STALL_LIMIT: Final = 60.0
 """Seconds after which a reader that takes nothing is dropped."""
 
 _NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_QUIET: Final = logging.getLogger("kohort.front")
+_QUIET.setLevel(logging.CRITICAL)
+"""What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
 
 Authenticate = Callable[[Mapping[str, str], Mapping[str, object] | None], User]
 """From headers and the client certificate to an identity; raises 401."""
@@ -73,6 +78,7 @@ class Front:
             self._handle,
             handler_cancellation=True,
             access_log=None,
+            logger=_QUIET,
             max_line_size=MAX_LINE,
             max_field_size=MAX_FIELD,
             keepalive_timeout=180.0,

@@ -1,0 +1,28 @@
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.cluster.apiserver.caller import Everybody
+
+from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.http.front import Front
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube import errors
+
+
+def authenticate(headers: object, _: object) -> User:
+    assert isinstance(headers, dict)
+    if headers.get("authorization") == "Bearer bad":
+        raise errors.unauthorized()
+    return ADMIN
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Front]:
+    server = ApiServer(open_store(None), builtin_kinds(), Everybody())
+    front = Front(server, authenticate)
+    await front.start()
+    yield front
+    await front.stop()
+    await server.close()

@@ -1,0 +1,212 @@
+"""Logs, exec and port-forward, from the client through the API server to a node agent and back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.http.conftest import authenticate
+
+from kohort.cluster.apiserver.auth.certificates import ensure_pki
+from kohort.cluster.apiserver.http import spdy
+from kohort.cluster.apiserver.http.front import Front
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.streams import SPDY_TUNNEL, Streams
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class NodeAgent:
+    """What a node answers: its log says what was asked, its shell echoes, its port 80 shouts."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def log(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path_qs)
+        if request.match_info["container"] == "broken":
+            return web.Response(status=400, text="container is waiting to start")
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for line in (b"one\n", b"two\n"):
+            await answer.write(line)
+        return answer
+
+    async def shell(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path_qs)
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io", "v4.channel.k8s.io"))
+        await socket.prepare(request)
+        async for message in socket:
+            if message.data[0] == 255:
+                break
+            await socket.send_bytes(b"\x01" + message.data[1:].upper())
+        await socket.send_bytes(b"\x03" + json.dumps({"metadata": {}, "status": "Success"}).encode())
+        await socket.close()
+        return socket
+
+    async def port(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path_qs)
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await socket.prepare(request)
+        number = int(request.query["port"])
+        for channel in (0, 1):
+            await socket.send_bytes(bytes([channel]) + number.to_bytes(2, "little"))
+        if number != 80:
+            await socket.send_bytes(b"\x01connection refused")
+            await socket.close()
+            return socket
+        async for message in socket:
+            await socket.send_bytes(b"\x00" + message.data[1:].upper())
+        return socket
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
+    agent = NodeAgent()
+    application = web.Application()
+    application.router.add_get("/containerLogs/{ns}/{pod}/{container}", agent.log)
+    application.router.add_get("/exec/{ns}/{pod}/{container}", agent.shell)
+    application.router.add_get("/portForward/{ns}/{pod}", agent.port)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    pki = ensure_pki(tmp_path / "pki")
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=pki.server_context())
+    await site.start()
+    yield agent, runner.addresses[0][1]
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
+    nodes = HttpsNodeClient()
+    server = ApiServer(open_store(None), builtin_kinds(), Everybody(), nodes=nodes)
+    front = Front(server, authenticate, upgrades=Streams(server, nodes))
+    await front.start()
+    api = Api(server, Everybody())
+    await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": agent[1]}},
+    }
+    patched = await api.patch("/api/v1/nodes/n/status", {"status": status})
+    assert patched.code == 200, patched.raw
+    await api.pod("p", nodeName="n")
+    two = [{"name": "c", "image": "i"}, {"name": "broken", "image": "i"}]
+    await api.pod("two", nodeName="n", containers=two)
+    await api.pod("nowhere")
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{front.port}") as session:
+        yield session
+    await front.stop()
+    await nodes.close()
+    await server.close()
+
+
+async def test_logs_are_passed_on(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]) -> None:
+    async with client.get(f"{PODS}/p/log", params={"follow": "true", "tailLines": "5"}) as answer:
+        assert (answer.status, answer.headers["content-type"]) == (200, "text/plain")
+        assert await answer.read() == b"one\ntwo\n"
+    assert agent[0].asked == ["/containerLogs/default/p/c?follow=true&tailLines=5"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "query", "code", "message"),
+    [
+        ("missing", {}, 404, 'pods "missing" not found'),
+        ("two", {}, 400, "a container name must be specified for pod two, choose one of: [c broken]"),
+        ("two", {"container": "x"}, 400, "container x is not valid for pod two"),
+        ("two", {"container": "broken"}, 400, "container is waiting to start"),
+        ("p", {"tailLines": "-1"}, 422, 'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater '),
+    ],
+)
+async def test_logs_that_cannot_be_had(
+    client: aiohttp.ClientSession, pod: str, query: dict[str, str], code: int, message: str
+) -> None:
+    async with client.get(f"{PODS}/{pod}/log", params=query) as answer:
+        assert answer.status == code
+        assert (await answer.json())["message"].startswith(message)
+
+
+async def test_a_pod_without_a_node_has_an_empty_log(client: aiohttp.ClientSession) -> None:
+    async with client.get(f"{PODS}/nowhere/log") as answer:
+        assert (answer.status, await answer.read()) == (204, b"")
+
+
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
+async def test_exec(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int], protocol: str) -> None:
+    query = [("command", "sh"), ("command", "-c"), ("stdin", "true"), ("stdout", "true"), ("container", "c")]
+    async with client.ws_connect(f"{PODS}/p/exec", params=query, protocols=(protocol,)) as socket:
+        assert socket.protocol == protocol
+        await socket.send_bytes(b"\x00hello")
+        assert (await socket.receive_bytes()) == b"\x01HELLO"
+        await socket.send_bytes(b"\xff\x00")
+        assert (await socket.receive_bytes())[:1] == b"\x03"
+        assert (await socket.receive()).type == aiohttp.WSMsgType.CLOSE
+    assert agent[0].asked == ["/exec/default/p/c?input=1&output=1&command=sh&command=-c"]
+
+
+async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession) -> None:
+    for pod, query in (("nowhere", {"stdout": "1"}), ("p", {}), ("missing", {"stdout": "1"})):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await client.ws_connect(f"{PODS}/{pod}/exec", params=query, protocols=("v5.channel.k8s.io",))
+        assert refused.value.status in (400, 404)
+    async with client.get(f"{PODS}/p/exec") as answer:
+        assert (answer.status, (await answer.json())["message"]) == (400, "Upgrade request required")
+
+
+class Forwarding:
+    """A client that forwards ports the way kubectl does."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+        self.writer, self.reader = spdy.Writer(), spdy.Reader()
+
+    async def open(self, error: int, port: str) -> None:
+        for stream, kind in ((error, "error"), (error + 2, "data")):
+            headers = {"streamtype": kind, "port": port, "requestid": str(error)}
+            await self.socket.send_bytes(self.writer.open(stream, headers))
+
+    async def read(self, stream: int) -> bytes:
+        """Everything that arrives on a stream until it is finished."""
+        found = b""
+        async with asyncio.timeout(5):
+            async for message in self.socket:
+                for frame in self.reader.feed(message.data):
+                    if isinstance(frame, spdy.StreamData) and frame.stream == stream:
+                        found += frame.data
+                        if frame.fin:
+                            return found
+        return found
+
+
+async def test_port_forward_in_a_tunnel(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]) -> None:
+    async with client.ws_connect(f"{PODS}/p/portforward", protocols=(SPDY_TUNNEL,)) as socket:
+        assert socket.protocol == SPDY_TUNNEL
+        forwarding = Forwarding(socket)
+        await forwarding.open(1, "80")
+        payload = forwarding.writer.data(3, b"hello ")
+        await socket.send_bytes(payload[:5])
+        await socket.send_bytes(payload[5:] + forwarding.writer.data(3, b"world"))
+        received = b""
+        async with asyncio.timeout(5):
+            while len(received) < 11:
+                message = await socket.receive_bytes()
+                frames = forwarding.reader.feed(message)
+                received += b"".join(frame.data for frame in frames if isinstance(frame, spdy.StreamData))
+        assert received == b"HELLO WORLD"
+        await socket.send_bytes(forwarding.writer.data(3, b"", fin=True))
+        assert await forwarding.read(1) == b""
+    assert agent[0].asked == ["/portForward/default/p?port=80&ports=80"]
+
+
+async def test_a_port_that_nobody_listens_on(client: aiohttp.ClientSession) -> None:
+    async with client.ws_connect(f"{PODS}/p/portforward", protocols=(SPDY_TUNNEL,)) as socket:
+        forwarding = Forwarding(socket)
+        await forwarding.open(1, "81")
+        assert await forwarding.read(1) == b"connection refused"
