@@ -1,0 +1,1 @@
+from kohort.testing.plugin import pytest_asyncio_loop_factories  # noqa: F401

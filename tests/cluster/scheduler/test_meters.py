@@ -1,0 +1,49 @@
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kohort.cluster.scheduler.meters import ResourceCollector, limit_samples, request_samples
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.pods import Pod
+
+
+def counted(**status: str) -> Pod:
+    document: JsonObject = {
+        "metadata": {"name": "p", "namespace": "team"},
+        "spec": {
+            "nodeName": "n1",
+            "schedulerName": "default-scheduler",
+            "priority": 7,
+            "overhead": {"cpu": "250m"},
+            "resources": {"requests": {"cpu": "1500m", "hugepages-2Mi": "2Mi"}, "limits": {"cpu": "2"}},
+            "containers": [
+                {"name": "c", "resources": {"requests": {"memory": "1Gi", "x.io/gpu": "1", "ephemeral-storage": "0"}}}
+            ],
+        },
+        "status": status,
+    }
+    return msgspec.convert(document, Pod)
+
+
+def test_a_pod_shows_its_effective_requests_and_limits() -> None:
+    known = ("team", "p", "n1", "default-scheduler", "7")
+    assert {sample.labels: sample.value for sample in request_samples([counted()])} == {
+        (*known, "cpu", "cores"): 1.75,
+        (*known, "memory", "bytes"): 2.0**30,
+        (*known, "hugepages-2Mi", "bytes"): 2.0**21,
+        (*known, "x.io/gpu", "integer"): 1.0,
+    }
+    assert [(sample.labels[5], sample.value) for sample in limit_samples([counted()])] == [("cpu", 2.25)]
+
+
+def test_a_finished_pod_shows_nothing() -> None:
+    assert [*request_samples([counted(phase="Succeeded")])] == []
+
+
+def test_prometheus_reads_it() -> None:
+    registry = CollectorRegistry()
+    registry.register(ResourceCollector(lambda: [counted()]))
+    text = generate_latest(registry).decode()
+    assert (
+        'kube_pod_resource_limit{namespace="team",node="n1",pod="p",priority="7",resource="cpu",'
+        'scheduler="default-scheduler",unit="cores"} 2.25' in text
+    )
