@@ -211,7 +211,7 @@ def by_node(obj: Pod) -> Iterable[str]:
 
 async def measure(transport: Transport, count: int, events: int) -> dict[str, float]:
     client = Client(transport)
-    informer = Informer(client, Selection(PODS), Pod)
+    informer = Informer.alone(client, Selection(PODS), Pod)
     informer.add_index("node", by_node)
     done = asyncio.Event()
     last = str(count + events)

@@ -7,6 +7,7 @@ import pytest
 from tests.kube.model_server import ModelServer
 
 from kohort.kube import errors
+from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.controller import Controller, Requeue
 from kohort.kube.manager import Manager
@@ -195,6 +196,35 @@ async def test_an_informer_asked_for_while_running_starts_and_can_be_dropped(
         manager.drop(secrets)
         await asyncio.sleep(1)
         assert server.watchers == 0
+
+
+async def test_managers_of_one_process_can_share_what_they_cache(server: ModelServer) -> None:
+    server.put("configmaps", "n", "a")
+    client = Client(InProcessTransport(server.handle))
+    caches = Caches(client)
+    first, second = (Manager(client, name=name, caches=caches) for name in ("first", "second"))
+    visits = {manager: Visits() for manager in (first, second)}
+    informers = []
+    for manager in (first, second):
+        maps = manager.informer(CONFIG_MAPS, PartialObject, indexes={"name": lambda obj: [obj.metadata.name]})
+        manager.controller("test", visits[manager]).watches(maps)
+        informers.append(maps)
+    async with first.running():
+        async with second.running():
+            await asyncio.sleep(1)
+            assert server.watchers == 1
+            key = Key("n", "a")
+            assert informers[0].get(key) is informers[1].get(key) is informers[1].by_index("name", "a")[0]
+        server.put("configmaps", "n", "a")
+        await asyncio.sleep(1)
+        assert server.watchers == 1, "the first one still needs it"
+        again = Manager(client, name="again", caches=caches)
+        visits[again] = Visits()
+        again.controller("test", visits[again]).watches(again.informer(CONFIG_MAPS, PartialObject))
+        async with again.running():
+            await asyncio.sleep(1)
+    assert [len(each.calls) for each in visits.values()] == [2, 1, 1]
+    assert server.watchers == 0
 
 
 async def test_a_stop_lets_the_work_in_hand_finish_and_starts_nothing_new(

@@ -240,7 +240,7 @@ def test_an_informer_over_https_survives_cut_connections(server: ModelServer, tm
     async def story() -> None:
         async with Front(forward, tmp_path) as front:
             transport = connect(front)
-            informer = Informer(Client(transport), Selection(CONFIG_MAPS), PartialObject)
+            informer = Informer.alone(Client(transport), Selection(CONFIG_MAPS), PartialObject)
             arrived = asyncio.Event()
             informer.on_change(lambda old, new: arrived.set() if len(informer) == 3 else None)
             task = asyncio.create_task(informer.run())

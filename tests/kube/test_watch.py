@@ -10,6 +10,7 @@ from tests.kube.model_server import ModelServer
 
 from kohort.kube import errors
 from kohort.kube.client import Client, Selection
+from kohort.kube.http import Request, Response
 from kohort.kube.informer import Informer
 from kohort.kube.resources import CONFIG_MAPS, Key
 from kohort.kube.tasks import cancel_all
@@ -44,7 +45,7 @@ class Seen:
 async def following(server: ModelServer, faults: Faults | None = None) -> AsyncIterator[Seen]:
     transport = InProcessTransport(server.handle)
     client = Client(faults.wrap(transport) if faults else transport)
-    informer = Informer(client, Selection(CONFIG_MAPS), PartialObject)
+    informer = Informer.alone(client, Selection(CONFIG_MAPS), PartialObject)
     seen = Seen(informer)
     task = asyncio.create_task(informer.run())
     try:
@@ -115,6 +116,24 @@ async def test_a_list_whose_snapshot_expires_starts_again() -> None:
     faults.refuse(errors.expired("the continue token is too old"), on=lambda request: bool(request.param("continue")))
     async with following(server, faults) as seen:
         assert len(seen.informer) == 600
+
+
+async def test_a_list_without_a_version_is_not_asked_for_in_a_hurry() -> None:
+    requests = 0
+
+    async def broken(request: Request) -> Response:
+        nonlocal requests
+        requests += 1
+        if is_watch(request):
+            return Response(400, {}, b"")
+        return Response(200, {}, b'{"metadata":{},"items":[]}')
+
+    informer = Informer.alone(Client(InProcessTransport(broken)), Selection(CONFIG_MAPS), PartialObject)
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(300)
+    assert not informer.synced
+    assert requests < 30
+    await cancel_all(task)
 
 
 async def test_after_a_cut_the_watch_resumes_where_it_was() -> None:

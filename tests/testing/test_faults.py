@@ -28,7 +28,7 @@ class Setup:
         await self.client.create(CONFIG_MAPS, {"metadata": {"name": name}}, "n")
 
     async def follow(self, resource: Resource = CONFIG_MAPS) -> Informer[PartialObject]:
-        informer = Informer(self.client, Selection(resource), PartialObject)
+        informer = Informer.alone(self.client, Selection(resource), PartialObject)
         self.tasks.append(asyncio.create_task(informer.run()))
         await informer.wait_synced()
         return informer

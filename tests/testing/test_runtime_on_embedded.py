@@ -72,7 +72,7 @@ async def test_lists_in_chunks_show_one_moment() -> None:
 async def test_selectors_limit_lists_and_watches() -> None:
     async with Cluster() as cluster:
         client = cluster.client
-        red = Informer(client, Selection(CONFIG_MAPS, "default", label_selector="color=red"), PartialObject)
+        red = Informer.alone(client, Selection(CONFIG_MAPS, "default", label_selector="color=red"), PartialObject)
         task = asyncio.create_task(red.run())
         await red.wait_synced()
         for name, color in (("a", "red"), ("b", "blue")):
@@ -93,7 +93,7 @@ async def test_selectors_limit_lists_and_watches() -> None:
 async def test_metadata_is_enough_for_some() -> None:
     async with Cluster() as cluster:
         await cluster.client.create(CONFIG_MAPS, config_map("a", x="1"))
-        informer = Informer(cluster.client, Selection(CONFIG_MAPS, "default", metadata_only=True), PartialObject)
+        informer = Informer.alone(cluster.client, Selection(CONFIG_MAPS, "default", metadata_only=True), PartialObject)
         task = asyncio.create_task(informer.run())
         await informer.wait_synced()
         page = await cluster.client.list(CONFIG_MAPS, "default", metadata_only=True)
@@ -151,7 +151,7 @@ async def _follow(steps: list[tuple[str, str]], drop: int, duplicate: int, delay
             faults.duplicate_events(duplicate)
         faults.delay_events(delay)
         client = Client(faults.wrap(cluster.transport()))
-        informer = Informer(client, Selection(CONFIG_MAPS, "default"), PartialObject)
+        informer = Informer.alone(client, Selection(CONFIG_MAPS, "default"), PartialObject)
         task = asyncio.create_task(informer.run())
         for number, (step, name) in enumerate(steps):
             match step:

@@ -33,6 +33,8 @@ _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _RETRIES = 5
+_TURN = 100
+"""Events after which a busy watch lets others run: 100 of them take some milliseconds."""
 
 
 class PatchType(Enum):
@@ -259,11 +261,15 @@ class Client:
                 self.metrics.request("WATCH", stream.status, 0.0)
             if stream.status != 200:
                 raise errors.from_response(stream.status, b"".join([chunk async for chunk in stream]))
+            busy = 0
             async for line in lines_of(aiter(stream)):
                 event = decoder.decode(line)
                 if count:
                     count.inc()
                 yield event
+                busy += 1
+                if busy % _TURN == 0:
+                    await asyncio.sleep(0)
 
     # Writing
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
+from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
 from kohort.kube.controller import Controller, Reconcile
 from kohort.kube.events import EventRecorder
@@ -35,19 +36,22 @@ class Manager:
         name: str = "kohort",
         leader_election: LeaderElection | None = None,
         grace: float = 10.0,
+        caches: Caches | None = None,
     ) -> None:
+        """`caches` are shared with other managers of this process; without them the manager has its own."""
         self.client = client
         self.name = name
         if client.metrics is None:
             client.metrics = Metrics()
         self.metrics: Metrics = client.metrics
+        self._caches = caches if caches is not None else Caches(client)
         self._leader_election = leader_election
         self._grace = grace
         self._informers: dict[InformerKey, Informer[Json]] = {}
         self._controllers: list[Controller] = []
         self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._recorders: dict[str, EventRecorder] = {}
-        self._running: dict[InformerKey, asyncio.Task[None]] = {}
+        self._attached: dict[Informer[Json], asyncio.Task[None]] = {}
         self._background_tasks: list[asyncio.Task[None]] = []
         self._started = False
         self._stop = asyncio.Event()
@@ -73,21 +77,18 @@ class Manager:
         selection = Selection(resource, namespace, label_selector, field_selector, metadata_only)
         found = self._informers.get((selection, view))
         if found is None:
-            found = Informer(self.client, selection, view)
+            found = Informer(self._caches.mirror(selection, view))
             self._informers[selection, view] = found
             if self._started:
-                self._run_informer((selection, view), found)
+                self._attach(found)
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
         return cast("Informer[T]", found)
 
     def drop(self, informer: Informer[T]) -> None:
         """Stop a cache that nobody reads any more and free its memory."""
-        key = (informer.selection, informer.view)
-        self._informers.pop(key, None)
-        task = self._running.pop(key, None)
-        if task is not None:
-            task.cancel()
+        self._informers.pop((informer.selection, informer.view), None)
+        self._detach(informer)
 
     def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0) -> Controller:
         controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics)
@@ -127,8 +128,8 @@ class Manager:
     async def run(self) -> None:
         """Run once, until `stop` or cancellation. Raises when leadership is lost or something fails that must not."""
         self._started = True
-        for key, informer in [*self._informers.items()]:
-            self._run_informer(key, informer)
+        for informer in [*self._informers.values()]:
+            self._attach(informer)
         work = asyncio.create_task(self._work(), name=f"{self.name}-work")
         stopped = asyncio.create_task(self._stop.wait(), name=f"{self.name}-stop")
         failed = asyncio.create_task(self._failed.wait(), name=f"{self.name}-failure")
@@ -141,8 +142,8 @@ class Manager:
             await cancel_all(work, stopped, failed)
             for recorder in self._recorders.values():
                 await recorder.close()
-            await cancel_all(*self._running.values())
-            self._running.clear()
+            ending = [self._detach(informer) for informer in [*self._attached]]
+            await cancel_all(*(task for task in ending if task is not None))
         if self._failure is not None:
             raise self._failure
 
@@ -161,12 +162,20 @@ class Manager:
             await cancel_all(ready)
             await task
 
-    def _run_informer(self, key: InformerKey, informer: Informer[Json]) -> None:
-        task = asyncio.create_task(informer.run(), name=f"{self.name}-informer-{informer.resource.qualified}")
-        task.add_done_callback(self._informer_ended)
-        self._running[key] = task
+    def _attach(self, informer: Informer[Json]) -> None:
+        task = self._caches.attach(informer.mirror)
+        task.add_done_callback(self._mirror_ended)
+        self._attached[informer] = task
 
-    def _informer_ended(self, task: "asyncio.Task[None]") -> None:
+    def _detach(self, informer: Informer[Json]) -> "asyncio.Task[None] | None":
+        informer.close()
+        task = self._attached.pop(informer, None)
+        if task is None:
+            return None
+        task.remove_done_callback(self._mirror_ended)
+        return self._caches.detach(informer.mirror)
+
+    def _mirror_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._failure = problem
             self._failed.set()

@@ -177,6 +177,8 @@ class Follower(Generic[T]):
         state[key_of(obj)] = obj
 
     def _complete(self, state: dict[Key, T], version: str) -> None:
+        if not version:
+            raise errors.failure(500, "InternalError", "the server gave a list without a resource version")
         self._sink.replace(state)
         self._seen = version
 

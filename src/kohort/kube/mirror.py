@@ -1,0 +1,84 @@
+"""The objects themselves, decoded once, for everybody in the process who reads them as the same view.
+
+A `Mirror` holds a collection and keeps it current. It has no indexes and no handlers of its own: those belong to its
+readers, the informers, of which there may be several with different lives. Parts that share a process therefore pay
+once for the connection, the decoding and the memory of, say, all pods.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic
+
+from kohort.kube.client import Client, Selection
+from kohort.kube.frames import ChangeType
+from kohort.kube.identity import T, version_of
+from kohort.kube.resources import Key
+from kohort.kube.watch import Follower
+
+Listener = Callable[[Key, T | None, T | None], None]
+
+
+class Mirror(Generic[T]):
+    def __init__(self, client: Client, selection: Selection, view: type[T]) -> None:
+        self.selection = selection
+        self.view = view
+        self.objects: dict[Key, T] = {}
+        self.namespaces: dict[str, dict[Key, T]] = {}
+        self.synced = asyncio.Event()
+        """Set when the copy has been complete once. It stays so: later it can only be a little behind."""
+        self._listeners: list[Listener[T]] = []
+        self._follower: Follower[T] = Follower(client, selection, view, self)
+        self._metrics = client.metrics.informer(selection.resource.qualified) if client.metrics else None
+
+    def listen(self, listener: Listener[T]) -> None:
+        """Call `listener(key, old, new)` for every change from now on."""
+        self._listeners.append(listener)
+
+    def ignore(self, listener: Listener[T]) -> None:
+        self._listeners.remove(listener)
+
+    async def run(self) -> None:
+        """Keep the copy current until cancelled."""
+        await self._follower.run()
+
+    # Sink of the follower
+
+    def replace(self, objects: dict[Key, T]) -> None:
+        gone = [key for key in self.objects if key not in objects]
+        for key in gone:
+            self._set(key, None)
+        for key, obj in objects.items():
+            before = self.objects.get(key)
+            if before is None or version_of(before) != version_of(obj):
+                self._set(key, obj)
+        self.synced.set()
+        if self._metrics is not None:
+            self._metrics.listed()
+            self._metrics.holds(len(self.objects))
+
+    def change(self, type: ChangeType, key: Key, obj: T) -> None:
+        self._set(key, None if type == "DELETED" else obj)
+        if self._metrics is not None and type != "MODIFIED":
+            self._metrics.holds(len(self.objects))
+
+    def forget(self, key: Key) -> None:
+        self._set(key, None)
+
+    def _set(self, key: Key, obj: T | None) -> None:
+        before = self.objects.get(key)
+        if before is None and obj is None:
+            return
+        if obj is None:
+            del self.objects[key]
+            self._leave_namespace(key)
+        else:
+            self.objects[key] = obj
+            self.namespaces.setdefault(key.namespace, {})[key] = obj
+        for listener in self._listeners:
+            listener(key, before, obj)
+
+    def _leave_namespace(self, key: Key) -> None:
+        inside = self.namespaces[key.namespace]
+        del inside[key]
+        if not inside:
+            del self.namespaces[key.namespace]
