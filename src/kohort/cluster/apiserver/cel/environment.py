@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.cel import types as t
 from kohort.cluster.apiserver.cel.checker import Checker
 from kohort.cluster.apiserver.cel.closures import Compiler, Slot
 from kohort.cluster.apiserver.cel.errors import CompileError, Issue
-from kohort.cluster.apiserver.cel.functions import CORE, KUBERNETES, Library, libraries
+from kohort.cluster.apiserver.cel.functions import CORE, KUBERNETES, PATCHES, libraries
 from kohort.cluster.apiserver.cel.literals import literal_issues
 from kohort.cluster.apiserver.cel.parser import parse
 from kohort.cluster.apiserver.cel.program import Program
@@ -102,7 +102,15 @@ def kubernetes_environment() -> Environment:
     return Environment(functions, types)
 
 
-def extended_environment(*more: Library) -> Environment:
+@cache
+def mutation_environment() -> Environment:
+    """What mutating policies may use on top of it."""
+    functions, types = libraries((*KUBERNETES, PATCHES))
+    return Environment(functions, types)
+
+
+@cache
+def extended_environment() -> Environment:
     """Everything there is, `cel.bind` included."""
-    functions, types = libraries((*KUBERNETES, *more))
+    functions, types = libraries((*KUBERNETES, PATCHES))
     return Environment(functions, types, bindings=True)

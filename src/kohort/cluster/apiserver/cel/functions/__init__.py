@@ -37,8 +37,9 @@ KUBERNETES = (
     semver.LIBRARY,
     formats.LIBRARY,
     authorizer.LIBRARY,
-    patches.LIBRARY,
 )
+PATCHES = patches.LIBRARY
+"""Only in expressions that produce patches."""
 
 
 def libraries(chosen: Iterable[Library]) -> tuple[dict[str, list[Overload]], dict[str, Type]]:
@@ -57,4 +58,4 @@ def libraries(chosen: Iterable[Library]) -> tuple[dict[str, list[Overload]], dic
     return functions, types
 
 
-__all__ = ["CORE", "KUBERNETES", "Function", "Library", "libraries"]
+__all__ = ["CORE", "KUBERNETES", "PATCHES", "Function", "Library", "libraries"]

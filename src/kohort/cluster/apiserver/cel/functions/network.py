@@ -56,7 +56,9 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address:
     try:
         address = ip_address(text)
     except ValueError:
-        reason = f'ParseAddr("{text}"): unable to parse IP'
+        octets = text.split(".")
+        too_large = len(octets) == 4 and all(octet.isdigit() for octet in octets)
+        reason = f'ParseAddr("{text}"): ' + ("IPv4 field has value >255" if too_large else "unable to parse IP")
         raise ValueError(f'IP Address "{text}" parse error during conversion from string: {reason}') from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
@@ -71,11 +73,19 @@ def _parse_network(text: str) -> IPv4Interface | IPv6Interface:
     try:
         interface = ip_interface(text)
     except ValueError:
-        reason = f'netip.ParsePrefix("{text}"): unable to parse'
+        reason = f'netip.ParsePrefix("{text}"): ' + _prefix_problem(address)
         raise ValueError(f"network address parse error during conversion from string: {reason}") from None
     if isinstance(interface, IPv6Interface) and interface.ip.ipv4_mapped is not None:
         raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
     return interface
+
+
+def _prefix_problem(address: str) -> str:
+    try:
+        _parse_address(address)
+    except ValueError:
+        return f'ParseAddr("{address}"): unable to parse IP'
+    return "prefix length out of range"
 
 
 def to_address(text: str) -> Address:

@@ -81,7 +81,7 @@ LIBRARY = Library(
     (
         Function("quantity(string): quantity", to_quantity),
         Function("isQuantity(string): bool", is_quantity),
-        Function("quantity::sign(): int", sign),
+        Function("sign(quantity): int", sign),
         Function("quantity::isInteger(): bool", is_integer),
         Function("quantity::asInteger(): int", as_integer),
         Function("quantity::asApproximateFloat(): double", as_float),

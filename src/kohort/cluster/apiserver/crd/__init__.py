@@ -1,0 +1,1 @@
+"""Custom resources: their definitions, and how objects of a defined kind are written."""
