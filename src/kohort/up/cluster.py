@@ -120,7 +120,9 @@ async def _serving(
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())
-    server, authenticator = await assemble(store, tokens={pki.token: ADMIN}, signer=signer, nodes=nodes)
+    server, authenticator = await assemble(
+        store, tokens={pki.token: ADMIN}, signer=signer, nodes=nodes, forwarder=nodes
+    )
     front = Front(
         server,
         authenticator.authenticate,

@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.storage.store import open_store
 async def run(data_dir: Path | None, port: int, token: str) -> None:
     nodes = HttpsNodeClient()
     store = open_store(data_dir / "store.db" if data_dir is not None else None)
-    server, authenticator = await assemble(store, tokens={token: ADMIN}, nodes=nodes)
+    server, authenticator = await assemble(store, tokens={token: ADMIN}, nodes=nodes, forwarder=nodes)
     front = Front(server, authenticator.authenticate, port=port, upgrades=Streams(server, nodes))
     await front.start()
     print(f"http://127.0.0.1:{front.port}", flush=True)

@@ -19,6 +19,7 @@ from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_r
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.cluster.apiserver.endpoints.call import StoreReader
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
+from kohort.cluster.apiserver.endpoints.proxying import Forwarder
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
@@ -37,6 +38,7 @@ async def assemble(
     tokens: Mapping[str, User] | None = None,
     signer: Signer | None = None,
     nodes: NodeClient | None = None,
+    forwarder: Forwarder | None = None,
     gates: Mapping[str, bool] | None = None,
 ) -> tuple[ApiServer, Authenticator]:
     """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts."""
@@ -50,6 +52,7 @@ async def assemble(
         plugins=[EscalationCheck(authorizer)],
         gates=gates,
         nodes=nodes,
+        forwarder=forwarder,
         reviews=Reviews(authorizer, issuer),
         tokens=issuer,
     )

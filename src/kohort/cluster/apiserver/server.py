@@ -23,6 +23,7 @@ from kohort.cluster.apiserver.endpoints.identity import IdentityEndpoints, Revie
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, NodeLocation
 from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.options import boolean
+from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoints
 from kohort.cluster.apiserver.endpoints.routing import Router, not_allowed
 from kohort.cluster.apiserver.endpoints.wellknown import Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
@@ -54,6 +55,7 @@ class ApiServer:
         dynamic: Sequence[Dynamic] = (),
         gates: Mapping[str, bool] | None = None,
         nodes: NodeClient | None = None,
+        forwarder: Forwarder | None = None,
         reviews: Reviews | None = None,
         tokens: Tokens | None = None,
         address: str = "",
@@ -67,6 +69,10 @@ class ApiServer:
         for action in ("exec", "attach", "portforward"):
             for verb in ("get", "create"):
                 self.router.special["pods", action, verb] = upgrade_required
+        proxies = ProxyEndpoints(self.parts, forwarder)
+        for bucket, endpoint in (("pods", proxies.pod), ("services", proxies.service), ("nodes", proxies.node)):
+            for verb in ("create", "delete", "get", "patch", "update"):
+                self.router.special[bucket, "proxy", verb] = endpoint
         self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.openapi = OpenApiEndpoints(self.catalog)

@@ -86,7 +86,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 @pytest.fixture
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
-    server = ApiServer(open_store(None), builtin_kinds(), Everybody(), nodes=nodes)
+    server = ApiServer(open_store(None), builtin_kinds(), Everybody(), nodes=nodes, forwarder=nodes)
     front = Front(server, authenticate, upgrades=Streams(server, nodes))
     await front.start()
     api = Api(server, Everybody())
@@ -210,3 +210,14 @@ async def test_a_port_that_nobody_listens_on(client: aiohttp.ClientSession) -> N
         forwarding = Forwarding(socket)
         await forwarding.open(1, "81")
         assert await forwarding.read(1) == b"connection refused"
+
+
+async def test_a_node_is_reached_through_its_proxy(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]) -> None:
+    path = "/api/v1/nodes/n/proxy/containerLogs/default/p/c"
+    async with client.get(path, params={"tailLines": "1"}, headers={"authorization": "Bearer good"}) as answer:
+        assert (answer.status, await answer.read()) == (200, b"one\ntwo\n")
+    assert agent[0].asked == ["/containerLogs/default/p/c?tailLines=1"]
+    async with client.get("/api/v1/nodes/missing/proxy/") as answer:
+        assert answer.status == 404
+    async with client.get(f"{PODS}/p/proxy/") as answer:
+        assert (answer.status, (await answer.json())["message"]) == (400, "address not allowed")

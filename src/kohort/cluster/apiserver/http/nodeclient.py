@@ -10,11 +10,12 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation, unreachable
+from kohort.cluster.apiserver.endpoints.proxying import Target
 from kohort.kube import errors
 from kohort.kube.http import Response
 
 CONNECT_TIMEOUT: Final = 10.0
-CHUNK: Final = 64 * 1024
+_HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
 
 
 def trusting_context(certificate: str = "", key: str = "") -> ssl.SSLContext:
@@ -61,6 +62,33 @@ class HttpsNodeClient:
             raise refused(problem.status, problem.message) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise unreachable(location, _worded(problem)) from None
+
+    async def forward(
+        self,
+        method: str,
+        target: Target,
+        path: str,
+        query: tuple[tuple[str, str], ...],
+        headers: dict[str, str],
+        body: bytes,
+    ) -> Response:
+        """Pass a request on as it is; redirects are the caller's business."""
+        location = NodeLocation("", target.host, target.port, path, query)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                answer = await self._connections().request(
+                    method,
+                    self._url(location, target.scheme),
+                    headers=headers,
+                    data=body or None,
+                    ssl=self._context() if target.is_agent else trusting_context(),
+                    allow_redirects=False,
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            message = f"error trying to reach service: {_worded(problem)}"
+            raise errors.failure(503, "ServiceUnavailable", message) from None
+        kept = {key.lower(): value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}
+        return Response(answer.status, kept, _chunks(answer))
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:

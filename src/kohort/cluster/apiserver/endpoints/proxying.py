@@ -1,0 +1,145 @@
+"""`pods/proxy`, `services/proxy`, `nodes/proxy`: an HTTP request through the API server to something inside.
+
+The name may be `name`, `name:port` or `scheme:name:port`. A pod is reached at its address, a service at one of its
+ready endpoints, a node at its agent. What follows `/proxy` in the path is passed on, as are method, query and body;
+headers that carry the caller's identity are not.
+"""
+
+import random
+from typing import Final, Protocol
+
+import msgspec
+
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.nodes import address_of
+from kohort.kube import errors
+from kohort.kube.http import Response
+from kohort.objects.jsontypes import JsonObject
+
+SLICES: Final = "endpointslices.discovery.k8s.io"
+_WITHHELD: Final = frozenset(
+    {"authorization", "connection", "content-length", "cookie", "host", "keep-alive", "transfer-encoding", "upgrade"}
+)
+
+
+class Target(msgspec.Struct, frozen=True):
+    scheme: str
+    host: str
+    port: int
+    is_agent: bool = False
+    """Whether this is a node agent, to which the server shows its certificate."""
+
+
+class Forwarder(Protocol):
+    async def forward(
+        self,
+        method: str,
+        target: Target,
+        path: str,
+        query: tuple[tuple[str, str], ...],
+        headers: dict[str, str],
+        body: bytes,
+    ) -> Response: ...
+
+
+class ProxyEndpoints:
+    def __init__(self, parts: Parts, forwarder: Forwarder | None) -> None:
+        self._parts = parts
+        self._forwarder = forwarder
+
+    async def pod(self, call: Call) -> Response:
+        scheme, name, port = split_name(call.name)
+        pod = self._object(call, "pods", call.namespace, name)
+        host = (pod.get("status") or {}).get("podIP") or ""
+        if not host:
+            raise errors.bad_request("address not allowed")
+        return await self._pass_on(call, Target(scheme, host, _number(port) or _first_port(pod) or 80))
+
+    async def service(self, call: Call) -> Response:
+        scheme, name, port = split_name(call.name)
+        service = self._object(call, "services", call.namespace, name)
+        choices = self._endpoints(service, port)
+        if not choices:
+            message = f'no endpoints available for service "{call.name}"'
+            raise errors.failure(503, "ServiceUnavailable", message)
+        host, number = random.choice(choices)
+        return await self._pass_on(call, Target(scheme, host, number))
+
+    async def node(self, call: Call) -> Response:
+        scheme, name, port = split_name(call.name)
+        node = self._object(call, "nodes", "", name)
+        host, agent_port = address_of(node)
+        if port:
+            return await self._pass_on(call, Target(scheme, host, _number(port)))
+        return await self._pass_on(call, Target("https", host, agent_port, is_agent=True))
+
+    async def _pass_on(self, call: Call, target: Target) -> Response:
+        if self._forwarder is None:
+            raise errors.failure(503, "ServiceUnavailable", "this server has no connections to the outside")
+        request = call.request
+        headers = {
+            key: value
+            for key, value in request.headers.items()
+            if key not in _WITHHELD and not key.startswith("impersonate-")
+        }
+        path = call.path.rest or "/"
+        return await self._forwarder.forward(request.method, target, path, request.query, headers, request.body)
+
+    def _object(self, call: Call, bucket: str, namespace: str, name: str) -> JsonObject:
+        found = self._parts.reader.get(bucket, namespace, name)
+        if found is None:
+            raise errors.not_found(call.kind.resource.plural, name)
+        return found
+
+    def _endpoints(self, service: JsonObject, port: str) -> list[tuple[str, int]]:
+        """Addresses of ready endpoints behind a port of a service, given by name or number."""
+        metadata = service["metadata"]
+        names = _port_names(service, port)
+        found: list[tuple[str, int]] = []
+        for piece in self._parts.reader.list(SLICES, metadata["namespace"]):
+            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != metadata["name"]:
+                continue
+            numbers = [one["port"] for one in piece.get("ports") or [] if (one.get("name") or "") in names]
+            for endpoint in piece.get("endpoints") or []:
+                if (endpoint.get("conditions") or {}).get("ready", True):
+                    found += [(address, number) for address in endpoint["addresses"] for number in numbers]
+        return found
+
+
+def split_name(text: str) -> tuple[str, str, str]:
+    """`scheme:name:port` in all its shorter forms."""
+    parts = text.split(":")
+    if len(parts) == 1:
+        return "http", parts[0], ""
+    if len(parts) == 2:
+        return "http", parts[0], parts[1]
+    if len(parts) == 3 and parts[0] in ("", "http", "https"):
+        return parts[0] or "http", parts[1], parts[2]
+    raise errors.bad_request(f'invalid request "{text}"')
+
+
+def _number(port: str) -> int:
+    if not port:
+        return 0
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise errors.bad_request(f'invalid port "{port}"')
+    return int(port)
+
+
+def _first_port(pod: JsonObject) -> int:
+    for container in pod["spec"].get("containers") or []:
+        for port in container.get("ports") or []:
+            number: int = port["containerPort"]
+            return number
+    return 0
+
+
+def _port_names(service: JsonObject, port: str) -> set[str]:
+    ports = (service.get("spec") or {}).get("ports") or []
+    if not port and len(ports) == 1:
+        return {ports[0].get("name") or ""}
+    wanted = [one for one in ports if port in ((one.get("name") or ""), str(one["port"]))]
+    if not wanted:
+        message = f'no service port "{port}" found for service "{service["metadata"]["name"]}"'
+        raise errors.failure(503, "ServiceUnavailable", message)
+    return {one.get("name") or "" for one in wanted}
