@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kohort.cluster.apiserver.patch.wording import go_float, go_quote
+from kohort.cluster.apiserver.patch.wording import go_float, go_json, go_quote
 from kohort.objects.jsontypes import Json
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]
@@ -50,23 +50,17 @@ def item(keys: Sequence[tuple[str, Json]]) -> str:
     return "k:{" + ",".join([f"{json_text(name)}:{json_text(value)}" for name, value in keys]) + "}"
 
 
-_ENCODER: Final = msgspec.json.Encoder()
-_HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-
-
 def json_text(value: Json) -> str:
     """JSON as Go writes it: characters with a meaning in HTML are escaped, whole floats have no point."""
     if value.__class__ is str:
         return _quoted(value)
-    if isinstance(value, float):
-        return go_float(value)
-    return _ENCODER.encode(value).decode()
+    return go_float(value) if isinstance(value, float) else go_json(value)
 
 
 @lru_cache(maxsize=4096)
 def _quoted(text: str) -> str:
     """Names of containers and ports come again and again."""
-    return _ENCODER.encode(text).decode().translate(_HTML)
+    return go_json(text)
 
 
 def from_paths(*paths: Path) -> FieldSet:

@@ -49,7 +49,7 @@ from kohort.cluster.apiserver.apply.merging import merged, removed
 from kohort.cluster.apiserver.apply.shapes import TypedError, with_metadata, with_named_fields
 from kohort.cluster.apiserver.apply.typed import claimed, differences
 from kohort.cluster.apiserver.apply.zero import zero_object
-from kohort.cluster.apiserver.patch.wording import go_quote, refused
+from kohort.cluster.apiserver.patch.wording import go_json, go_quote, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, StatusCause, bad_request, failure
 from kohort.objects.jsontypes import JsonObject
@@ -306,7 +306,4 @@ def _last_applied_text(intent: JsonObject) -> str:
     metadata = dict(intent.get("metadata") or {})
     if metadata.get("annotations"):
         metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != LAST_APPLIED}
-    encoded: bytes = msgspec.json.encode({**intent, "metadata": metadata}, order="sorted")
-    for character in "<>&":
-        encoded = encoded.replace(character.encode(), f"\\u{ord(character):04x}".encode())
-    return encoded.decode() + "\n"
+    return go_json({**intent, "metadata": metadata}) + "\n"

@@ -5,6 +5,8 @@ Clients and their tests match on these texts, so a value has to look as `%v` and
 
 import math
 
+import msgspec
+
 from kohort.kube.errors import ApiError, bad_request, failure
 from kohort.objects.jsontypes import Json
 
@@ -86,6 +88,14 @@ def go_float(value: float) -> str:
     text = repr(value)
     mantissa, mark, exponent = text.partition("e")
     return f"{mantissa}e{exponent[0]}{exponent[1:].zfill(2)}" if mark else text
+
+
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def go_json(value: Json) -> str:
+    """JSON as Go writes it: keys sorted, characters with a meaning in HTML escaped."""
+    return msgspec.json.encode(value, order="sorted").decode().translate(_HTML)
 
 
 _JSON_NAMES: tuple[tuple[type, str], ...] = (

@@ -1,0 +1,145 @@
+"""Objects as tables: what `kubectl get` prints.
+
+The server always sends all columns; clients hide those with a priority above zero unless the user wants it wide.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from kohort.cluster.apiserver.http.jsonpath import JsonPath, PathError
+from kohort.cluster.apiserver.kinds.model import Cells, Column, Kind
+from kohort.cluster.apiserver.kinds.printers import DEFAULT, columns_and_cells
+from kohort.cluster.apiserver.kinds.printers_common import NAME, name_of, since
+from kohort.cluster.apiserver.kinds.printers_pods import row_conditions
+from kohort.cluster.apiserver.patch.wording import go_json, go_text
+from kohort.kube import clock
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import Json, JsonObject
+
+_SCALE: Final = Resource("autoscaling", "v1", "scales", "Scale")
+_AGE: Final = {
+    "name": "Age",
+    "type": "date",
+    "jsonPath": ".metadata.creationTimestamp",
+    "description": "Age of the object.",
+}
+
+
+def table(
+    kind: Kind,
+    objects: Iterable[JsonObject],
+    include_object: str = "Metadata",
+    *,
+    metadata: JsonObject | None = None,
+    version: str = "v1",
+    now: datetime | None = None,
+) -> JsonObject:
+    """A Table with one row for each object. `include_object`: how much of it goes along, None, Metadata or Object.
+
+    Without `metadata` of a list, the table of a single object has its resourceVersion.
+    """
+    shown = list(objects)
+    columns, cells = _columns_and_cells(kind, shown)
+    moment = now or clock.now()
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": _metadata_of(shown) if metadata is None else metadata,
+        "columnDefinitions": [definition(column) for column in columns],
+        "rows": [_row(obj, cells(obj, moment), include_object, version) for obj in shown],
+    }
+
+
+def _columns_and_cells(kind: Kind, objects: list[JsonObject]) -> tuple[Sequence[Column], Cells]:
+    if objects and objects[0].get("kind") == "Scale" and kind.resource.kind != "Scale":
+        return columns_and_cells(_SCALE)
+    return (kind.columns, kind.cells) if kind.cells is not None else DEFAULT
+
+
+def _metadata_of(objects: list[JsonObject]) -> JsonObject:
+    revision = objects[0]["metadata"].get("resourceVersion") if len(objects) == 1 else None
+    return {"resourceVersion": revision} if revision else {}
+
+
+def definition(column: Column) -> JsonObject:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def _row(obj: JsonObject, cells: list[Json], include_object: str, version: str) -> JsonObject:
+    row: JsonObject = {"cells": cells}
+    conditions = row_conditions(obj)
+    if conditions:
+        row["conditions"] = conditions
+    if include_object == "Object":
+        row["object"] = obj
+    elif include_object == "None":
+        row["object"] = None
+    else:
+        api_version = f"meta.k8s.io/{version}"
+        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}
+    return row
+
+
+# --- columns that a definition of custom resources declares ---
+
+
+def custom_columns(crd_version: JsonObject) -> tuple[tuple[Column, ...], Cells]:
+    """Name and the additionalPrinterColumns of one version; name and age when there are none."""
+    declared = crd_version.get("additionalPrinterColumns") or [_AGE]
+    columns, paths = [NAME], []
+    for column in declared:
+        try:
+            paths.append(JsonPath(column["jsonPath"]))
+        except PathError:
+            break
+        columns.append(_custom_column(column))
+    types = [column.type for column in columns[1:]]
+
+    def cells(obj: JsonObject, now: datetime) -> list[Json]:
+        return [name_of(obj), *(_cell(obj, path, type_, now) for path, type_ in zip(paths, types, strict=True))]
+
+    return tuple(columns), cells
+
+
+def _custom_column(column: JsonObject) -> Column:
+    described = column.get("description") or (
+        f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+    )
+    return Column(column["name"], column["type"], column.get("format", ""), column.get("priority", 0), described)
+
+
+def _cell(obj: JsonObject, path: JsonPath, type_: str, now: datetime) -> Json:
+    """The first value at the path, if it is of the column's type; otherwise nothing."""
+    try:
+        found = path.find(obj)
+    except PathError:
+        return None
+    return _typed(found[0], type_, now) if found else None
+
+
+def _typed(value: Json, type_: str, now: datetime) -> Json:
+    if type_ == "string":
+        return _printed(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if type_ == "integer":
+        return int(value) if number else None
+    if type_ == "number":
+        return float(value) if number else None
+    if type_ == "boolean":
+        return value if isinstance(value, bool) else None
+    if type_ == "date" and isinstance(value, str):
+        return since(value, now.astimezone(UTC))
+    return None
+
+
+def _printed(value: Json) -> str:
+    if isinstance(value, dict | list):
+        return go_json(value)
+    return "<no value>" if value is None else go_text(value)
