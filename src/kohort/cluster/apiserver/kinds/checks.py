@@ -56,6 +56,24 @@ def qualified(errors: Errors, path: str, value: str) -> None:
     named(errors, path, value, names.qualified_name)
 
 
+_PATH: Final = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+"
+_is_path = re.compile(_PATH, re.ASCII).fullmatch
+
+
+def domain_prefixed_path(errors: Errors, path: str, value: str) -> None:
+    """Like `example.com/controller`."""
+    if not value:
+        errors.append(required(path))
+        return
+    host, slash, rest = value.partition("/")
+    if not slash or not host or not rest:
+        errors.append(invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        return
+    named(errors, path, host, names.dns1123_subdomain)
+    if not _is_path(rest):
+        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_PATH}')"))
+
+
 def nonnegative(errors: Errors, path: str, value: int | None) -> None:
     if value is not None and value < 0:
         errors.append(invalid(path, value, NEGATIVE))

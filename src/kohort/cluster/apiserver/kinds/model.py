@@ -41,6 +41,8 @@ class Strategy:
     """PUT without resourceVersion is accepted."""
     has_status = True
     """`status` is ignored by the main endpoint and written through `/status`."""
+    keeps_status_on_create = False
+    """A status in the body of a create is stored (nodes register themselves with theirs)."""
     has_generation = True
     default_propagation = "Background"
     collectable = True

@@ -1,10 +1,115 @@
-"""Which strategy a kind has. One module per API group (or per big kind) holds the rules themselves."""
+"""Which strategy a kind has. One module per API group (or per big kind) holds the rules themselves.
 
+Strategies may hold state of one server (the addresses of services), so every server gets its own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kohort.cluster.apiserver.crd.definition_strategy import DefinitionStrategy
+from kohort.cluster.apiserver.kinds import (
+    autoscalerrules,
+    batch,
+    claims,
+    configuration,
+    endpoints,
+    eventrules,
+    ingresses,
+    namespaces,
+    networkpolicies,
+    nodes,
+    others,
+    policy,
+    quotas,
+    rbac,
+    storage,
+    volumes,
+    webhooks,
+    workloads,
+)
 from kohort.cluster.apiserver.kinds.model import Strategy
 from kohort.cluster.apiserver.kinds.pod.strategy import PodStrategy
+from kohort.cluster.apiserver.kinds.service.strategy import ServiceStrategy
 
-_STRATEGIES: dict[tuple[str, str, str], Strategy] = {("", "v1", "Pod"): PodStrategy()}
+_BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
+    "": {
+        "ConfigMap": configuration.ConfigMapStrategy,
+        "Endpoints": endpoints.EndpointsStrategy,
+        "Event": eventrules.CoreEventStrategy,
+        "LimitRange": quotas.LimitRangeStrategy,
+        "Namespace": namespaces.NamespaceStrategy,
+        "Node": nodes.NodeStrategy,
+        "PersistentVolumeClaim": claims.PersistentVolumeClaimStrategy,
+        "PersistentVolume": volumes.PersistentVolumeStrategy,
+        "Pod": PodStrategy,
+        "PodTemplate": workloads.PodTemplateStrategy,
+        "ReplicationController": workloads.ReplicationControllerStrategy,
+        "ResourceQuota": quotas.ResourceQuotaStrategy,
+        "Secret": configuration.SecretStrategy,
+        "ServiceAccount": configuration.ServiceAccountStrategy,
+        "Service": ServiceStrategy,
+    },
+    "apps": {
+        "ControllerRevision": workloads.ControllerRevisionStrategy,
+        "DaemonSet": workloads.DaemonSetStrategy,
+        "Deployment": workloads.DeploymentStrategy,
+        "ReplicaSet": workloads.ReplicaSetStrategy,
+        "StatefulSet": workloads.StatefulSetStrategy,
+    },
+    "batch": {"CronJob": batch.CronJobStrategy, "Job": batch.JobStrategy},
+    "events.k8s.io": {"Event": eventrules.EventStrategy},
+    "autoscaling": {"HorizontalPodAutoscaler": autoscalerrules.AutoscalerStrategy},
+    "certificates.k8s.io": {"CertificateSigningRequest": others.SigningRequestStrategy},
+    "networking.k8s.io": {
+        "IngressClass": ingresses.IngressClassStrategy,
+        "Ingress": ingresses.IngressStrategy,
+        "IPAddress": others.UncountedStrategy,
+        "NetworkPolicy": networkpolicies.NetworkPolicyStrategy,
+        "ServiceCIDR": others.WithStatusStrategy,
+    },
+    "policy": {"PodDisruptionBudget": policy.PodDisruptionBudgetStrategy},
+    "rbac.authorization.k8s.io": {
+        "ClusterRoleBinding": rbac.ClusterRoleBindingStrategy,
+        "ClusterRole": rbac.ClusterRoleStrategy,
+        "RoleBinding": rbac.RoleBindingStrategy,
+        "Role": rbac.RoleStrategy,
+    },
+    "storage.k8s.io": {
+        "CSIDriver": storage.CsiDriverStrategy,
+        "CSINode": storage.CsiNodeStrategy,
+        "CSIStorageCapacity": storage.CsiStorageCapacityStrategy,
+        "StorageClass": storage.StorageClassStrategy,
+        "VolumeAttachment": storage.VolumeAttachmentStrategy,
+        "VolumeAttributesClass": storage.VolumeAttributesClassStrategy,
+    },
+    "admissionregistration.k8s.io": {
+        "MutatingAdmissionPolicy": webhooks.MutatingAdmissionPolicyStrategy,
+        "MutatingAdmissionPolicyBinding": webhooks.MutatingPolicyBindingStrategy,
+        "MutatingWebhookConfiguration": webhooks.MutatingWebhookConfigurationStrategy,
+        "ValidatingAdmissionPolicy": webhooks.AdmissionPolicyStrategy,
+        "ValidatingAdmissionPolicyBinding": webhooks.PolicyBindingStrategy,
+        "ValidatingWebhookConfiguration": webhooks.WebhookConfigurationStrategy,
+    },
+    "apiextensions.k8s.io": {"CustomResourceDefinition": DefinitionStrategy},
+    "scheduling.k8s.io": {"PriorityClass": policy.PriorityClassStrategy},
+    "coordination.k8s.io": {"Lease": others.LeaseStrategy},
+    "node.k8s.io": {"RuntimeClass": others.RuntimeClassStrategy},
+    "discovery.k8s.io": {"EndpointSlice": endpoints.EndpointSliceStrategy},
+    "resource.k8s.io": {
+        "DeviceClass": others.DeviceStrategy,
+        "ResourceClaim": others.DeviceClaimStrategy,
+        "ResourceClaimTemplate": others.DeviceClaimTemplateStrategy,
+        "ResourceSlice": others.DeviceStrategy,
+    },
+    "flowcontrol.apiserver.k8s.io": {
+        "FlowSchema": others.WithStatusStrategy,
+        "PriorityLevelConfiguration": others.WithStatusStrategy,
+    },
+}
 
 
 def strategy_for(group: str, version: str, kind: str) -> Strategy:
-    return _STRATEGIES.get((group, version, kind)) or Strategy()
+    """A new strategy for a kind."""
+    if (group, version) == ("autoscaling", "v1"):
+        return autoscalerrules.AutoscalerV1Strategy()
+    return _BY_GROUP.get(group, {}).get(kind, Strategy)()

@@ -40,7 +40,7 @@ _NONE: Final = frozenset[str]()
 def check_template(errors: Errors, path: str, template: JsonObject, rules: PodRules) -> None:
     """A PodTemplateSpec."""
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    errors += template_errors(meta, f"{path}.metadata")
+    errors += template_errors(meta, path)
     check_annotations(errors, f"{path}.annotations", meta, spec, rules)
     check_spec(errors, f"{path}.spec", spec, rules)
     if spec.get("ephemeralContainers"):

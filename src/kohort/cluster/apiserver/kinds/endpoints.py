@@ -1,0 +1,207 @@
+"""Endpoints and EndpointSlices: where the traffic of a service goes."""
+
+import ipaddress
+from typing import Final
+
+from kohort.cluster.apiserver.kinds.checks import (
+    PROTOCOLS,
+    Errors,
+    choice,
+    dns_label,
+    endpoint_address,
+    immutable,
+    ip_address,
+    named,
+    parse_address,
+    port_number,
+    qualified,
+    same,
+)
+from kohort.cluster.apiserver.kinds.checks import labels as check_labels
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.objects.fielderrors import FieldError, duplicate, invalid, required, too_many
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value
+
+DEPRECATED: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+
+
+class EndpointsStrategy(Strategy):
+    create_on_update = True
+    has_status = False
+    has_generation = False
+    rechecks_metadata = True
+
+    def default(self, obj: JsonObject) -> None:
+        for subset in obj.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                if not port.get("protocol"):
+                    port["protocol"] = "TCP"
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        _check_subsets(errors, obj.get("subsets") or [])
+        return errors
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors = self.validate(context, obj)
+        return [] if errors and same(obj.get("subsets"), old.get("subsets")) else errors
+
+
+def _check_subsets(errors: Errors, subsets: list[JsonObject]) -> None:
+    for index, subset in enumerate(subsets):
+        path = f"subsets[{index}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
+        for field in ("addresses", "notReadyAddresses"):
+            for position, address in enumerate(subset.get(field) or ()):
+                _check_address(errors, f"{path}.{field}[{position}]", address)
+        ports = subset.get("ports") or []
+        for position, port in enumerate(ports):
+            here = f"{path}.ports[{position}]"
+            if port.get("name"):
+                dns_label(errors, f"{here}.name", port["name"])
+            elif len(ports) > 1:
+                errors.append(required(f"{here}.name"))
+            port_number(errors, f"{here}.port", port.get("port") or 0)
+            choice(errors, f"{here}.protocol", port.get("protocol"), PROTOCOLS)
+            if port.get("appProtocol") is not None:
+                qualified(errors, f"{here}.appProtocol", port["appProtocol"])
+
+
+def _check_address(errors: Errors, path: str, address: JsonObject) -> None:
+    text = address.get("ip") or ""
+    ip_address(errors, f"{path}.ip", text)
+    if address.get("hostname"):
+        dns_label(errors, f"{path}.hostname", address["hostname"])
+    if address.get("nodeName") is not None:
+        named(errors, f"{path}.nodeName", address["nodeName"], dns1123_subdomain)
+    endpoint_address(errors, f"{path}.ip", text)
+
+
+ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+
+
+class EndpointSliceStrategy(Strategy):
+    has_status = False
+    rechecks_metadata = True
+
+    def default(self, obj: JsonObject) -> None:
+        for port in obj.get("ports") or ():
+            if port.get("name") is None:
+                port["name"] = ""
+            if port.get("protocol") is None:
+                port["protocol"] = "TCP"
+
+    def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
+        return any(not same(obj.get(field), old.get(field)) for field in ("addressType", "endpoints", "ports"))
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        return self._check(obj, None)
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors = self._check(obj, old)
+        immutable(errors, "addressType", obj.get("addressType"), old.get("addressType"))
+        return errors
+
+    def _check(self, obj: JsonObject, old: JsonObject | None) -> Errors:
+        errors: Errors = []
+        kind = obj.get("addressType")
+        choice(errors, "addressType", kind, ADDRESS_TYPES)
+        _check_slice_ports(errors, obj.get("ports") or [])
+        found: Errors = []
+        _check_endpoints(found, obj.get("endpoints") or [], kind or "")
+        if found and not (old is not None and same(obj.get("endpoints"), old.get("endpoints"))):
+            errors += found
+        return errors
+
+
+def _check_slice_ports(errors: Errors, ports: list[JsonObject]) -> None:
+    if len(ports) > 20000:
+        errors.append(too_many("ports", len(ports), 20000))
+        return
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        path, name = f"ports[{index}]", port.get("name") or ""
+        if name:
+            dns_label(errors, f"{path}.name", name)
+        if name in names:
+            errors.append(duplicate(f"{path}.name", name))
+        names.add(name)
+        choice(errors, f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        if port.get("appProtocol") is not None:
+            qualified(errors, f"{path}.appProtocol", port["appProtocol"])
+
+
+def _check_endpoints(errors: Errors, endpoints: list[JsonObject], kind: str) -> None:
+    if len(endpoints) > 1000:
+        errors.append(too_many("endpoints", len(endpoints), 1000))
+        return
+    for index, endpoint in enumerate(endpoints):
+        path, addresses = f"endpoints[{index}]", endpoint.get("addresses") or []
+        if not addresses:
+            errors.append(required(f"{path}.addresses", "must contain at least 1 address"))
+        elif len(addresses) > 100:
+            errors.append(too_many(f"{path}.addresses", len(addresses), 100))
+        for position, address in enumerate(addresses):
+            _check_slice_address(errors, f"{path}.addresses", position, address, kind)
+        if endpoint.get("nodeName") is not None:
+            named(errors, f"{path}.nodeName", endpoint["nodeName"], dns1123_subdomain)
+        topology = endpoint.get("deprecatedTopology") or {}
+        if len(topology) > 16:
+            errors.append(too_many(f"{path}.deprecatedTopology", len(topology), 16))
+        check_labels(errors, f"{path}.deprecatedTopology", topology)
+        if endpoint.get("hostname") is not None:
+            dns_label(errors, f"{path}.hostname", endpoint["hostname"])
+        if endpoint.get("hints") is not None:
+            _check_hints(errors, f"{path}.hints", endpoint["hints"])
+
+
+def _check_slice_address(errors: Errors, path: str, index: int, address: str, kind: str) -> None:
+    here = f"{path}[{index}]"
+    if kind == "FQDN":
+        _check_domain(errors, here, address)
+        return
+    if kind not in ("IPv4", "IPv6"):
+        return
+    before = len(errors)
+    ip_address(errors, here, address)
+    parsed = parse_address(address)
+    if len(errors) > before or parsed is None:
+        return
+    if kind == "IPv6" and str(parsed) != address:
+        errors.append(invalid(here, address, f'must be in canonical form ("{parsed}")'))
+        return
+    if (kind == "IPv4") != isinstance(parsed, ipaddress.IPv4Address):
+        errors.append(invalid(path, address, f"must be an {kind} address"))
+    endpoint_address(errors, here, address)
+
+
+def _check_domain(errors: Errors, path: str, name: str) -> None:
+    if not name:
+        errors.append(required(path))
+        return
+    plain = name.removesuffix(".")
+    problems = dns1123_subdomain(plain)
+    errors += [invalid(path, plain, problem) for problem in problems]
+    if not problems and "." not in plain:
+        detail = "should be a domain with at least two segments separated by dots"
+        errors.append(invalid(path, plain, detail))
+    if not problems:
+        for label in plain.split("."):
+            errors += [invalid(path, label, problem) for problem in dns1123_label(label)]
+
+
+def _check_hints(errors: Errors, path: str, hints: JsonObject) -> None:
+    for field, rule in (("forZones", label_value), ("forNodes", dns1123_subdomain)):
+        entries = hints.get(field) or []
+        if len(entries) > 8:
+            errors.append(too_many(f"{path}.{field}", len(entries), 8))
+            return
+        names: set[str] = set()
+        for index, entry in enumerate(entries):
+            where, name = f"{path}.{field}[{index}].name", entry.get("name") or ""
+            if name in names:
+                errors.append(duplicate(where, name))
+            names.add(name)
+            named(errors, where, name, rule)

@@ -1,0 +1,194 @@
+"""Kinds with few rules: leases, runtime classes, certificate requests, device kinds, priority and flow."""
+
+from typing import Final
+
+from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named, same
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.kinds.pod.defaults import round_up
+from kohort.cluster.apiserver.kinds.pod.options import PodRules
+from kohort.cluster.apiserver.kinds.pod.resources import check_block
+from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
+from kohort.cluster.apiserver.kinds.resourcenames import check_container
+from kohort.objects.fielderrors import FieldError, forbidden, invalid, required
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.names import dns1123_label, path_segment
+
+
+class LeaseStrategy(Strategy):
+    create_on_update = True
+    unconditional_update = False
+    has_status = False
+    has_generation = False
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        spec = obj.get("spec") or {}
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            errors.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            detail = "must be greater than or equal to 0"
+            errors.append(invalid("spec.leaseTransitions", transitions, detail))
+        if spec.get("preferredHolder") and not spec.get("strategy"):
+            detail = "may only be specified if `strategy` is defined"
+            errors.append(forbidden("spec.preferredHolder", detail))
+        return errors
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        return self.validate(context, obj)
+
+
+class RuntimeClassStrategy(Strategy):
+    create_on_update = True
+    unconditional_update = False
+    has_status = False
+    has_generation = False
+
+    def default(self, obj: JsonObject) -> None:
+        fixed = (obj.get("overhead") or {}).get("podFixed")
+        if fixed:
+            round_up(fixed)
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        handler = obj.get("handler")
+        if not handler:
+            errors.append(required("handler"))
+        else:
+            named(errors, "handler", handler, dns1123_label)
+        fixed = (obj.get("overhead") or {}).get("podFixed")
+        if fixed:
+            check_block(errors, "overhead", {}, fixed, check_container, PodRules())
+        scheduling = obj.get("scheduling") or {}
+        labels(errors, "scheduling.nodeSelector", scheduling.get("nodeSelector"))
+        check_tolerations(errors, "scheduling.tolerations", scheduling.get("tolerations") or [], PodRules())
+        return errors
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        immutable(errors, "handler", obj.get("handler"), old.get("handler"))
+        return errors
+
+
+_USAGES: Final = ("digital signature", "key encipherment")
+
+
+class SigningRequestStrategy(Strategy):
+    has_generation = False
+
+    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        return path_segment(name, prefix=prefix)
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        if spec.get("usages") is None and spec.get("signerName") == "kubernetes.io/legacy-unknown":
+            spec["usages"] = list(_USAGES)
+
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        """Who asks is not for the asker to say."""
+        spec, user = obj["spec"], context.user
+        for field in ("username", "uid", "groups", "extra"):
+            spec.pop(field, None)
+        spec["username"] = user.name
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.groups:
+            spec["groups"] = list(user.groups)
+        if user.extra:
+            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+        obj["status"] = {}
+
+    def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        spec = obj["spec"]
+        if not spec.get("request"):
+            errors.append(
+                invalid("spec.request", spec.get("request") or "", "PEM block type must be CERTIFICATE REQUEST")
+            )
+        if not spec.get("usages"):
+            errors.append(required("spec.usages", "usages must be provided"))
+        signer = spec.get("signerName") or ""
+        domain, slash, path = signer.partition("/")
+        if not slash or not domain or not path or "/" in path:
+            detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+            errors.append(invalid("spec.signerName", signer, detail) if signer else required("spec.signerName"))
+        seconds = spec.get("expirationSeconds")
+        if seconds is not None and seconds < 600:
+            detail = "may not specify a duration less than 600 seconds (10 minutes)"
+            errors.append(invalid("spec.expirationSeconds", seconds, detail))
+        return errors
+
+
+class PlainStrategy(Strategy):
+    """No rules beyond the schema, no status, generation by content."""
+
+    has_status = False
+
+    def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
+        return not same(obj.get("spec"), old.get("spec"))
+
+
+class DeviceStrategy(PlainStrategy):
+    deletion_returns_object = True
+
+
+class DeviceClaimStrategy(Strategy):
+    """ResourceClaims: their spec never changes."""
+
+    has_generation = False
+    deletion_returns_object = True
+
+    def default(self, obj: JsonObject) -> None:
+        for request in _requests(obj.get("spec") or {}):
+            _default_request(request)
+
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        obj["status"] = {}
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        immutable(errors, "spec", obj.get("spec"), old.get("spec"))
+        return errors
+
+
+class DeviceClaimTemplateStrategy(Strategy):
+    has_status = False
+    has_generation = False
+    deletion_returns_object = True
+
+    def default(self, obj: JsonObject) -> None:
+        for request in _requests((obj.get("spec") or {}).get("spec") or {}):
+            _default_request(request)
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        immutable(errors, "spec", obj.get("spec"), old.get("spec"))
+        return errors
+
+
+def _requests(spec: JsonObject) -> list[JsonObject]:
+    return (spec.get("devices") or {}).get("requests") or []
+
+
+def _default_request(request: JsonObject) -> None:
+    for exact in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+        if exact is not None:
+            if not exact.get("allocationMode"):
+                exact["allocationMode"] = "ExactCount"
+            if exact["allocationMode"] == "ExactCount" and not exact.get("count"):
+                exact["count"] = 1
+
+
+class WithStatusStrategy(Strategy):
+    """No rules beyond the schema, an empty status at first."""
+
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        obj["status"] = {}
+
+
+class UncountedStrategy(Strategy):
+    has_status = False
+    has_generation = False
