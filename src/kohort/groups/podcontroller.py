@@ -1,5 +1,7 @@
 """The reconciler of pods: workers, per-replica Services and pod groups of each leader, and restarts of whole groups."""
 
+import contextlib
+
 import msgspec
 
 from kohort.groups import objects, restarts, revisions, tpu, wire
@@ -133,10 +135,8 @@ class PodController:
         known = f"{leader.metadata.uid}/{body['metadata']['name']}"
         if known in self._gangs:
             return
-        try:
+        with contextlib.suppress(AlreadyExists):
             await self.client.create(gang.resource, body)
-        except AlreadyExists:
-            pass
         self._gangs.add(known)
 
     async def _ensure_workers(self, group_set: LeaderWorkerSet, then: LeaderWorkerSet, leader: Pod) -> Requeue | None:

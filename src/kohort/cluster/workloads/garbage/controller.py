@@ -106,6 +106,9 @@ class GarbageCollector:
             node = node_of(resource, new.metadata)
             before = self.graph.put(node)
             self._absent.pop(node.uid, None)
+            for owner in before.owners if before else ():
+                if node.reference_to(owner.uid) is None:
+                    self._enqueue(owner.uid)
             if node.owners or node.waits_for_dependents or node.leaves_orphans:
                 self._enqueue(node.uid)
             if node.waits_for_dependents and not (before and before.waits_for_dependents):

@@ -17,6 +17,9 @@ from kohort.kube.resources import JOBS, PODS, Key
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 
+_OUTCOMES = {"Succeeded": "succeeded", "Failed": "failed"}
+"""Phases of finished pods, and where they are noted and counted."""
+
 
 def register(manager: Manager) -> None:
     Jobs(manager)
@@ -61,13 +64,17 @@ class Jobs:
         return await self._advance(key, job, pods)
 
     async def _advance(self, key: Key, job: JsonObject, pods: list[Pod]) -> Requeue | None:
+        job = {**job, "metadata": dict(job["metadata"])}
         status = dict(job.get("status") or {})
         results = [result(pod) for pod in pods]
         status = await self._count(job, status, pods, results)
         facts = job_facts(job, status)
         step = rules.plan(facts, results)
-        if isinstance(step, End):
+        uncounted = status.get("uncountedTerminatedPods") or {}
+        if isinstance(step, End) and not uncounted.get("succeeded") and not uncounted.get("failed"):
             return await self._finish(job, status, pods, results, step)
+        if isinstance(step, End):
+            step = Work()
         wait = self._backoff(job, pods, facts)
         if wait > 0:
             step = Work(delete=step.delete)
@@ -84,30 +91,30 @@ class Jobs:
     async def _count(
         self, job: JsonObject, status: JsonObject, pods: list[Pod], results: list[PodResult]
     ) -> JsonObject:
-        """Move finished pods into the counters: note them, take their finalizers off, add them up."""
-        fresh = [one for one in results if one.tracked and (one.phase in ("Succeeded", "Failed"))]
-        lost = [one for one in results if one.tracked and one.terminating and one not in fresh and not one.active]
-        uncounted = status.get("uncountedTerminatedPods") or {}
-        good = set(uncounted.get("succeeded") or ()) | {one.uid for one in fresh if one.phase == "Succeeded"}
-        bad = set(uncounted.get("failed") or ()) | {one.uid for one in fresh if one.phase == "Failed"}
+        """Move finished pods into the counters.
+
+        A pod is noted first, then freed of its finalizer, and added up only when the cache shows it free: so no pod is
+        counted twice, and none is forgotten, whatever the cache shows meanwhile.
+        """
+        noted = status.get("uncountedTerminatedPods") or {}
+        held = {pod.uid for pod in results if pod.tracked}
+        by_uid = {pod.uid: pod for pod in results}
+        ended = {phase: {pod.uid for pod in results if pod.tracked and pod.phase == phase} for phase in _OUTCOMES}
+        good, bad = (set(noted.get(name) or ()) | ended[phase] for phase, name in _OUTCOMES.items())
         if not good and not bad:
             return status
-        indexes = {one.index for one in fresh if one.phase == "Succeeded" and one.index is not None}
-        completed = rules.parse_indexes(status.get("completedIndexes") or "") | indexes
-        status["uncountedTerminatedPods"] = {"succeeded": sorted(good), "failed": sorted(bad)}
-        await self._write(job, status)
-        await self._release([pod for pod in pods if pod.metadata.uid in good | bad])
-        status["uncountedTerminatedPods"] = {}
-        status["failed"] = (status.get("failed") or 0) + len(bad)
+        status = {**status, "failed": (status.get("failed") or 0) + len(bad - held)}
         if is_indexed(job):
-            status["completedIndexes"] = rules.format_indexes(completed)
-            status["succeeded"] = len(completed)
+            indexes = {by_uid[uid].index for uid in good & by_uid.keys()}
+            completed = rules.parse_indexes(status.get("completedIndexes") or "")
+            completed |= {index for index in indexes if index is not None}
+            status |= {"completedIndexes": rules.format_indexes(completed), "succeeded": len(completed)}
         else:
-            status["succeeded"] = (status.get("succeeded") or 0) + len(good)
-        for gone in [*fresh, *lost]:
-            results[results.index(gone)] = PodResult(
-                gone.name, gone.uid, gone.phase, gone.terminating, False, gone.index, gone.ready
-            )
+            status["succeeded"] = (status.get("succeeded") or 0) + len(good - held)
+        status["uncountedTerminatedPods"] = {"succeeded": sorted(good & held), "failed": sorted(bad & held)}
+        if (good | bad) & held:
+            await self._write(job, status)
+            await self._release([pod for pod in pods if pod.metadata.uid in good | bad])
         return status
 
     async def _release(self, pods: Iterable[Pod]) -> None:
@@ -262,6 +269,7 @@ def is_indexed(job: JsonObject) -> bool:
 
 def job_facts(job: JsonObject, status: JsonObject) -> JobFacts:
     spec = job["spec"]
+    noted = status.get("uncountedTerminatedPods") or {}
     limit = spec.get("backoffLimit")
     return JobFacts(
         parallelism=spec.get("parallelism", 1),
@@ -270,8 +278,8 @@ def job_facts(job: JsonObject, status: JsonObject) -> JobFacts:
         backoff_limit=6 if limit is None else limit,
         suspended=bool(spec.get("suspend")),
         overdue=spec.get("activeDeadlineSeconds") is not None and _until_deadline(job, status) <= 0,
-        succeeded=status.get("succeeded") or 0,
-        failed=status.get("failed") or 0,
+        succeeded=(status.get("succeeded") or 0) + (0 if is_indexed(job) else len(noted.get("succeeded") or ())),
+        failed=(status.get("failed") or 0) + len(noted.get("failed") or ()),
         completed=rules.parse_indexes(status.get("completedIndexes") or ""),
     )
 

@@ -143,7 +143,7 @@ class StatefulSets:
         wanted = {claim_name(one["metadata"]["name"], set_name, ordinal) for one in templates}
         if not wanted <= set(claim_names(pod)):
             return False
-        return not any(self._misowned(stateful_set, pod, name) for name in wanted)
+        return all(self._misowned(stateful_set, pod, name) is None for name in wanted)
 
     def _misowned(self, stateful_set: JsonObject, pod: Pod, claim: str) -> list[JsonObject] | None:
         """The owners that a claim should have, if they are not those it has."""
