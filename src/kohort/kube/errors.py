@@ -233,7 +233,8 @@ STALE = "the object has been modified; please apply your changes to the latest v
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> ApiError:
     found = list(errors)
-    text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(error) for error in found) + "]"
+    texts = list(dict.fromkeys(str(error) for error in found))  # the causes repeat, the message does not
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
     causes = [StatusCause(reason=error.reason, message=error.message, field=error.field) for error in found]
     return failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=causes)

@@ -109,7 +109,7 @@ class Writer:
         metadata = obj["metadata"]
         stamping.stamp_new(metadata)
         stamping.set_generation(metadata, 1 if strategy.has_generation else None)
-        if strategy.has_status:
+        if strategy.has_status and not strategy.keeps_status_on_create:
             obj.pop("status", None)
         strategy.prepare_create(context, obj)
         # Until the commit succeeds, whatever the strategy allocated for the object must be given back on every way out.

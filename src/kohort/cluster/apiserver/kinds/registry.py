@@ -223,10 +223,8 @@ def _schema(group: str, version: str, kind: str) -> Node:
 
 
 def _printed(resource: Resource) -> tuple[tuple[Column, ...], Cells | None]:
-    try:
-        from kohort.cluster.apiserver.kinds import printers
-    except ImportError:
-        return (), None
+    from kohort.cluster.apiserver.kinds import printers
+
     columns, cells = printers.columns_and_cells(resource)
     return tuple(columns), cells
 
