@@ -46,9 +46,9 @@ def struct_completer(type_name: str) -> Completer | None:
                 value = zero(expression)
                 if value is not None or nulls:
                     obj[name] = value
-        for name, completer in nested.items():
-            value = obj.get(name)
-            if value is not None:
+        for name, value in obj.items():
+            completer = nested.get(name)
+            if completer is not None and value is not None:
                 completer(value, nulls)
 
     return complete_struct

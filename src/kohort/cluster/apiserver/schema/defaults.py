@@ -35,10 +35,9 @@ def _default_value(value: Json, node: Node) -> None:
 
 def _default_object(obj: JsonObject, node: Node) -> None:
     fields = node.fields
-    for name, field in fields.items():
-        default = field.default
-        if not isinstance(default, Missing) and (name not in obj or (obj[name] is None and not field.nullable)):
-            obj[name] = _copy(default)
+    for name, field in _defaulted(node):
+        if name not in obj or (obj[name] is None and not field.nullable):
+            obj[name] = _copy(field.default)
     every = node.items if node.type == "map" else None
     removed = []
     for name, value in obj.items():
@@ -48,10 +47,21 @@ def _default_object(obj: JsonObject, node: Node) -> None:
         if value is None:
             if not child.nullable:
                 removed.append(name)
-        elif type(value) is dict or type(value) is list:
-            _default_value(value, child)
+        elif type(value) is dict:
+            if child.name != OBJECT_META:
+                _default_object(value, child)
+        elif type(value) is list and child.type == "array":
+            _default_list(value, child.items)
     for name in removed:
         _replace_null(obj, name, every)
+
+
+def _defaulted(node: Node) -> tuple[tuple[str, Node], ...]:
+    if node.defaulted is None:
+        node.defaulted = tuple(
+            (name, field) for name, field in node.fields.items() if not isinstance(field.default, Missing)
+        )
+    return node.defaulted
 
 
 def _replace_null(obj: JsonObject, name: str, every: Node | None) -> None:

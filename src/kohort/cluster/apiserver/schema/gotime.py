@@ -7,9 +7,10 @@ package, because that is what clients show to their users.
 
 import re
 from calendar import monthrange
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+_EPOCH: Final = datetime(1970, 1, 1)
 _CANONICAL_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _CANONICAL_MICROS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
@@ -28,8 +29,7 @@ def canonical_time(text: str) -> str | None:
     """A `Time` in its canonical form, None for the zero time. ValueError in Go's words when it is not a time."""
     if _CANONICAL_SECONDS.fullmatch(text) and _exists(text):
         return text if text != "0001-01-01T00:00:00Z" else None
-    moment = _Reader(text, _SECONDS).read()
-    return _written(moment.replace(microsecond=0), "seconds")
+    return _written(_Reader(text, _SECONDS).read(), "seconds")
 
 
 def canonical_micro_time(text: str) -> str | None:
@@ -41,8 +41,8 @@ def canonical_micro_time(text: str) -> str | None:
 
 def from_unix(seconds: int, nanos: int, *, micro: bool) -> str | None:
     """The text of a time that protobuf carries as numbers; None for the zero time."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=nanos // 1000)
-    return _written(moment if micro else moment.replace(microsecond=0), "microseconds" if micro else "seconds")
+    moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000 if micro else 0)
+    return _written(moment, "microseconds" if micro else "seconds")
 
 
 def _exists(text: str) -> bool:
@@ -55,9 +55,9 @@ def _exists(text: str) -> bool:
 
 
 def _written(moment: datetime, precision: str) -> str | None:
-    if moment.replace(tzinfo=None) == datetime.min:
-        return None
-    return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+    """The text of a moment in UTC that does not say so."""
+    text = moment.isoformat(timespec=precision)
+    return f"{text}Z" if not text.startswith("0001-01-01T00:00:00") else None
 
 
 class _Reader:
@@ -91,7 +91,7 @@ class _Reader:
         if year == 0 or not 1 <= day <= monthrange(year, month)[1]:
             raise ValueError(f'parsing time "{self.text}": day out of range')
         try:
-            return datetime(year, month, day, hour, minute, second, micros, UTC) - offset
+            return datetime(year, month, day, hour, minute, second, micros) - offset
         except OverflowError:
             raise ValueError(f'parsing time "{self.text}": year out of range') from None
 

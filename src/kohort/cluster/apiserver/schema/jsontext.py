@@ -2,9 +2,9 @@
 
 Strict field validation must report duplicate keys, which a fast decoder silently drops. Instead of decoding slowly
 every time, the decoded value is compared with the body: encoded again it has the same length unless the client writes
-spaces or escapes differently; failing that, the number of keys in it equals the number of `":` in the body. Only when
-both disagree is the body read again by `_Scanner`, which knows duplicates and, for bodies that are not JSON at all,
-says so in the words of Go's decoder.
+spaces or escapes differently; failing that, it has as many `":` as the body, which is what every key ends with. Only
+when both disagree is the body read again by `_Scanner`, which knows duplicates and, for bodies that are not JSON at
+all, says so in the words of Go's decoder.
 """
 
 import json
@@ -41,26 +41,17 @@ def duplicates(body: bytes, value: Json, *, merge: bool) -> tuple[Json, list[str
 
     `merge`: the later of two objects is decoded into the earlier one, as it happens with typed objects.
     """
-    if len(msgspec.json.encode(value)) == len(body.strip()) or _has_all_keys(body, value):
+    again = msgspec.json.encode(value)
+    if len(again) == len(body.strip()) or _has_all_keys(body, again):
         return value, []
     return _Scanner(body.decode("utf-8", "replace"), merge=merge).read()
 
 
-def _has_all_keys(body: bytes, value: Json) -> bool:
-    return body.count(b'":') == _key_count(value) and _SPACE_BEFORE_COLON.search(body) is None
-
-
-def _key_count(value: Json) -> int:
-    count = 0
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if type(value) is dict:
-            count += len(value)
-            waiting += [inner for inner in value.values() if type(inner) in (dict, list)]
-        elif type(value) is list:
-            waiting += [inner for inner in value if type(inner) in (dict, list)]
-    return count
+def _has_all_keys(body: bytes, again: bytes) -> bool:
+    """Whether two texts of the same value have the same keys. Quotes must be written alike and stand at the colon."""
+    if body.count(b'":') != again.count(b'":') or b"\\u0022" in body:
+        return False
+    return _SPACE_BEFORE_COLON.search(body) is None
 
 
 class _Scanner:
@@ -263,18 +254,19 @@ def normal_numbers(value: Json) -> Json:
 
     Containers are changed in place; the value itself is returned for the sake of scalars.
     """
-    if type(value) is dict:
+    kind = type(value)
+    if kind is int:
+        return value if -_INT64 <= value < _INT64 else _whole(float(value))
+    if kind is float:
+        return _whole(value)
+    if kind is dict:
         for key, inner in value.items():
             if type(inner) in _NUMBER_HOLDERS:
                 value[key] = normal_numbers(inner)
-    elif type(value) is list:
+    elif kind is list:
         for index, inner in enumerate(value):
             if type(inner) in _NUMBER_HOLDERS:
                 value[index] = normal_numbers(inner)
-    elif type(value) is float:
-        return _whole(value)
-    elif type(value) is int and not -_INT64 <= value < _INT64:
-        return _whole(float(value))
     return value
 
 

@@ -61,6 +61,7 @@ class Node:
         "atomic",
         "constraints",
         "default",
+        "defaulted",
         "embedded",
         "format",
         "list_keys",
@@ -124,6 +125,8 @@ class Node:
         """The schema of a CRD from which this node was compiled, for publishing; None for built-in types."""
         self.validator: object = None
         """What `validate` made of the constraints, once it needed to."""
+        self.defaulted: tuple[tuple[str, Node], ...] | None = None
+        """The fields that have a default, once `defaults` has looked for them."""
 
     @property
     def fields(self) -> Mapping[str, "Node"]:

@@ -115,16 +115,23 @@ def _fields(data: bytes, at: int, stop: int) -> list[tuple[int, int, int, int]]:
     """Number, wire type and extent of every field of a small message. The extent of a varint is (its value, 0)."""
     found = []
     while at < stop:
-        tag, at = _varint(data, at)
+        tag = data[at]
+        at += 1
+        if tag >= 0x80:
+            tag, at = _varint(data, at - 1)
         wire = tag & 7
         if wire == _VARINT:
             value, at = _varint(data, at)
             found.append((tag >> 3, wire, value, 0))
             continue
-        end = _end(data, at, wire)
         if wire == _LENGTH:
-            size, at = _varint(data, at)
+            size = data[at]
+            at += 1
+            if size >= 0x80:
+                size, at = _varint(data, at - 1)
             end = at + size
+        else:
+            end = _end(at, wire)
         if end > stop:
             raise _Malformed("unexpected EOF")
         found.append((tag >> 3, wire, at, end))
@@ -132,10 +139,7 @@ def _fields(data: bytes, at: int, stop: int) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _end(data: bytes, at: int, wire: int) -> int:
-    if wire == _LENGTH:
-        size, at = _varint(data, at)
-        return at + size
+def _end(at: int, wire: int) -> int:
     if wire == _FIXED64:
         return at + 8
     if wire == _FIXED32:
@@ -158,14 +162,22 @@ def _message(type_name: str) -> _Message:
         while at < stop:
             tag = data[at]
             at += 1
-            if tag >= 0x80:
-                tag, at = _varint(data, at - 1)
+            if tag >= 0x80:  # almost every number has one or two bytes: no call for those
+                if data[at] < 0x80:
+                    tag = tag & 0x7F | data[at] << 7
+                    at += 1
+                else:
+                    tag, at = _varint(data, at - 1)
             wire = tag & 7
             if wire == _LENGTH:
                 size = data[at]
                 at += 1
                 if size >= 0x80:
-                    size, at = _varint(data, at - 1)
+                    if data[at] < 0x80:
+                        size = size & 0x7F | data[at] << 7
+                        at += 1
+                    else:
+                        size, at = _varint(data, at - 1)
                 end = at + size
                 if end > stop:
                     raise _Malformed("unexpected EOF")
@@ -182,7 +194,7 @@ def _message(type_name: str) -> _Message:
                 if number_field is not None:
                     number_field(obj, value)
             else:
-                end = _end(data, at, wire)
+                end = _end(at, wire)
                 if end > stop:
                     raise _Malformed("unexpected EOF")
                 number_field = numbers.get(tag >> 3)

@@ -29,7 +29,6 @@ def prune(obj: JsonObject, root: Node) -> list[str]:
 
     Raises Mismatch or ValueError for metadata that is not an ObjectMeta.
     """
-    normal_numbers(obj)
     in_metadata = _conform_metadata(obj)
     walk = _Walk(root)
     walk.visit_object(obj, root, "")
@@ -81,10 +80,19 @@ class _Walk:
                 continue
             child = fields.get(key, every)
             if child is not None:
-                if type(value) is dict or type(value) is list:
-                    self.visit(value, child, prefix + key)
+                kind = type(value)
+                if kind is dict:
+                    if child.embedded:
+                        self._embedded(value, prefix + key)
+                    self.visit_object(value, child, prefix + key)
+                elif kind is list:
+                    self._visit_list(value, child, prefix + key)
+                elif kind is float or kind is int:
+                    obj[key] = normal_numbers(value)
             elif node is None or not node.preserve_unknown:
                 removed.append(key)
+            else:
+                obj[key] = normal_numbers(value)
         for key in removed:
             del obj[key]
             self.unknown.append(prefix + key)
@@ -93,12 +101,15 @@ class _Walk:
         if node is not None and node.type == "array":
             element: Node | None = node.items
         elif node is not None and node.preserve_unknown:
+            normal_numbers(items)
             return
         else:
             element = None
         for index, item in enumerate(items):
             if type(item) is dict or type(item) is list:
                 self.visit(item, element, f"{path}[{index}]")
+            elif type(item) is float or type(item) is int:
+                items[index] = normal_numbers(item)
 
     def _embedded(self, obj: JsonObject, path: str) -> None:
         for key in ("apiVersion", "kind"):

@@ -1,6 +1,5 @@
 """Lists of custom resources that must not repeat themselves, and resources embedded in them."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -13,50 +12,78 @@ from kohort.objects.jsontypes import Json, JsonObject
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
+def shape_errors(obj: JsonObject, node: Node) -> list[FieldError]:
+    """Embedded resources that are none, then repeated items of sets and of lists that are maps."""
+    walk = _Walk()
+    walk.visit(obj, node, "")
+    return walk.embedded + walk.repeated
+
+
 def list_errors(value: Json, node: Node, path: str) -> list[FieldError]:
-    """Repeated items of sets, and items with the same keys in lists that are maps."""
-    errors: list[FieldError] = []
-    if type(value) is list:
-        if node.list_type == "set":
-            errors += _repeated(value, value, path)
-        elif node.list_type == "map":
-            errors += _repeated_keys(value, node, path)
-    for child, child_node, child_path in _children(value, node, path):
-        errors += list_errors(child, child_node, child_path)
-    return errors
+    """Repeated items of sets, and items with the same keys in lists that are maps, in a value anywhere in a schema."""
+    walk = _Walk()
+    walk.visit(value, node, path)
+    return walk.repeated
 
 
 def embedded_errors(value: Json, node: Node, path: str) -> list[FieldError]:
-    """What is wrong with the apiVersion, kind and metadata of embedded resources."""
-    errors = _resource_errors(value, path) if node.embedded and type(value) is dict and path else []
-    for child, child_node, child_path in _children(value, node, path):
-        errors += embedded_errors(child, child_node, child_path)
-    return errors
+    """What is wrong with the apiVersion, kind and metadata of embedded resources in a value anywhere in a schema."""
+    walk = _Walk()
+    walk.visit(value, node, path)
+    return walk.embedded
 
 
-def _children(value: Json, node: Node, path: str) -> Iterator[tuple[Json, Node, str]]:
-    """The objects and lists below a value whose schema is known."""
-    if type(value) is dict:
+class _Walk:
+    """Visits the objects and lists whose schema is known."""
+
+    def __init__(self) -> None:
+        self.embedded: list[FieldError] = []
+        self.repeated: list[FieldError] = []
+
+    def visit(self, value: Json, node: Node, path: str) -> None:
+        if type(value) is dict:
+            self._visit_object(value, node, path)
+        elif type(value) is list:
+            self._visit_list(value, node, path)
+
+    def _visit_object(self, obj: JsonObject, node: Node, path: str) -> None:
         if node.name:
             return
-        every = node.items if node.type == "map" else None
-        for key, child in value.items():
-            if type(child) is dict or type(child) is list:
-                child_node = node.fields.get(key, every)
-                if child_node is not None:
-                    yield child, child_node, f"{path}[{key}]" if every is not None else _dotted(path, key)
-    elif type(value) is list and node.type == "array":
-        for index, child in enumerate(value):
-            if type(child) is dict or type(child) is list:
-                yield child, node.items, f"{path}[{index}]"
+        if node.embedded and path:
+            self.embedded += _resource_errors(obj, path)
+        is_map = node.type == "map"
+        every = node.items if is_map else None
+        fields = node.fields
+        for key, value in obj.items():
+            kind = type(value)
+            if kind is dict or kind is list:
+                child = fields.get(key, every)
+                if child is not None:
+                    below = f"{path}[{key}]" if is_map else f"{path}.{key}" if path else key
+                    if kind is dict:
+                        self._visit_object(value, child, below)
+                    else:
+                        self._visit_list(value, child, below)
+
+    def _visit_list(self, items: list[Json], node: Node, path: str) -> None:
+        if node.list_type != "atomic":
+            self.repeated += _repeated(items, items, path) if node.list_type == "set" else _same_keys(items, node, path)
+        if node.type != "array":
+            return
+        element = node.items
+        if element.type not in _CONTAINERS:
+            return
+        for index, item in enumerate(items):
+            self.visit(item, element, f"{path}[{index}]")
 
 
-def _dotted(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+_CONTAINERS: Final = frozenset({"object", "map", "array", "any"})
 
 
 def _repeated(items: list[Json], shown: list[Json], path: str) -> list[FieldError]:
     """An error at the second occurrence of an item; further ones are not reported again."""
+    if len(items) < 2:
+        return []
     counts: dict[bytes, int] = {}
     errors = []
     for index, item in enumerate(items):
@@ -67,11 +94,12 @@ def _repeated(items: list[Json], shown: list[Json], path: str) -> list[FieldErro
     return errors
 
 
-def _repeated_keys(items: list[Json], node: Node, path: str) -> list[FieldError]:
+def _same_keys(items: list[Json], node: Node, path: str) -> list[FieldError]:
     for index, item in enumerate(items):
         if item is not None and type(item) is not dict:
             return [invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
-    keys = [{key: item[key] for key in node.list_keys if key in item} if item else {} for item in items]
+    names_of_keys = sorted(node.list_keys)
+    keys = [{key: item[key] for key in names_of_keys if key in item} if item else {} for item in items]
     return _repeated(keys, keys, path)
 
 

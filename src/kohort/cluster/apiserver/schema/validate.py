@@ -5,32 +5,35 @@ The wording, the paths and even the odd corners are those of Kubernetes, because
 - a type error shows the type of what was found, not its value;
 - errors about alternatives and number formats have no field (`<nil>`);
 - when none of several alternatives fits, the errors of the best fitting one are added, which is the one with most
-  successful checks; a few counters below exist only for that.
+  successful checks; `Findings.matches` exists only for that.
 
 On updates, a subtree that did not change is not held against the user: schemas may become stricter while invalid
 objects exist (`old`). Items of a list can be told apart only when the list is a map.
 
-A node's constraints are compiled once into a `_Validator` which hangs on the node.
+A node's constraints are compiled once into a `_Validator` which hangs on the node. Most values are scalars that are
+fine: for them a `quick` test decides before anything else is set up.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.schema import formats
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META, type_node
-from kohort.cluster.apiserver.schema.gonumber import as_go_prints
+from kohort.cluster.apiserver.schema.constraints import (
+    INT32,
+    INT64,
+    NOWHERE,
+    Check,
+    Findings,
+    Path,
+    checks_of,
+    enum_check,
+    wrong_type,
+)
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.uniqueness import embedded_errors, list_errors
+from kohort.cluster.apiserver.schema.uniqueness import shape_errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
-
-NOWHERE: Final = "<nil>"
-"""The field of errors that have none."""
-
-_INT64: Final = 2**63
-_INT32: Final = 2**31
-_MAX_FLOAT: Final = 3.4028234663852886e38
 
 
 class _Unset:
@@ -38,6 +41,7 @@ class _Unset:
 
 
 _UNSET: Final = _Unset()
+_ROOT: Final = Path(None, "")
 
 
 def validate(obj: JsonObject, node: Node, *, old: JsonObject | None = None) -> list[FieldError]:
@@ -45,74 +49,65 @@ def validate(obj: JsonObject, node: Node, *, old: JsonObject | None = None) -> l
 
     `old` is the stored object of an update; errors in unchanged parts are then forgiven.
     """
-    findings = _Findings()
-    _validator(node).run(obj, "", _UNSET if old is None else old, findings)
-    errors = [_field_error(path, error, "") for path, error in findings.errors]
-    return errors + embedded_errors(obj, node, "") + list_errors(obj, node, "")
+    findings = Findings()
+    _validator(node).run(obj, _ROOT, _UNSET if old is None else old, findings)
+    return findings.errors + shape_errors(obj, node)
 
 
 def validate_default(value: Json, node: Node, field: str) -> list[FieldError]:
     """What is wrong with the default of a schema, reported below `field`."""
-    findings = _Findings()
-    _validator(node).run(value, "", _UNSET, findings)
-    return [_field_error(path, error, field) for path, error in findings.errors]
+    findings = Findings()
+    _validator(node).run(value, _ROOT, _UNSET, findings)
+    return [FieldError(error.reason, _below(field, error.field), error.message) for error in findings.errors]
 
 
-def _field_error(path: str, error: FieldError, base: str) -> FieldError:
-    if error.field == NOWHERE:
-        return FieldError(error.reason, base or NOWHERE, error.message)
-    if base:
-        return FieldError(error.reason, f"{base}.{path}" if path else base, error.message)
-    return error
-
-
-class _Findings:
-    """Errors with their relative paths, and how many checks were made: the measure of how well a schema fits."""
-
-    __slots__ = ("errors", "matches")
-
-    def __init__(self) -> None:
-        self.errors: list[tuple[str, FieldError]] = []
-        self.matches = 0
-
-    def add(self, path: str, error: FieldError) -> None:
-        self.errors.append((path, error))
-
-    def nowhere(self, message: str) -> None:
-        self.errors.append(("", FieldError(fielderrors.INVALID, NOWHERE, f'Invalid value: "": {message}')))
-
-    def merge(self, other: "_Findings") -> None:
-        self.errors += other.errors
-        self.matches += other.matches
-
-
-_Run = Callable[[Json, str, _Findings], None]
+def _below(base: str, field: str) -> str:
+    return base if field in ("", NOWHERE) else f"{base}.{field}"
 
 
 class _Validator:
-    __slots__ = ("checks", "every", "fields", "format", "items", "node", "required", "types")
+    __slots__ = (
+        "checks",
+        "children",
+        "container",
+        "every",
+        "format",
+        "items",
+        "node",
+        "quick",
+        "quick_matches",
+        "required",
+        "types",
+    )
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.types = _types(node)
         self.format = node.format if node.format != "int-or-string" else ""
-        self.required = list((node.source or {}).get("required") or node.required)
-        self.checks = list(_checks(node, self.types))
-        self.fields = dict(_checked_fields(node))
-        self.every = node.items if node.type == "map" else None
+        self.required: tuple[str, ...] = tuple((node.source or {}).get("required") or node.required)
+        self.checks: list[Check] = [*_combinators(node), *checks_of(node, self.types)]
+        self.children: dict[str, _Validator | None] = {}
+        self.every = _validator(node.items) if node.type == "map" else None
         self.items = node.items if node.type == "array" or "items" in (node.source or {}) else None
+        self.container = {"object": dict, "map": dict, "array": list}.get(node.type)
+        """The type of most values of this node, when they are not scalars."""
+        self.quick = _quick_test(node, self.checks)
+        self.quick_matches = 4 if node.type in ("integer", "number") else 3
 
-    def run(self, value: Json, path: str, old: Json | _Unset, findings: _Findings) -> None:
+    def run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
         before = len(findings.errors)
         self._run(value, path, old, findings)
         if len(findings.errors) > before and not isinstance(old, _Unset) and _same(value, old):
             del findings.errors[before:]
 
-    def _run(self, value: Json, path: str, old: Json | _Unset, findings: _Findings) -> None:
-        if self.types or self.format:
+    def _run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
+        if type(value) is self.container:
+            findings.matches += 2
+        elif self.types or self.format:
             self._check_type(value, path, findings)
         if value is None:
-            _check_enum(self.node, value, path, findings)
+            if self.node.constraints.get("enum"):
+                enum_check(self.node.constraints["enum"])(value, path, findings)
             return
         for check in self.checks:
             check(value, path, findings)
@@ -122,53 +117,67 @@ class _Validator:
             self._run_list(value, path, old, findings)
         findings.matches += 1
 
-    def _run_object(self, obj: JsonObject, path: str, old: Json | _Unset, findings: _Findings) -> None:
-        prefix = f"{path}." if path else ""
-        previous = old if type(old) is dict else {}
+    def _run_object(self, obj: JsonObject, path: Path, old: Json | _Unset, findings: Findings) -> None:
+        children = self.children
+        previous = old if type(old) is dict else None
         for name, value in obj.items():
-            child = self.fields.get(name, self.every)
-            if child is not None:
-                before = previous.get(name, _UNSET)
-                _validator(child).run(value, prefix + name, before, findings)
+            child = children[name] if name in children else self._child(name)
+            if child is None:
+                continue
+            if child.quick is not None and child.quick(value):
+                findings.matches += child.quick_matches
+                continue
+            before = previous.get(name, _UNSET) if previous is not None else _UNSET
+            child.run(value, Path(path, f".{name}"), before, findings)
         for name in self.required:
             if name not in obj:
-                findings.add(prefix + name, fielderrors.required(prefix + name))
+                findings.errors.append(fielderrors.required(str(Path(path, f".{name}"))))
 
-    def _run_list(self, items: list[Json], path: str, old: Json | _Unset, findings: _Findings) -> None:
+    def _child(self, name: str) -> "_Validator | None":
+        """The validator of a field, compiled when it first occurs. Keys of maps are not remembered: there is no end
+        of them."""
+        field = self.node.fields.get(name)
+        if field is None:
+            return self.every
+        found = _validator(field) if _is_checked(self.node, name, field) else None
+        self.children[name] = found
+        return found
+
+    def _run_list(self, items: list[Json], path: Path, old: Json | _Unset, findings: Findings) -> None:
         assert self.items is not None
         validator = _validator(self.items)
-        if not validator.does_something():
-            return
+        quick = validator.quick
         previous = _by_keys(old, self.node) if type(old) is list and self.node.list_type == "map" else {}
         for index, item in enumerate(items):
+            if quick is not None and quick(item):
+                findings.matches += validator.quick_matches
+                continue
             before = previous.get(_keys_of(item, self.node), _UNSET) if previous else _UNSET
-            validator.run(item, f"{path}[{index}]", before, findings)
+            validator.run(item, Path(path, f"[{index}]"), before, findings)
 
-    def does_something(self) -> bool:
-        return bool(self.types or self.checks or self.fields or self.required or self.every or self.items)
-
-    def _check_type(self, value: Json, path: str, findings: _Findings) -> None:
+    def _check_type(self, value: Json, path: Path, findings: Findings) -> None:
         findings.matches += 1
         found = json_type(value)
         if value is None:
             if self.types and not self.node.nullable:
-                findings.add(path, _wrong_type(path, ",".join(self.types), found))
+                findings.errors.append(wrong_type(path, ",".join(self.types), found))
             else:
                 findings.matches += 1
-            return
-        if found in self.types or (found == "integer" and "number" in self.types):
+        elif found in self.types or (found == "integer" and "number" in self.types):
             findings.matches += 1
-            return
-        if found == "string" and self.format and not {"integer", "number"} & set(self.types):
-            return
-        if not self.types:
-            return
+        elif self.types and not (found == "string" and self.format and not _NUMERIC & set(self.types)):
+            findings.errors.append(self._wrong_type(path, found))
+
+    def _wrong_type(self, path: Path, found: str) -> FieldError:
+        """With a format, some mismatches are told in terms of formats."""
         if self.format and found == "number" and "integer" in self.types:
-            findings.add(path, _wrong_type(path, self.format, "float64"))
-        elif self.format and found in ("boolean", "object"):
-            findings.add(path, _wrong_type(path, self.format, ""))
-        else:
-            findings.add(path, _wrong_type(path, ",".join(self.types), found))
+            return wrong_type(path, self.format, "float64")
+        if self.format and found in ("boolean", "object"):
+            return wrong_type(path, self.format, "")
+        return wrong_type(path, ",".join(self.types), found)
+
+
+_NUMERIC: Final = frozenset({"integer", "number"})
 
 
 def _validator(node: Node) -> _Validator:
@@ -186,6 +195,25 @@ def _types(node: Node) -> tuple[str, ...]:
     return ("object",) if node.type == "map" else (node.type,)
 
 
+def _quick_test(node: Node, checks: list[Check]) -> Callable[[Json], bool] | None:
+    """A test that is true only for values that are fine, for the simple scalars that objects mostly consist of."""
+    limits = node.constraints
+    if node.type == "boolean" and not checks:
+        return lambda value: type(value) is bool
+    if node.type == "string" and not checks:
+        return lambda value: type(value) is str
+    if node.type == "string" and not node.format and limits.keys() <= {"minLength", "maxLength"}:
+        shortest, longest = limits.get("minLength") or 0, limits.get("maxLength", INT64)
+        return lambda value: type(value) is str and shortest <= len(value) <= longest
+    if node.type == "integer" and limits.keys() <= {"minimum", "maximum"} and node.format in ("", "int32", "int64"):
+        bound = INT32 if node.format == "int32" else INT64
+        lowest, highest = max(limits.get("minimum", -bound), -bound), min(limits.get("maximum", bound - 1), bound - 1)
+        return lambda value: type(value) is int and lowest <= value <= highest
+    if node.type == "any" and not node.format and not checks and not node.fields and not node.required:
+        return lambda value: value is not None
+    return None
+
+
 def json_type(value: Json) -> str:
     """The OpenAPI type of a value. Integers that need more than 64 bits were floats on the wire."""
     match value:
@@ -196,7 +224,7 @@ def json_type(value: Json) -> str:
         case str():
             return "string"
         case int():
-            return "integer" if -_INT64 <= value < _INT64 else "number"
+            return "integer" if -INT64 <= value < INT64 else "number"
         case float():
             return "number"
         case list():
@@ -204,18 +232,11 @@ def json_type(value: Json) -> str:
     return "object"
 
 
-def _wrong_type(path: str, expected: str, found: str) -> FieldError:
-    return fielderrors.type_invalid(path, found, f'{path} in body must be of type {expected}: "{found}"')
-
-
-def _checked_fields(node: Node) -> Iterator[tuple[str, Node]]:
-    """The fields that need a look: all of a custom resource, of its metadata only those that the schema restricts."""
-    for name, field in node.fields.items():
-        if node.name == OBJECT_META:
-            if type_node(OBJECT_META).fields.get(name) is not field:
-                yield name, field
-        elif field is not type_node(OBJECT_META):
-            yield name, field
+def _is_checked(node: Node, name: str, field: Node) -> bool:
+    """Whether a field needs a look: of a resource's metadata only what the schema restricts does."""
+    if node.name == OBJECT_META:
+        return type_node(OBJECT_META).fields.get(name) is not field
+    return field is not type_node(OBJECT_META)
 
 
 def _same(value: Json, old: Json) -> bool:
@@ -233,159 +254,12 @@ def _by_keys(items: list[Json], node: Node) -> dict[tuple[Json, ...] | None, Jso
     return {keys: item for item in items if (keys := _keys_of(item, node)) is not None}
 
 
-def _checks(node: Node, types: tuple[str, ...]) -> Iterator[_Run]:
-    """The checks of a node's own constraints, in the order in which Kubernetes reports them."""
+def _combinators(node: Node) -> Iterator[Check]:
     constraints = node.constraints
-    if constraints.keys() & {"allOf", "anyOf", "oneOf", "not"}:
-        yield from _combinators(node)
-    if constraints.keys() & {"maxLength", "minLength", "pattern"}:
-        yield _string_check(constraints)
-    known = formats.check_for(node.format) if node.format and node.format != "int-or-string" else None
-    if known is not None:
-        yield _format_check(node.format, known)
-    if constraints.keys() & {"multipleOf", "minimum", "maximum"} or {"integer", "number"} & set(types):
-        yield _number_check(node, types)
-    if constraints.keys() & {"minItems", "maxItems"}:
-        yield _list_check(constraints)
-    if "enum" in constraints:
-        yield lambda value, path, findings: _check_enum(node, value, path, findings)
-    if constraints.keys() & {"minProperties", "maxProperties"}:
-        yield _object_check(constraints)
-
-
-def _string_check(constraints: Mapping[str, Json]) -> _Run:
-    longest, shortest = constraints.get("maxLength"), constraints.get("minLength")
-    pattern = constraints.get("pattern") or ""
-    matches = _searcher(pattern) if pattern else None
-
-    def check(value: Json, path: str, findings: _Findings) -> None:
-        if type(value) is not str:
-            return
-        if longest is not None and len(value) > longest:
-            findings.add(path, fielderrors.too_long(path, longest))
-        elif shortest is not None and len(value) < shortest:
-            findings.add(path, _invalid(path, value, f"should be at least {shortest} chars long"))
-        elif matches is not None and not matches(value):
-            findings.add(path, _invalid(path, value, f"should match '{pattern}'"))
-
-    return check
-
-
-def _searcher(pattern: str) -> Callable[[str], object]:
-    import re2
-
-    searcher: Callable[[str], object] = re2.compile(pattern).search
-    return searcher
-
-
-def _invalid(path: str, value: Json, rule: str) -> FieldError:
-    detail = f"{path} in body {rule}"
-    return FieldError(fielderrors.INVALID, path, f"Invalid value: {_shown(value)}: {detail}")
-
-
-def _shown(value: Json) -> str:
-    return as_go_prints(value) if type(value) is float else fielderrors.shown(value)
-
-
-def _format_check(name: str, known: formats.Check) -> _Run:
-    def check(value: Json, path: str, findings: _Findings) -> None:
-        if type(value) is str and not known(value):
-            detail = f"{path} in body must be of type {name}: {fielderrors.shown(value)}"
-            findings.add(path, fielderrors.type_invalid(path, value, detail))
-
-    return check
-
-
-def _number_check(node: Node, types: tuple[str, ...]) -> _Run:
-    constraints = node.constraints
-    factor = constraints.get("multipleOf")
-    lowest, highest = constraints.get("minimum"), constraints.get("maximum")
-    above, below = bool(constraints.get("exclusiveMinimum")), bool(constraints.get("exclusiveMaximum"))
-    kind = types[0] if len(types) == 1 else ""
-    fitting = _range_check(kind, node.format)
-
-    def check(value: Json, path: str, findings: _Findings) -> None:
-        if type(value) is not int and type(value) is not float:
-            return
-        if fitting is not None and not fitting(value):
-            shape = f"with format {node.format}" if node.format in _RANGED else "(default format)"
-            findings.nowhere(f"Checked value must be of type {kind} {shape} in {path}")
-        if factor is not None and not _is_multiple(value, factor):
-            findings.add(path, _invalid(path, value, f"should be a multiple of {as_go_prints(factor)}"))
-        if lowest is not None and (value < lowest or (above and value == lowest)):
-            rule = "greater than" if above else "greater than or equal to"
-            findings.add(path, _invalid(path, value, f"should be {rule} {as_go_prints(lowest)}"))
-        if highest is not None and (value > highest or (below and value == highest)):
-            rule = "less than" if below else "less than or equal to"
-            findings.add(path, _invalid(path, value, f"should be {rule} {as_go_prints(highest)}"))
-        findings.matches += 1
-
-    return check
-
-
-_RANGED: Final = frozenset({"int32", "int64", "float", "double"})
-
-
-def _range_check(kind: str, format: str) -> Callable[[int | float], bool] | None:
-    if kind == "integer":
-        limit = _INT32 if format == "int32" else _INT64
-        return lambda value: type(value) is int and -limit <= value < limit
-    if kind == "number" and format == "float":
-        return lambda value: abs(value) <= _MAX_FLOAT
-    return None
-
-
-def _is_multiple(value: int | float, factor: int | float) -> bool:
-    if type(value) is int and type(factor) is int:
-        return factor == 0 or value % factor == 0
-    return factor == 0 or (value / factor).is_integer()
-
-
-def _list_check(constraints: Mapping[str, Json]) -> _Run:
-    least, most = constraints.get("minItems"), constraints.get("maxItems")
-
-    def check(value: Json, path: str, findings: _Findings) -> None:
-        if type(value) is not list:
-            return
-        if least is not None and len(value) < least:
-            findings.add(path, _invalid(path, len(value), f"should have at least {least} items"))
-        if most is not None and len(value) > most:
-            findings.add(path, fielderrors.too_many(path, len(value), most))
-
-    return check
-
-
-def _object_check(constraints: Mapping[str, Json]) -> _Run:
-    least, most = constraints.get("minProperties"), constraints.get("maxProperties")
-
-    def check(value: Json, path: str, findings: _Findings) -> None:
-        if type(value) is not dict:
-            return
-        if least is not None and len(value) < least:
-            findings.add(path, _invalid(path, len(value), f"should have at least {least} properties"))
-        if most is not None and len(value) > most:
-            findings.add(path, fielderrors.too_many(path, len(value), most))
-
-    return check
-
-
-def _check_enum(node: Node, value: Json, path: str, findings: _Findings) -> None:
-    allowed = node.constraints.get("enum")
-    if allowed and not any(_same_number_or(value, choice) for choice in allowed):
-        texts = [choice if type(choice) is str else fielderrors.shown(choice) for choice in allowed]
-        findings.add(path, fielderrors.not_supported(path, value, texts))
-
-
-def _same_number_or(value: Json, choice: Json) -> bool:
-    if type(value) is bool or type(choice) is bool:
-        return value is choice
-    return bool(value == choice)
-
-
-def _combinators(node: Node) -> Iterator[_Run]:
+    if not constraints.keys() & {"allOf", "anyOf", "oneOf", "not"}:
+        return
     from kohort.cluster.apiserver.schema.structural import compile_schema
 
-    constraints = node.constraints
     if constraints.get("anyOf"):
         yield _any_of([compile_schema(schema) for schema in constraints["anyOf"]])
     if constraints.get("oneOf"):
@@ -396,18 +270,18 @@ def _combinators(node: Node) -> Iterator[_Run]:
         yield _not(compile_schema(constraints["not"]))
 
 
-def _try(node: Node, value: Json, path: str) -> _Findings:
-    findings = _Findings()
+def _try(node: Node, value: Json, path: Path) -> Findings:
+    findings = Findings()
     _validator(node).run(value, path, _UNSET, findings)
     return findings
 
 
-def _best(failures: list[_Findings]) -> _Findings:
+def _best(failures: list[Findings]) -> Findings:
     return max(failures, key=lambda findings: findings.matches)
 
 
-def _any_of(alternatives: list[Node]) -> _Run:
-    def check(value: Json, path: str, findings: _Findings) -> None:
+def _any_of(alternatives: list[Node]) -> Check:
+    def check(value: Json, path: Path, findings: Findings) -> None:
         failures = []
         for alternative in alternatives:
             attempt = _try(alternative, value, path)
@@ -421,8 +295,8 @@ def _any_of(alternatives: list[Node]) -> _Run:
     return check
 
 
-def _one_of(alternatives: list[Node]) -> _Run:
-    def check(value: Json, path: str, findings: _Findings) -> None:
+def _one_of(alternatives: list[Node]) -> Check:
+    def check(value: Json, path: Path, findings: Findings) -> None:
         attempts = [_try(alternative, value, path) for alternative in alternatives]
         good = [attempt for attempt in attempts if not attempt.errors]
         if len(good) == 1:
@@ -436,8 +310,8 @@ def _one_of(alternatives: list[Node]) -> _Run:
     return check
 
 
-def _all_of(parts: list[Node]) -> _Run:
-    def check(value: Json, path: str, findings: _Findings) -> None:
+def _all_of(parts: list[Node]) -> Check:
+    def check(value: Json, path: Path, findings: Findings) -> None:
         failed = 0
         for part in parts:
             attempt = _try(part, value, path)
@@ -450,8 +324,8 @@ def _all_of(parts: list[Node]) -> _Run:
     return check
 
 
-def _not(excluded: Node) -> _Run:
-    def check(value: Json, path: str, findings: _Findings) -> None:
+def _not(excluded: Node) -> Check:
+    def check(value: Json, path: Path, findings: Findings) -> None:
         if not _try(excluded, value, path).errors:
             findings.nowhere(f'"{path}" must not validate the schema (not)')
 
