@@ -37,6 +37,8 @@ class _Summary:
         self.ready = 0
         self.restarts = 0
         self.last_restart = ""
+        self.sidecar_statuses: list[JsonObject] = []
+        """Those that were met before the first init container that is not done."""
         self.reason = self._first_reason()
         initializing = self._walk_init_containers()
         if not initializing or (condition(pod, "Initialized") or {}).get("status") == "True":
@@ -58,6 +60,8 @@ class _Summary:
         """Whether an init container is not done yet; then the reason says so."""
         for index, container in enumerate(self.status.get("initContainerStatuses") or ()):
             self._count_restarts(container)
+            if container.get("name") in self.sidecars:
+                self.sidecar_statuses.append(container)
             state = container.get("state") or {}
             terminated, waiting = state.get("terminated"), state.get("waiting") or {}
             if terminated is not None and not terminated.get("exitCode"):
@@ -77,9 +81,8 @@ class _Summary:
     def _walk_containers(self) -> None:
         """From the last to the first, so that the first one with something to say has the last word."""
         self.restarts, self.last_restart = 0, ""
-        for container in self.status.get("initContainerStatuses") or ():
-            if container.get("name") in self.sidecars:
-                self._count_restarts(container)
+        for container in self.sidecar_statuses:
+            self._count_restarts(container)
         running, failure = False, ""
         for container in reversed(self.status.get("containerStatuses") or ()):
             self._count_restarts(container)

@@ -114,10 +114,6 @@ def _driver(obj: JsonObject, now: datetime) -> list[Json]:
     ]
 
 
-def _storage_capacity(obj: JsonObject, now: datetime) -> list[Json]:
-    return [name_of(obj), obj.get("storageClassName", ""), _given(obj.get("capacity"))]
-
-
 def _attachment(obj: JsonObject, now: datetime) -> list[Json]:
     spec = obj.get("spec") or {}
     return [
@@ -208,10 +204,6 @@ STORAGE: dict[str, Printer] = {
         _driver,
     ),
     "CSINode": ((NAME, integer("Drivers", "How many drivers run on the node."), AGE), counted(("spec", "drivers"))),
-    "CSIStorageCapacity": (
-        (NAME, text("StorageClassName", "Class of the storage."), text("Capacity", "How much is free.")),
-        _storage_capacity,
-    ),
     "VolumeAttachment": (
         (
             NAME,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from kohort.cluster.apiserver.kinds.autoscaling import to_v2
 from kohort.cluster.apiserver.kinds.printers_common import (
     AGE,
     CONTAINERS,
@@ -175,28 +176,20 @@ def _scale(obj: JsonObject, now: datetime) -> list[Json]:
 
 
 def _autoscaler(obj: JsonObject, now: datetime) -> list[Json]:
+    if obj.get("apiVersion") == "autoscaling/v1":
+        obj = to_v2(obj)
     spec, status = _spec_and_status(obj)
     target = spec.get("scaleTargetRef") or {}
-    metrics, current = (spec.get("metrics") or [], status.get("currentMetrics") or [])
-    if "targetCPUUtilizationPercentage" in spec:
-        metrics, current = _version_1_metrics(spec, status)
     least = spec.get("minReplicas")
     return [
         name_of(obj),
         f"{target.get('kind', '')}/{target.get('name', '')}",
-        _targets(metrics, current),
+        _targets(spec.get("metrics") or [], status.get("currentMetrics") or []),
         UNSET if least is None else str(least),
         spec.get("maxReplicas", 0),
         status.get("currentReplicas", 0),
         age(obj, now),
     ]
-
-
-def _version_1_metrics(spec: JsonObject, status: JsonObject) -> tuple[list[JsonObject], list[JsonObject]]:
-    target = {"type": "Utilization", "averageUtilization": spec["targetCPUUtilizationPercentage"]}
-    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-    used = status.get("currentCPUUtilizationPercentage")
-    return [metric], [] if used is None else [{"resource": {"current": {"averageUtilization": used}}}]
 
 
 _SHOWN_TARGETS = 2
