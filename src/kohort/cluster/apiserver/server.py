@@ -24,8 +24,8 @@ from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, 
 from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.options import boolean
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoints
-from kohort.cluster.apiserver.endpoints.routing import Router, not_allowed
-from kohort.cluster.apiserver.endpoints.wellknown import Health, metrics, version
+from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
+from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -153,7 +153,7 @@ class ApiServer:
         access.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
         view = self.catalog.find(path.group, path.version, path.plural)
         if view is None:
-            raise errors.path_not_found()
+            raise errors.path_not_found() if self.catalog.is_built_in(path.group) else PageNotFound()
         if not verb:
             raise not_allowed()
         return Call(request, user, view, path, verb, Media(), warnings)
@@ -225,6 +225,8 @@ def too_large() -> errors.ApiError:
 
 
 def failure_response(request: Request, error: errors.ApiError) -> Response:
+    if isinstance(error, PageNotFound):
+        return Response(404, {"content-type": PLAIN, "x-content-type-options": "nosniff"}, b"404 page not found\n")
     media = negotiate_or_json(request)
     headers = {"content-type": media.content_type}
     if error.retry_after:

@@ -1,20 +1,16 @@
 """How CustomResourceDefinitions themselves are written.
 
-Names are settled and the definition is established in the write that brings it, so there is no moment at which a
-definition is accepted but not served.
+Status is not decided here: `endpoints.definitions` settles the names of a definition when it is stored, serves what it
+defines, and writes down that it does.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.crd.definitions import status_for
 from kohort.cluster.apiserver.crd.validation import change_errors, definition_errors, status_change_errors
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
-
-BUCKET: Final = CUSTOM_RESOURCE_DEFINITIONS.qualified
 
 _STRING_FORMATS: Final = frozenset(
     {
@@ -46,10 +42,13 @@ class DefinitionStrategy(Strategy):
             service.setdefault("port", 443)
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
-        obj["status"] = _settled(context, obj)
+        """Nothing is accepted yet: the names are settled right after the write, when the kinds are served."""
+        obj["status"] = {"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": _storage_versions(obj)}
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        obj["status"] = _settled(context, obj)
+        stored = list((old.get("status") or {}).get("storedVersions") or ())
+        stored += [name for name in _storage_versions(obj) if name not in stored]
+        obj["status"] = {**(old.get("status") or {}), "storedVersions": stored}
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         return definition_errors(obj)
@@ -65,13 +64,9 @@ class DefinitionStrategy(Strategy):
         return [f'unrecognized format "{name}"' for name in _unknown_formats(obj) if name not in known]
 
 
-def _settled(context: WriteContext, obj: JsonObject) -> JsonObject:
-    """The status, as far as the definition is complete enough to have one; validation reports the rest."""
-    names = (obj.get("spec") or {}).get("names") or {}
-    if names.get("plural") and names.get("kind") and obj["spec"].get("group"):
-        return status_for(obj, context.reader.list(BUCKET))
-    stored = [version.get("name") for version in obj["spec"].get("versions") or () if version.get("storage")][:1]
-    return {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+def _storage_versions(obj: JsonObject) -> list[str]:
+    versions = (obj.get("spec") or {}).get("versions") or ()
+    return [version.get("name") for version in versions if version.get("storage")][:1]
 
 
 def _unknown_formats(crd: JsonObject) -> list[str]:

@@ -60,7 +60,7 @@ def include_object(call: Call) -> str:
         from kohort.objects import fielderrors
 
         wrong = fielderrors.invalid("includeObject", asked, "must be 'Metadata', 'Object', 'None', or empty")
-        raise errors.invalid("TableOptions", "", [wrong], "meta.k8s.io")
+        raise errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
     return asked
 
 

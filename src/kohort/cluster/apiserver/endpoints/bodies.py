@@ -19,7 +19,7 @@ from kohort.kube import errors
 from kohort.objects.jsontypes import Json, JsonObject
 
 DEFAULT_VALIDATION: Final = "Warn"
-_SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
 _OPTIONS_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
 
@@ -60,7 +60,7 @@ def check_type(parts: Parts, call: Call, document: JsonObject, kind: str, api_ve
         group, _, version = found_version.rpartition("/")
         served = parts.catalog.by_kind(group, kind)
         if served is None or all(one.resource.version != version for one in parts.catalog.siblings(served.kind)):
-            problem = f'no kind "{kind}" is registered for version "{found_version}" in scheme "{_SCHEME}"'
+            problem = f'no kind "{kind}" is registered for version "{found_version}" in scheme "{SCHEME}"'
             raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
         raise _wrong_version(found_version, api_version)
 
@@ -75,7 +75,7 @@ def _wrong_kind(parts: Parts, call: Call, found: str, found_version: str, wanted
     group, _, version = found_version.rpartition("/")
     known = parts.catalog.by_kind(group, found)
     if known is None or known.kind.custom:
-        problem = f'no kind "{found}" is registered for version "{found_version}" in scheme "{_SCHEME}"'
+        problem = f'no kind "{found}" is registered for version "{found_version}" in scheme "{SCHEME}"'
     else:
         own = wanted == call.kind.resource.kind
         package = go_type(call.kind)[1:].partition(".")[0] if own else _PACKAGES.get(wanted, "core")

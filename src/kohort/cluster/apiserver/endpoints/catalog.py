@@ -21,6 +21,7 @@ class Catalog:
         self._closed: set[str] = set()
         for kind in kinds:
             self._add(View(kind))
+        self._built_in = frozenset(group for group, _, _ in self._views)
 
     def find(self, group: str, version: str, plural: str) -> View | None:
         return self._views.get((group, version, plural))
@@ -35,6 +36,9 @@ class Catalog:
 
     def siblings(self, kind: Kind) -> list[Kind]:
         return [view.kind for view in self._by_bucket.get(kind.bucket, ())] or [kind]
+
+    def is_built_in(self, group: str) -> bool:
+        return group in self._built_in
 
     def kinds(self) -> Iterator[Kind]:
         return (view.kind for view in self._views.values())

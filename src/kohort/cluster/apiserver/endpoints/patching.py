@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints import bodies, stamping
-from kohort.cluster.apiserver.endpoints.call import Call
+from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
+from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
 from kohort.cluster.apiserver.endpoints.writing import Writer, at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.http.encoding import compact
@@ -59,7 +59,7 @@ def patcher(
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
         node = call.kind.schema()
-        obj = fit(call, change, live, node, media_type, options.field_validation or "Warn")
+        obj = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
         call.kind.strategy.default(obj)
         bodies.complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
@@ -100,13 +100,22 @@ def parse(call: Call, media_type: str, field_validation: str) -> Change:
     return Change(document, duplicates if strict else [], lambda live, node: strategic.apply(live, document, node))
 
 
-def fit(call: Call, change: Change, live: JsonObject, node: Node, media_type: str, field_validation: str) -> JsonObject:
+def fit(
+    parts: Parts,
+    call: Call,
+    change: Change,
+    live: JsonObject,
+    node: Node,
+    media_type: str,
+    field_validation: str,
+) -> JsonObject:
     """The live object after the patch, fitted to the schema. What is wrong with the result is wrong with the patch."""
     patched = change.apply(live, node)
     raw = compact(patched)
     shown = go_text(change.patch) if media_type == STRATEGIC else raw.decode()
     obj: JsonObject = msgspec.json.decode(raw)
     try:
+        _check_type(parts, call, live, obj, media_type)
         problems = change.problems + bodies.fitted(obj, node)
     except decode.Undecodable as unfit:
         raise _invalid_patch(shown, unfit.detail) from None
@@ -115,6 +124,28 @@ def fit(call: Call, change: Change, live: JsonObject, node: Node, media_type: st
     if problems and field_validation == "Warn":
         call.warnings.extend(problem for problem in problems if problem not in call.warnings)
     return obj
+
+
+def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, media_type: str) -> None:
+    """A patch cannot turn an object into one of another kind. What it would become is decoded first, as upstream does:
+    often that fails already."""
+    if call.kind.custom and live.get("kind") == call.kind.resource.kind:
+        return
+    if media_type == STRATEGIC:
+        obj["kind"], obj["apiVersion"] = live["kind"], live["apiVersion"]
+        return
+    kind, api_version = obj.get("kind") or live["kind"], obj.get("apiVersion") or live["apiVersion"]
+    if (kind, api_version) == (live["kind"], live["apiVersion"]):
+        return
+    group, _, version = api_version.rpartition("/")
+    other = parts.catalog.by_kind(group, kind)
+    if other is None or other.kind.custom:
+        detail = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{bodies.SCHEME}"'
+    else:
+        decode.conform(_copy(obj), other.kind.schema())
+        package = answers.go_type(call.kind)[1:].partition(".")[0]
+        detail = f"converting ({version}.{kind}) to ({package}.{live['kind']}): unknown conversion"
+    raise decode.Undecodable(kind, version, live["kind"], detail)
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:

@@ -23,6 +23,17 @@ SAME_OBJECT: Final = frozenset({"status", "resize", "ephemeralcontainers", "fina
 """Subresources that are other doors to the whole object."""
 
 
+class PageNotFound(errors.NotFound):
+    """A path that leads nowhere at all, answered as plain web servers do."""
+
+    def __init__(self) -> None:
+        super().__init__(errors.Status(status="Failure", message="404 page not found", reason="NotFound", code=404))
+
+
+def _lacks_namespace(call: Call) -> bool:
+    return call.kind.resource.namespaced and not call.path.namespace
+
+
 def not_allowed() -> errors.ApiError:
     message = "the server does not allow this method on the requested resource"
     return errors.failure(405, "MethodNotAllowed", message)
@@ -62,10 +73,13 @@ class Router:
         kind, subresource = call.kind, call.path.subresource
         check_scope(call)
         if subresource and subresource not in kind.subresources:
-            raise errors.path_not_found()
+            resource = kind.resource
+            raise (
+                errors.not_found(resource.plural, call.name, resource.group) if kind.custom else errors.path_not_found()
+            )
         verbs = kind.subresources[subresource].verbs if subresource else kind.verbs
         if call.verb not in verbs or not _fits_path(call, kind):
-            raise not_allowed()
+            raise PageNotFound() if kind.custom and _lacks_namespace(call) else not_allowed()
         if kind.custom and call.verb == "create" and self.parts.catalog.is_closed(kind):
             raise _terminating(call)
         special = self.special.get((kind.bucket, subresource, call.verb))
@@ -105,10 +119,9 @@ def _terminating(call: Call) -> errors.ApiError:
 def check_scope(call: Call) -> None:
     """A cluster-scoped kind below a namespace, or an object of a namespaced kind without one, has no path."""
     path, resource = call.path, call.kind.resource
-    if resource.namespaced and not path.namespace and path.name and not path.watch:
-        raise errors.path_not_found()
-    if not resource.namespaced and path.namespace and resource.plural != "namespaces":
-        raise errors.path_not_found()
+    outside = not resource.namespaced and path.namespace and resource.plural != "namespaces"
+    if outside or (_lacks_namespace(call) and path.name and not path.watch):
+        raise PageNotFound() if call.kind.custom else errors.path_not_found()
     if path.rest and path.subresource != "proxy":
         raise errors.path_not_found()
 
@@ -116,7 +129,7 @@ def check_scope(call: Call) -> None:
 def _fits_path(call: Call, kind: Kind) -> bool:
     """All-namespace paths are for reading; POST goes to collections, the rest to objects."""
     path, verb = call.path, call.verb
-    if kind.resource.namespaced and not path.namespace and verb in ("create", "deletecollection"):
+    if _lacks_namespace(call) and verb in ("create", "deletecollection"):
         return False
     if verb == "create" and path.name and not path.subresource:
         return False

@@ -131,7 +131,7 @@ async def patch(writer: Writer, call: Call) -> Response:
         scale = scale_of(call.kind, live)
         if replicas_of(call.kind, live)[0] is None:
             scale["spec"]["replicas"] = _UNSET
-        scale = patching.fit(call, change, scale, scale_node(), media_type, validation)
+        scale = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
         stamping.settle_namespace(call, scale.setdefault("metadata", {}))
         stamping.check_name(call, scale["metadata"])
         return _rescaled(writer, call, options, live, scale)
@@ -189,7 +189,7 @@ def _rescaled(writer: Writer, call: Call, options: WriteOptions, live: JsonObjec
 
 
 def _check_replicas(call: Call, replicas: int) -> None:
-    if replicas < 0:
+    if replicas < 0 and not call.kind.custom:
         wrong = fielderrors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid("Scale", call.name, [wrong], "autoscaling")
 

@@ -116,7 +116,7 @@ class Writer:
         try:
             found = metadata_rules.on_create(kind, obj) + strategy.validate(context, obj)
             if found:
-                raise self.invalid(kind, metadata.get("name") or "", found)
+                raise self.invalid(kind, obj, found)
             call.warnings.extend(strategy.warnings(context, obj, None))
             await self.validate(call, options, "CREATE", obj, None)
             if metadata.get("resourceVersion"):
@@ -217,7 +217,7 @@ class Writer:
         rules = strategy.validate_status_update if status else strategy.validate_update
         found += rules(context, obj, live)
         if found:
-            raise self.invalid(call.kind, call.name, found)
+            raise self.invalid(call.kind, obj, found)
         if not status:
             call.warnings.extend(strategy.warnings(context, obj, live))
         await self.validate(call, options, "UPDATE", obj, live)
@@ -237,7 +237,7 @@ class Writer:
         if sent in ("", "0"):
             if not call.kind.strategy.unconditional_update:
                 wrong = fielderrors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise self.invalid(call.kind, call.name, [wrong])
+                raise errors.invalid(resource.kind, call.name, [wrong], resource.group)
             metadata["resourceVersion"] = str(stored.revision)
         elif not (sent.isascii() and sent.isdigit()):
             raise errors.failure(500, "", f'strconv.ParseUint: parsing "{sent}": invalid syntax')
@@ -334,6 +334,8 @@ class Writer:
         kind = call.kind
         siblings = self.parts.catalog.siblings(kind)
         document = kind.to_storage(obj) if kind.to_storage is not None else obj
+        if kind.custom:
+            document = _sorted(document)
         document = with_type_first(document, siblings[0] if kind.to_storage is not None else kind)
         stored = await self.parts.store.write(
             kind.bucket,
@@ -352,8 +354,11 @@ class Writer:
         if listener is not None:
             await listener(stored)
 
-    def invalid(self, kind: Kind, name: str, found: list[fielderrors.FieldError]) -> errors.ApiError:
-        return errors.invalid(kind.resource.kind, name, found, kind.resource.group)
+    def invalid(self, kind: Kind, obj: JsonObject, found: list[fielderrors.FieldError]) -> errors.ApiError:
+        """A custom resource is called what it calls itself, since that may be what is wrong with it."""
+        name = obj["metadata"].get("name") or ""
+        shown = (obj.get("kind") if kind.custom else "") or kind.resource.kind
+        return errors.invalid(shown, name, found, kind.resource.group)
 
     def answer(self, call: Call, written: Written) -> Response:
         status = 201 if written.created else 200
@@ -393,12 +398,16 @@ def ignored_fields(call: Call) -> tuple[str, ...]:
     """The fields that this endpoint resets, so that writing them through it owns nothing."""
     kind = call.kind
     if call.path.subresource == "status":
-        return _STATUS_RESETS.get(kind.bucket, ("metadata", "spec") if kind.custom else ("spec",))
+        return status_resets(kind)
     if call.path.subresource == "approval":
         return ("spec", "status.certificate")
     if kind.bucket == "certificatesigningrequests.certificates.k8s.io":
         return ("spec", "status")
     return ("status",) if kind.strategy.has_status else ()
+
+
+def status_resets(kind: Kind) -> tuple[str, ...]:
+    return _STATUS_RESETS.get(kind.bucket, ("metadata", "spec") if kind.custom else ("spec",))
 
 
 def tracked_fields(call: Call) -> tuple[str, ...]:
@@ -434,6 +443,14 @@ def _frozen(body: JsonObject) -> Callable[[], JsonObject]:
     return lambda: first.pop() if first else msgspec.json.decode(raw)
 
 
+def _sorted(document: JsonObject) -> JsonObject:
+    """With sorted keys at every level: custom resources have no order of fields of their own."""
+    import msgspec
+
+    ordered: JsonObject = msgspec.json.decode(msgspec.json.encode(document, order="sorted"))
+    return ordered
+
+
 def _restore(obj: JsonObject, live: JsonObject, key: str) -> None:
     if key in live:
         obj[key] = live[key]
@@ -442,11 +459,16 @@ def _restore(obj: JsonObject, live: JsonObject, key: str) -> None:
 
 
 def _only_status(kind: Kind, obj: JsonObject, live: JsonObject) -> JsonObject:
-    """The live object with the status of another. Built-in kinds let some metadata through, custom ones none."""
+    """The live object with the status of another, and with what metadata the kind lets through beside it."""
     metadata = obj["metadata"]
-    if kind.custom:
+    resets = status_resets(kind)
+    if "metadata" in resets:
         metadata = {**live["metadata"], "resourceVersion": metadata.get("resourceVersion")}
         _restore_managed(metadata, obj["metadata"])
+    for path in resets:
+        parent, _, key = path.partition(".")
+        if parent == "metadata" and key:
+            _restore(metadata, live["metadata"], key)
     settled = {**live, "metadata": metadata}
     _restore(settled, obj, "status")
     return settled

@@ -229,6 +229,13 @@ def _printed(resource: Resource) -> tuple[tuple[Column, ...], Cells | None]:
     return tuple(columns), cells
 
 
+_DEPRECATED: dict[tuple[str, str], str] = {
+    ("", "Endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ("", "ComponentStatus"): "v1 ComponentStatus is deprecated in v1.19+",
+}
+"""What every request to these kinds is warned of."""
+
+
 def _kind(group: str, version: str, row: Row, strategy: Strategy) -> Kind:
     resource = Resource(group, version, row.plural, row.kind, row.namespaced)
     columns, cells = _printed(resource)
@@ -248,6 +255,7 @@ def _kind(group: str, version: str, row: Row, strategy: Strategy) -> Kind:
         selectable=fields.values if fields else selectable.nothing,
         selectable_names=fields.names if fields else frozenset(),
         scale_paths=REPLICA_PATHS if SCALE in row.subresources else None,
+        deprecation_warning=_DEPRECATED.get((group, row.kind), ""),
     )
 
 

@@ -107,7 +107,6 @@ FIELDS: dict[tuple[str, str], Fields] = {
     ("", "Secret"): Fields(("type",), _secret),
     ("", "Service"): Fields(("spec.clusterIP", "spec.type"), _service),
     ("", "ReplicationController"): Fields(("status.replicas",), _replicas),
-    ("apps", "ReplicaSet"): Fields(("status.replicas",), _replicas),
     ("batch", "Job"): Fields(("status.successful",), _job),
     ("certificates.k8s.io", "CertificateSigningRequest"): Fields(("spec.signerName",), _signing_request),
     ("resource.k8s.io", "ResourceSlice"): Fields(("spec.nodeName", "spec.driver"), _resource_slice),
