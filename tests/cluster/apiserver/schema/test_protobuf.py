@@ -16,6 +16,9 @@ from kohort.kube.errors import ApiError
 from kohort.objects.jsontypes import JsonObject
 
 VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_text())
+KUBECTL = json.loads(Path(__file__).with_name("vectors_kubectl.json").read_text())
+"""What kubectl 1.36.4 sent for a command, and what it printed for the same command with `--dry-run=client -o json` (the
+last three have no dry run: their objects are written from the command)."""
 
 
 def completed(obj: JsonObject) -> JsonObject:
@@ -36,6 +39,11 @@ def test_a_protobuf_body_gives_the_object_of_its_json(vector: JsonObject) -> Non
 def test_a_round_trip_changes_nothing_that_go_wrote(vector: JsonObject) -> None:
     obj = json.loads(json.dumps(vector["json"]))
     assert completed(obj) == vector["json"]
+
+
+@pytest.mark.parametrize("vector", KUBECTL, ids=lambda vector: vector["command"])
+def test_what_kubectl_sends_is_what_it_says_it_would_send(vector: JsonObject) -> None:
+    assert completed(decode(base64.b64decode(vector["protobuf"]))) == completed(vector["json"])
 
 
 def test_unknown_field_numbers_are_ignored() -> None:
