@@ -7,6 +7,7 @@ third time. A tool that counts causes counts these too, so `on_update` repeats w
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import labels, named, problems_of
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -199,3 +200,20 @@ def managed_field_errors(entries: Sequence[JsonObject] | None, path: str) -> lis
         if _size(entry.get("manager") or "") > MANAGER_LIMIT:
             errors.append(too_long(f"{path}[{index}].manager", MANAGER_LIMIT))
     return errors
+
+
+_NOT_BY_STATUS: Final = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
+
+
+def put_back(obj: JsonObject, old: JsonObject, *fields: str) -> None:
+    """Undo changes of fields that the caller may not change here."""
+    for field in fields:
+        if field in old:
+            obj[field] = old[field]
+        else:
+            obj.pop(field, None)
+
+
+def reset_for_status(metadata: JsonObject, old: JsonObject) -> None:
+    """Undo all changes of metadata, as doors do that lead to one part of an object only."""
+    put_back(metadata, old, *_NOT_BY_STATUS)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named, same
+from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
@@ -148,6 +149,9 @@ class DeviceClaimStrategy(Strategy):
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
 
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        reset_for_status(obj["metadata"], old["metadata"])
+
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors: Errors = []
         immutable(errors, "spec", obj.get("spec"), old.get("spec"))
@@ -187,6 +191,9 @@ class WithStatusStrategy(Strategy):
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
+
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        reset_for_status(obj["metadata"], old["metadata"])
 
 
 class UncountedStrategy(Strategy):

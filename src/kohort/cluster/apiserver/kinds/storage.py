@@ -3,6 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import Errors, immutable, named, nonnegative, qualified, quantity, same
+from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.volumesources import check_driver_name
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
@@ -188,6 +189,9 @@ class VolumeAttachmentStrategy(Strategy):
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {"attached": False}
+
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        reset_for_status(obj["metadata"], old["metadata"])
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []

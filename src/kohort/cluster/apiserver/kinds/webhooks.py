@@ -4,6 +4,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kohort.cluster.apiserver.kinds.checks import Errors, named, same
+from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from kohort.objects.jsontypes import JsonObject
@@ -266,6 +267,9 @@ class AdmissionPolicyStrategy(Strategy):
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         if self.validating:
             obj["status"] = {}
+
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        reset_for_status(obj["metadata"], old["metadata"])
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []

@@ -17,13 +17,13 @@ from kohort.cluster.apiserver.kinds.gates import (
     POD_LEVEL_RESOURCES,
     enabled,
 )
+from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.pod import levels
 from kohort.cluster.apiserver.kinds.pod.changes import MIRROR
 from kohort.objects.fielderrors import FieldError, forbidden, invalid
 from kohort.objects.jsontypes import JsonObject
 
 _RESIZABLE: Final = ("cpu", "memory")
-_PUT_BACK: Final = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
 
 
 def keep_resize_only(pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]) -> None:
@@ -41,15 +41,7 @@ def keep_resize_only(pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]
     if enabled(gates, MEMORY_VOLUME_RESIZE) and "volumes" in spec:
         kept["volumes"] = spec["volumes"]
     pod["spec"] = kept
-    reset_metadata(pod["metadata"], old["metadata"])
-
-
-def reset_metadata(metadata: JsonObject, before: JsonObject) -> None:
-    for field in _PUT_BACK:
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
+    reset_for_status(pod["metadata"], old["metadata"])
 
 
 def _containers(new: Sequence[JsonObject], old: Sequence[JsonObject]) -> list[JsonObject]:

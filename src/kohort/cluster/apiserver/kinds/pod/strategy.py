@@ -5,7 +5,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds import gates
 from kohort.cluster.apiserver.kinds.checks import Errors, same
-from kohort.cluster.apiserver.kinds.metadata import object_errors
+from kohort.cluster.apiserver.kinds.metadata import object_errors, put_back, reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod import levels, resize
 from kohort.cluster.apiserver.kinds.pod.changes import MIRROR, check_annotation_changes, check_changes
@@ -70,11 +70,7 @@ class PodStrategy(Strategy):
     def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         before = old.get("status") or {}
         status = obj.setdefault("status", {})
-        metadata, was = obj["metadata"], old["metadata"]
-        if "ownerReferences" in was:
-            metadata["ownerReferences"] = was["ownerReferences"]
-        else:
-            metadata.pop("ownerReferences", None)
+        put_back(obj["metadata"], old["metadata"], "ownerReferences")
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         preserve_generations(status, before)
@@ -173,7 +169,7 @@ def _keep_ephemeral_only(pod: JsonObject, old: JsonObject) -> None:
     else:
         spec.pop("ephemeralContainers", None)
     pod["spec"] = spec
-    resize.reset_metadata(pod["metadata"], old["metadata"])
+    reset_for_status(pod["metadata"], old["metadata"])
 
 
 def _check_ephemeral(errors: Errors, pod: JsonObject, old: JsonObject) -> list[FieldError]:
