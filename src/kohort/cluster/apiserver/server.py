@@ -27,7 +27,7 @@ from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoint
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
 from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
+from kohort.cluster.apiserver.http.negotiation import JSON, PROTOBUF, Media, negotiate, negotiate_or_json, only_protobuf
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
@@ -232,6 +232,11 @@ def failure_response(request: Request, error: errors.ApiError) -> Response:
     if error.retry_after:
         headers["retry-after"] = str(error.retry_after)
     code = error.code or 500
+    if only_protobuf(request):
+        from kohort.cluster.apiserver.http.protostatus import encode_status
+
+        headers["content-type"] = PROTOBUF
+        return Response(code, headers, encode_status(error.status))
     return Response(code, headers, encoding.encode(status_document(error), media))
 
 

@@ -88,6 +88,12 @@ def negotiate_or_json(request: Request) -> Media:
     return Media(media.format, pretty=media.pretty or wants_pretty(request))
 
 
+def only_protobuf(request: Request) -> bool:
+    """Whether a client can read protobuf and nothing that we offer."""
+    header = request.headers.get("accept", "")
+    return PROTOBUF in header and _accepted(header) is None
+
+
 @lru_cache(maxsize=512)
 def _accepted(header: str) -> Media | None:
     if not header:
