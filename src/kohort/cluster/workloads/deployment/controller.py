@@ -223,7 +223,8 @@ class Deployments:
             return
         metadata = deployment["metadata"]
         body = {"metadata": {"annotations": {replicasets.REVISION: str(revision)}}}
-        await self.client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], body)
+        # Through the status endpoint: there, a changed annotation does not count as a changed intent (generation).
+        await self.client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], body, subresource="status")
 
     async def _note_pause(self, deployment: JsonObject) -> JsonObject:
         """Pausing and resuming are recorded as progress conditions, so that the deadline does not run meanwhile."""

@@ -1,0 +1,210 @@
+"""The definition of the LeaderWorkerSet resource.
+
+Rules that the webhook checks and that can be said in CEL stand here too, so that the API stays guarded when the webhook
+is away.
+"""
+
+import copy
+from typing import Final
+
+from kohort.objects.crdschema import schema_of
+from kohort.objects.jsontypes import Json, JsonObject
+
+NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
+
+_INT_OR_STRING: Final[JsonObject] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+
+
+def definition() -> JsonObject:
+    """The CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": NAME,
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/lws"},
+        },
+        "spec": {
+            "group": "leaderworkerset.x-k8s.io",
+            "names": {
+                "kind": "LeaderWorkerSet",
+                "listKind": "LeaderWorkerSetList",
+                "plural": "leaderworkersets",
+                "singular": "leaderworkerset",
+                "shortNames": ["lws"],
+            },
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": [
+                        _column("Ready", "integer", ".status.readyReplicas"),
+                        _column("Desired", "integer", ".spec.replicas"),
+                        _column("Up-to-date", "integer", ".status.updatedReplicas"),
+                        _column("Age", "date", ".metadata.creationTimestamp"),
+                    ],
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                            "labelSelectorPath": ".status.hpaPodSelector",
+                        },
+                    },
+                    "schema": {"openAPIV3Schema": _root()},
+                }
+            ],
+        },
+    }
+
+
+def _column(name: str, type: str, path: str) -> JsonObject:
+    return {"name": name, "type": type, "jsonPath": path}
+
+
+def _root() -> JsonObject:
+    return _object(
+        {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": _spec(),
+            "status": _status(),
+        }
+    )
+
+
+def _object(
+    properties: JsonObject, *, required: tuple[str, ...] = (), rules: tuple[JsonObject, ...] = ()
+) -> JsonObject:
+    schema: JsonObject = {"type": "object", "properties": properties}
+    if rules:
+        schema["x-kubernetes-validations"] = list(rules)
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def _integer(**more: Json) -> JsonObject:
+    return {"type": "integer", "format": "int32", **more}
+
+
+def _enum(*values: str, **more: Json) -> JsonObject:
+    return {"type": "string", "enum": list(values), **more}
+
+
+def _rule(rule: str, message: str, **more: Json) -> JsonObject:
+    return {"rule": rule, "message": message, **more}
+
+
+def _spec() -> JsonObject:
+    rolling = _object(
+        {
+            "partition": _integer(default=0),
+            "maxUnavailable": {**_INT_OR_STRING, "default": 1},
+            "maxSurge": {**_INT_OR_STRING, "default": 0},
+        }
+    )
+    strategy = _object(
+        {"type": _enum("RollingUpdate", default="RollingUpdate"), "rollingUpdateConfiguration": rolling},
+        required=("type",),
+    )
+    return _object(
+        {
+            "replicas": _integer(default=1, minimum=0, maximum=1_000_000),
+            "startupPolicy": _enum("LeaderCreated", "LeaderReady", default="LeaderCreated"),
+            "rolloutStrategy": strategy,
+            "networkConfig": _object(
+                {"subdomainPolicy": _enum("Shared", "UniquePerReplica")}, required=("subdomainPolicy",)
+            ),
+            "leaderWorkerTemplate": _template(),
+        },
+        required=("leaderWorkerTemplate",),
+    )
+
+
+def _template() -> JsonObject:
+    pod = copy.deepcopy(schema_of("io.k8s.api.core.v1.PodTemplateSpec"))
+    claim = copy.deepcopy(schema_of("io.k8s.api.core.v1.PersistentVolumeClaim"))
+    subgroups = _object(
+        {
+            "subGroupSize": _integer(),
+            "subGroupPolicyType": _enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
+        },
+        rules=(_same("subGroupSize"),),
+    )
+    toleration = _object(
+        {"key": {"type": "string"}, "effect": _enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
+        required=("key", "effect"),
+    )
+    retention = _object({"whenDeleted": {"type": "string"}, "whenScaled": {"type": "string"}})
+    return _object(
+        {
+            "leaderTemplate": pod,
+            "workerTemplate": pod,
+            "size": _integer(default=1),
+            "restartPolicy": _enum(
+                "Default",
+                "RecreateGroupOnPodRestart",
+                "RecreateGroupAfterStart",
+                "None",
+                default="RecreateGroupOnPodRestart",
+            ),
+            "resizePolicy": _enum("None", "Recreate"),
+            "subGroupPolicy": subgroups,
+            "schedulingPolicy": _object(
+                {"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration}
+            ),
+            "volumeClaimTemplates": {"type": "array", "items": claim},
+            "persistentVolumeClaimRetentionPolicy": retention,
+        },
+        required=("workerTemplate",),
+        rules=(
+            _rule("!has(self.size) || self.size >= 1", "size must be equal or greater than 1", fieldPath=".size"),
+            _rule(
+                "has(self.subGroupPolicy) == has(oldSelf.subGroupPolicy)",
+                "subGroupPolicy can be neither added nor removed after creation",
+            ),
+        ),
+    )
+
+
+def _same(field: str) -> JsonObject:
+    """A field that keeps its value once it has one."""
+    rule = f"!has(oldSelf.{field}) || has(self.{field}) && self.{field} == oldSelf.{field}"
+    return _rule(rule, "field is immutable", fieldPath=f".{field}")
+
+
+def _status() -> JsonObject:
+    condition = _object(
+        {
+            "type": {"type": "string", "maxLength": 316},
+            "status": _enum("True", "False", "Unknown"),
+            "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
+            "message": {"type": "string", "maxLength": 32768},
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+        },
+        required=("lastTransitionTime", "message", "reason", "status", "type"),
+    )
+    counters = ("replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas")
+    return _object(
+        {
+            **{name: _integer() for name in counters},
+            "stableRevision": {"type": "string"},
+            "updateRevision": {"type": "string"},
+            "hpaPodSelector": {"type": "string"},
+            "observedGeneration": {"type": "integer", "format": "int64"},
+            "conditions": {
+                "type": "array",
+                "items": condition,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        }
+    )
