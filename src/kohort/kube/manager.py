@@ -1,8 +1,8 @@
 """One process part: the informers its controllers share, the controllers, and their common life.
 
-Order of a start: informers fill, then controllers begin, so no reconcile ever sees half a cache. With leader election,
-informers run on every candidate and controllers only on the leader, which therefore takes over at once. Order of a
-stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back, then informers end.
+Order of a start: preparations are made, informers fill, then controllers begin, so no reconcile ever sees half a cache.
+With leader election, informers run on every candidate and controllers only on the leader, which therefore takes over at
+once. Order of a stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back, then informers end.
 """
 
 import asyncio
@@ -50,6 +50,8 @@ class Manager:
         self._informers: dict[InformerKey, Informer[Json]] = {}
         self._controllers: list[Controller] = []
         self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
+        self._clean_ups: list[Callable[[], Awaitable[None]]] = []
         self._recorders: dict[str, EventRecorder] = {}
         self._attached: dict[Informer[Json], asyncio.Task[None]] = {}
         self._background_tasks: list[asyncio.Task[None]] = []
@@ -95,6 +97,15 @@ class Manager:
         self._controllers.append(controller)
         return controller
 
+    def prepare(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Something that must be done before the first cache fills, on every candidate: definitions installed, a server
+        opened. Its failure ends the manager."""
+        self._preparations.append(run)
+
+    def clean_up(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Something to undo when the manager ends, in reverse order."""
+        self._clean_ups.append(run)
+
     def background(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """A coroutine that runs beside the controllers (on the leader only); its failure ends the manager."""
         self._background.append((name, run))
@@ -127,6 +138,15 @@ class Manager:
 
     async def run(self) -> None:
         """Run once, until `stop` or cancellation. Raises when leadership is lost or something fails that must not."""
+        try:
+            for preparation in self._preparations:
+                await preparation()
+            await self._run()
+        finally:
+            for clean_up in reversed(self._clean_ups):
+                await clean_up()
+
+    async def _run(self) -> None:
         self._started = True
         for informer in [*self._informers.values()]:
             self._attach(informer)

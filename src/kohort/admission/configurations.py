@@ -1,0 +1,96 @@
+"""The webhook configurations that tell an API server whom to ask.
+
+The pod webhook asks only about pods that carry a set's name: an operator that is away must not keep the rest of a
+cluster from creating pods.
+"""
+
+import base64
+from typing import Final
+
+import msgspec
+
+from kohort.admission import groups
+from kohort.groups import wire
+from kohort.objects.jsontypes import JsonObject
+
+MUTATING: Final = "lws-mutating-webhook-configuration"
+VALIDATING: Final = "lws-validating-webhook-configuration"
+TIMEOUT_SECONDS: Final = 5
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where the webhooks are served: behind a Service of the cluster, or at an address of its own."""
+
+    ca: bytes
+    """PEM of the authority that signed the serving certificate; may be empty when something else injects it."""
+    service: tuple[str, str] | None = None
+    """Namespace and name."""
+    url: str = ""
+    exempt_namespace: str = ""
+    """The operator's own namespace: its pods must start without it."""
+
+    def client(self, path: str) -> JsonObject:
+        config: JsonObject = {"caBundle": base64.b64encode(self.ca).decode()} if self.ca else {}
+        if self.service is not None:
+            namespace, name = self.service
+            return {**config, "service": {"namespace": namespace, "name": name, "path": path}}
+        return {**config, "url": f"{self.url}{path}"}
+
+
+def configurations(address: Address) -> list[JsonObject]:
+    return [
+        _configuration(
+            "MutatingWebhookConfiguration",
+            MUTATING,
+            [
+                _set_hook(address, "mleaderworkerset.kb.io", groups.MUTATE_SET),
+                _pod_hook(address, "mpod.kb.io", groups.MUTATE_POD),
+            ],
+        ),
+        _configuration(
+            "ValidatingWebhookConfiguration",
+            VALIDATING,
+            [_set_hook(address, "vleaderworkerset.kb.io", groups.VALIDATE_SET)],
+        ),
+    ]
+
+
+def _configuration(kind: str, name: str, hooks: list[JsonObject]) -> JsonObject:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": hooks,
+    }
+
+
+def _hook(address: Address, name: str, path: str, rule: JsonObject) -> JsonObject:
+    return {
+        "name": name,
+        "clientConfig": address.client(path),
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+
+
+def _set_hook(address: Address, name: str, path: str) -> JsonObject:
+    rule = {
+        "apiGroups": ["leaderworkerset.x-k8s.io"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["leaderworkersets"],
+    }
+    return _hook(address, name, path, rule)
+
+
+def _pod_hook(address: Address, name: str, path: str) -> JsonObject:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    hook = _hook(address, name, path, rule)
+    hook["objectSelector"] = {"matchExpressions": [{"key": wire.NAME, "operator": "Exists"}]}
+    if address.exempt_namespace:
+        own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [address.exempt_namespace]}
+        hook["namespaceSelector"] = {"matchExpressions": [own]}
+    return hook

@@ -1,0 +1,76 @@
+"""Reviews: what an API server asks, and what is answered.
+
+A handler gets the `request` of an AdmissionReview and answers with `allowed`, or refuses with field errors in the words
+of the API. A mutating handler returns the object as it should be; the patch is computed here, against what was sent, so
+that fields nobody here knows survive.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kohort.admission.jsondiff import operations
+from kohort.objects.fielderrors import FieldError
+from kohort.objects.jsontypes import JsonObject
+
+Mutate = Callable[[JsonObject], JsonObject]
+"""From a request to the object that should be stored. Raises Refused."""
+Validate = Callable[[JsonObject], list[FieldError]]
+
+
+class Refused(Exception):
+    """The request is denied. The message reaches the user."""
+
+
+def mutating(handler: Mutate) -> Callable[[JsonObject], JsonObject]:
+    def answer(request: JsonObject) -> JsonObject:
+        try:
+            wanted = handler(request)
+        except Refused as refusal:
+            return _denied(str(refusal))
+        changes = operations(request["object"], wanted)
+        if not changes:
+            return {"allowed": True}
+        patch = base64.b64encode(msgspec.json.encode(changes)).decode()
+        return {"allowed": True, "patch": patch, "patchType": "JSONPatch"}
+
+    return answer
+
+
+def validating(handler: Validate) -> Callable[[JsonObject], JsonObject]:
+    def answer(request: JsonObject) -> JsonObject:
+        try:
+            found = handler(request)
+        except Refused as refusal:
+            return _denied(str(refusal))
+        if not found:
+            return {"allowed": True}
+        text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(error) for error in found) + "]"
+        return _denied(text)
+
+    return answer
+
+
+def _denied(message: str) -> JsonObject:
+    return {"allowed": False, "status": {"code": 403, "reason": "Forbidden", "message": message}}
+
+
+Endpoints = Mapping[str, Callable[[JsonObject], JsonObject]]
+"""What is answered at which path."""
+
+
+def review(endpoints: Endpoints, path: str, body: bytes) -> JsonObject:
+    """Answer a whole AdmissionReview. ValueError when it is none."""
+    try:
+        document = msgspec.json.decode(body)
+        request = document["request"]
+        uid = request["uid"]
+    except (msgspec.DecodeError, KeyError, TypeError) as problem:
+        raise ValueError(f"not an AdmissionReview: {problem}") from problem
+    response = endpoints[path](request)
+    return {
+        "apiVersion": document.get("apiVersion", "admission.k8s.io/v1"),
+        "kind": "AdmissionReview",
+        "response": {"uid": uid, **response},
+    }

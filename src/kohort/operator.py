@@ -1,0 +1,75 @@
+"""The operator: which controllers and webhooks run in one process.
+
+On a real cluster the definitions and webhook configurations come from `kohort install`; then `register` only runs the
+controllers. An embedded cluster has nobody to install anything, so there the operator brings its own
+(`self_contained`): it installs the definitions, serves its webhooks on loopback and points the API server at them.
+"""
+
+import asyncio
+from typing import Final
+
+from kohort.admission import groups as group_webhooks
+from kohort.admission.certificates import issue
+from kohort.admission.configurations import Address, configurations
+from kohort.admission.server import WebhookServer
+from kohort.groups import crd as group_definition
+from kohort.groups.registration import register as register_groups
+from kohort.kube.client import Client
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from kohort.objects.jsontypes import JsonObject
+
+FIELD_MANAGER: Final = "kohort-operator"
+_ESTABLISHED_SECONDS: Final = 10.0
+
+
+def register(
+    manager: Manager,
+    *,
+    self_contained: bool = True,
+    default_resize_policy: str = "None",
+    gang_scheduler: str = "",
+) -> None:
+    """Add everything that the operator does to `manager`."""
+    register_groups(manager, gang_scheduler=gang_scheduler)
+    if not self_contained:
+        return
+    endpoints = group_webhooks.endpoints(default_resize_policy=default_resize_policy, gang=bool(gang_scheduler))
+    bundle = issue(["127.0.0.1", "localhost"])
+    server = WebhookServer(endpoints, bundle, host="127.0.0.1", port=0)
+
+    async def prepare() -> None:
+        await install_definitions(manager.client)
+        port = await server.start()
+        await install_webhooks(manager.client, Address(bundle.ca_certificate, url=f"https://127.0.0.1:{port}"))
+
+    manager.prepare(prepare)
+    manager.clean_up(server.stop)
+
+
+def definitions() -> list[JsonObject]:
+    """Every CustomResourceDefinition of kohort."""
+    return [group_definition.definition()]
+
+
+async def install_definitions(client: Client) -> None:
+    """Apply the definitions and wait until they are served."""
+    for definition in definitions():
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
+    async with asyncio.timeout(_ESTABLISHED_SECONDS):
+        for definition in definitions():
+            await _wait_established(client, definition["metadata"]["name"])
+
+
+async def install_webhooks(client: Client, address: Address) -> None:
+    for configuration in configurations(address):
+        mutating = configuration["kind"] == "MutatingWebhookConfiguration"
+        resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
+        await client.apply(resource, configuration, field_manager=FIELD_MANAGER)
+
+
+async def _wait_established(client: Client, name: str) -> None:
+    async for event in client.watch(CUSTOM_RESOURCE_DEFINITIONS, field_selector=f"metadata.name={name}"):
+        conditions = (event.object.get("status") or {}).get("conditions") or []
+        if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            return
