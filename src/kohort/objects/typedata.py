@@ -6,7 +6,7 @@ each type is decoded when it is visited: a server that never sees a CSIDriver ne
 
 import hashlib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -95,7 +95,7 @@ class _File(msgspec.Struct):
 
 
 def _data() -> bytes:
-    return resources.files("kohort.objects").joinpath("data/builtin.json").read_bytes()
+    return Path(__file__).with_name("data").joinpath("builtin.json").read_bytes()
 
 
 @cache

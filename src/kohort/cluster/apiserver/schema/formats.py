@@ -1,15 +1,16 @@
 """String formats that CRD schemas may ask for. An unknown format is not checked."""
 
 import binascii
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable
 from datetime import date
-from email.utils import parseaddr
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kohort.objects import names
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 Check = Callable[[str], bool]
 
@@ -95,8 +96,10 @@ def _duration(text: str) -> bool:
     return any(unit in _DURATION_UNITS or unit.startswith(_DURATION_STEMS) for unit in units)
 
 
-def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _ip(text: str) -> "IPv4Address | IPv6Address | None":
     """Leading zeros in a part of an IPv4 address are read over, zones are not addresses."""
+    import ipaddress
+
     if "%" in text:
         return None
     if re.fullmatch(r"\d+(\.\d+){3}", text, re.ASCII):
@@ -158,6 +161,8 @@ def _host_label(label: str) -> bool:
 
 
 def _email(text: str) -> bool:
+    from email.utils import parseaddr  # slow to import, and hardly ever needed
+
     _, address = parseaddr(text)
     local, at, domain = address.rpartition("@")
     if not (at and local and domain) or "\n" in text or (text.strip() != address and not text.endswith(">")):
