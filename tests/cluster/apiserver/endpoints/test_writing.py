@@ -170,10 +170,7 @@ async def test_patch_media_types(api: Api) -> None:
     await api.config_map("a")
     refused = await api.patch(f"{CONFIG_MAPS}/a", {}, "application/json")
     assert (refused.code, refused.reason) == (415, "UnsupportedMediaType")
-    assert refused.message.endswith(
-        "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
-        "application/apply-patch+yaml"
-    )
+    assert refused.message == "415: Unsupported Media Type"
     json_patch = [{"op": "add", "path": "/data/z", "value": "1"}]
     patched = await api.patch(f"{CONFIG_MAPS}/a", json_patch, "application/json-patch+json; charset=utf-8")
     assert patched.json["data"] == {"k": "v", "z": "1"}

@@ -36,6 +36,8 @@ def patch_type(call: Call) -> str:
     media_type = media_type_of(call.request.headers.get("content-type", ""))
     accepted = _CUSTOM if call.kind.custom and call.path.subresource != "scale" else _BUILT_IN
     if media_type not in accepted:
+        if accepted is _BUILT_IN:
+            raise errors.failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
         raise unsupported_media_type(accepted)
     return media_type
 
