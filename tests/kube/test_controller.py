@@ -1,7 +1,7 @@
 """Reconciling: order of start and stop, retries, owners, shared caches."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from tests.kube.model_server import ModelServer
@@ -262,6 +262,32 @@ async def test_work_that_takes_longer_than_the_grace_is_cancelled(server: ModelS
     async with manager.running():
         await asyncio.sleep(10)
     assert cancelled == [pytest.approx(13, abs=0.1)]
+
+
+async def test_preparations_come_before_the_caches_and_are_undone_in_reverse_order(
+    server: ModelServer, manager: Manager
+) -> None:
+    order: list[str] = []
+
+    def noting(what: str) -> Callable[[], Awaitable[None]]:
+        async def note() -> None:
+            order.append(f"{what}, {len(server.requests)} requests, {server.watchers} watches")
+
+        return note
+
+    manager.informer(CONFIG_MAPS, PartialObject)
+    manager.prepare(noting("install"))
+    manager.clean_up(noting("remove"))
+    manager.prepare(noting("listen"))
+    manager.clean_up(noting("close"))
+    async with manager.running():
+        assert server.watchers == 1
+    assert order == [
+        "install, 0 requests, 0 watches",
+        "listen, 0 requests, 0 watches",
+        "close, 1 requests, 0 watches",
+        "remove, 1 requests, 0 watches",
+    ]
 
 
 async def test_a_failing_background_coroutine_ends_the_manager(manager: Manager) -> None:

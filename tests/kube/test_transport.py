@@ -144,6 +144,29 @@ def test_connections_are_reused(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_burst_shares_a_bounded_number_of_connections(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Front(echo, tmp_path) as front:
+            transport = connect(front)
+            await asyncio.gather(*(transport.send(Request("GET", "/version")) for _ in range(300)))
+            await transport.close()
+            assert len(set(front.peers)) <= 64
+
+    asyncio.run(story())
+
+
+def test_missing_credentials_are_a_request_without_an_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Front(echo, tmp_path) as front:
+            transport = connect(front, Files(token=tmp_path / "missing"))
+            with pytest.raises(errors.Unreachable, match=r"cannot read .*missing: No such file"):
+                await transport.send(Request("POST", "/version", body=b"{}"))
+            await transport.close()
+            assert front.peers == []
+
+    asyncio.run(story())
+
+
 def test_a_stranger_is_not_trusted(tmp_path: Path) -> None:
     async def story() -> None:
         async with Front(echo, tmp_path) as front:

@@ -1,13 +1,16 @@
 """A whole cluster in a test: what foreign operators get to work with."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from kohort.kube import errors
+from kohort.kube import errors, kubeconfig
+from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, STATEFUL_SETS, Key
+from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.testing import Cluster
@@ -110,6 +113,19 @@ def _labels(cluster: Cluster, name: str) -> JsonObject:
     found = cluster.find(CONFIG_MAPS, name, "default")
     labels: JsonObject = (found or {"metadata": {}})["metadata"].get("labels", {})
     return labels
+
+
+async def test_programs_outside_reach_it_through_a_socket(tmp_path: Path) -> None:
+    async with Cluster() as cluster, cluster.listening() as address:
+        transport = kubeconfig.load(address.kubeconfig(tmp_path))
+        await order(cluster)
+        found = await Client(transport).get(CONFIG_MAPS, "order", "default")
+        assert found["metadata"]["name"] == "order"
+        await transport.close()
+        stranger = HttpsTransport(Connection(address.server))
+        with pytest.raises(errors.Unauthorized):
+            await Client(stranger).get(CONFIG_MAPS, "order", "default")
+        await stranger.close()
 
 
 async def test_waiting_in_vain_says_for_what() -> None:

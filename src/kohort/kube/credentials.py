@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from kohort.kube import clock
+from kohort.kube.errors import Unreachable
 from kohort.objects.jsontypes import JsonObject
 
 _TOKEN_FILE_SECONDS = 60.0
@@ -22,8 +23,8 @@ _EXPIRY_MARGIN = 10.0
 _PLUGIN_SECONDS = 60.0
 
 
-class CredentialError(Exception):
-    """No credentials could be obtained; the message says from where and why."""
+class CredentialError(Unreachable):
+    """No credentials could be obtained, so nothing was sent; the message says from where and why."""
 
 
 class Certificate(msgspec.Struct, frozen=True):

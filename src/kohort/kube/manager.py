@@ -2,7 +2,8 @@
 
 Order of a start: preparations are made, informers fill, then controllers begin, so no reconcile ever sees half a cache.
 With leader election, informers run on every candidate and controllers only on the leader, which therefore takes over at
-once. Order of a stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back, then informers end.
+once. Order of a stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back,
+informers end, and what was prepared is cleaned up.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS = 70.0
 """API servers give up on a request after 60 s and say so; silence beyond that is a dead connection."""
+
+_REQUESTS_AT_ONCE = 64
 
 Handle = Callable[[Request], Awaitable[Response]]
 
@@ -96,13 +98,16 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class HttpsTransport:
-    """A pool of connections to one server. Sends what `credentials` say, and asks them again once after a 401."""
+    """Connections to one server. Sends what `credentials` say, and asks them again once after a 401.
+
+    Requests share a bounded pool: a burst of a thousand must not open a thousand connections. Streams have a pool
+    without bounds, because each of them holds its connection for good and none may wait for another to end.
+    """
 
     def __init__(self, connection: Connection, credentials: Credentials | None = None) -> None:
         self.connection = connection
         self._credentials = credentials if credentials is not None else Credentials()
-        self._session: aiohttp.ClientSession | None = None
-        self._certificate: Certificate | None = None
+        self._pools: _Pools | None = None
         self._proxy = connection.proxy or _proxy_from_environment(connection.server)
 
     async def send(self, request: Request) -> Response:
@@ -115,9 +120,9 @@ class HttpsTransport:
         import aiohttp
 
         try:
-            async with await self._request(
-                request, aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=10)
-            ) as got:
+            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=10)
+            pools = await self._open()
+            async with await self._request(pools.requests, request, timeout) as got:
                 return Response(got.status, _lower(got.headers), await got.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise self._unreachable(request, problem) from problem
@@ -128,10 +133,10 @@ class HttpsTransport:
 
         endless = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
-            got = await self._request(request, endless)
+            got = await self._request((await self._open()).streams, request, endless)
             if got.status == 401 and self._credentials.reject():
                 got.close()
-                got = await self._request(request, endless)
+                got = await self._request((await self._open()).streams, request, endless)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise self._unreachable(request, problem) from problem
         try:
@@ -141,17 +146,17 @@ class HttpsTransport:
             got.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        pools, self._pools = self._pools, None
+        if pools is not None:
+            await pools.close()
 
-    async def _request(self, request: Request, timeout: "aiohttp.ClientTimeout") -> "aiohttp.ClientResponse":
-        session = await self._open()
-        headers = [*request.headers.items(), *await self._credentials.headers()]
+    async def _request(
+        self, session: "aiohttp.ClientSession", request: Request, timeout: "aiohttp.ClientTimeout"
+    ) -> "aiohttp.ClientResponse":
         return await session.request(
             request.method,
             self._url(request),
-            headers=headers,
+            headers=[*request.headers.items(), *await self._credentials.headers()],
             data=request.body or None,
             timeout=timeout,
             proxy=self._proxy or None,
@@ -166,27 +171,40 @@ class HttpsTransport:
         path = url.path.rstrip("/") + request.path
         return url.with_path(path).with_query(request.query) if request.query else url.with_path(path)
 
-    async def _open(self) -> "aiohttp.ClientSession":
-        """The pool. A changed client certificate needs a new one: connections are authenticated, not requests."""
-        import aiohttp
-
+    async def _open(self) -> "_Pools":
+        """A changed client certificate needs new connections: they are what is authenticated, not requests."""
         certificate = await self._credentials.certificate()
-        if self._session is not None and certificate == self._certificate:
-            return self._session
-        await self.close()
-        self._certificate = certificate
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            keepalive_timeout=60,
-            ssl=_ssl_context(self.connection, certificate) if self.connection.server.startswith("https:") else False,
-            socket_factory=_keepalive_socket,
-        )
-        self._session = aiohttp.ClientSession(connector=connector, skip_auto_headers=("User-Agent", "Content-Type"))
-        return self._session
+        outdated = self._pools
+        if outdated is not None and outdated.certificate == certificate:
+            return outdated
+        self._pools = pools = _Pools(self.connection, certificate)
+        if outdated is not None:
+            await outdated.close()
+        return pools
 
     def _unreachable(self, request: Request, problem: Exception) -> Unreachable:
         reason = str(problem) or type(problem).__name__
         return Unreachable(f"{request.method} {self.connection.server}{request.path}: {reason}")
+
+
+class _Pools:
+    def __init__(self, connection: Connection, certificate: Certificate | None) -> None:
+        self.certificate = certificate
+        secure = connection.server.startswith("https:")
+        tls: ssl.SSLContext | Literal[False] = _ssl_context(connection, certificate) if secure else False
+        self.requests = _session(tls, limit=_REQUESTS_AT_ONCE)
+        self.streams = _session(tls, limit=0)
+
+    async def close(self) -> None:
+        await self.requests.close()
+        await self.streams.close()
+
+
+def _session(tls: ssl.SSLContext | Literal[False], limit: int) -> "aiohttp.ClientSession":
+    import aiohttp
+
+    connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=60, ssl=tls, socket_factory=_keepalive_socket)
+    return aiohttp.ClientSession(connector=connector, skip_auto_headers=("User-Agent", "Content-Type"))
 
 
 class _Body:

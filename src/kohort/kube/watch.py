@@ -39,6 +39,7 @@ from kohort.kube.frames import Bookmark, ChangeType, Unreadable, WatchEvent, tol
 from kohort.kube.identity import T, key_of, newer, version_of
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
+from kohort.kube.sharing import Sharing
 
 _log = Log(module="kohort.kube.watch")
 
@@ -83,6 +84,7 @@ class Follower(Generic[T]):
         self._seen = ""
         """Resource version up to which the sink is complete; empty when it must be filled from scratch."""
         self._decoder = msgspec.json.Decoder(view)
+        self._sharing = Sharing(view)
         self._streams_lists = True
         self._backoff = Backoff()
         self._log = _log.bind(resource=selection.resource.qualified)
@@ -140,12 +142,20 @@ class Follower(Generic[T]):
                     heard = clock()
                     patience.reschedule(heard + _PATIENCE)
                 if isinstance(item, WatchEvent):
-                    _gather(state, item)
+                    self._gather(state, item)
                 elif isinstance(item, Unreadable):
                     self._report(item)
                 elif item.initial_events_end:
                     return state, item.resource_version
         raise errors.Unreachable("the watch ended before the initial state was complete")
+
+    def _gather(self, state: dict[Key, T], event: WatchEvent[T]) -> None:
+        if event.type == "DELETED":
+            state.pop(key_of(event.object), None)
+        else:
+            # Before the next one is decoded: what is freed later would leave holes that the process keeps.
+            self._sharing.share(event.object)
+            state[key_of(event.object)] = event.object
 
     def _stop_streaming(self, reason: str) -> None:
         self._log.info("server has no streaming lists, listing instead", reason=reason)
@@ -174,6 +184,7 @@ class Follower(Generic[T]):
         if isinstance(obj, dict):
             obj.setdefault("apiVersion", self._selection.resource.api_version)
             obj.setdefault("kind", self._selection.resource.kind)
+        self._sharing.share(obj)
         state[key_of(obj)] = obj
 
     def _complete(self, state: dict[Key, T], version: str) -> None:
@@ -197,6 +208,7 @@ class Follower(Generic[T]):
         async for item in items:
             if isinstance(item, WatchEvent):
                 if self._advance(version_of(item.object)):
+                    self._sharing.share(item.object)
                     self._sink.change(item.type, key_of(item.object), item.object)
             elif self._advance(item.resource_version) and isinstance(item, Unreadable):
                 self._report(item)
@@ -222,10 +234,3 @@ class Follower(Generic[T]):
             aclosing(self._client.watch_stream(self._selection, self._view, asked)) as items,
         ):
             yield items
-
-
-def _gather(state: dict[Key, T], event: WatchEvent[T]) -> None:
-    if event.type == "DELETED":
-        state.pop(key_of(event.object), None)
-    else:
-        state[key_of(event.object)] = event.object

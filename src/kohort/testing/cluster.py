@@ -13,13 +13,19 @@ Run it on virtual time (`kohort.testing.virtual_time`) unless you really want to
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType, TracebackType
+
+import msgspec
 
 from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
@@ -34,6 +40,7 @@ from kohort.testing.parts import Register
 
 _SIGNS_OF_LIFE = ("/leases", "/events")
 _STEP = 0.1
+SIMULATION = "simulation"
 PATIENCE = 600.0
 """How many (virtual) seconds `until` waits."""
 
@@ -89,10 +96,36 @@ class Part:
             self._task.result()
 
 
+class Address(msgspec.Struct, frozen=True):
+    """Where a cluster listens, for programs that need a socket."""
+
+    server: str
+    token: str
+
+    def kubeconfig(self, directory: Path) -> Path:
+        """A file that kubectl and every client library understand."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": self.server}}],
+            "users": [{"name": "test", "user": {"token": self.token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        }
+        path = directory / "kubeconfig"
+        path.write_bytes(msgspec.json.encode(document))
+        path.chmod(0o600)
+        return path
+
+
 class Cluster:
-    def __init__(self, *, parts: Sequence[str] = (), extra: Mapping[str, Register] = MappingProxyType({})) -> None:
-        """`parts` are ours (`workloads`, `scheduler`, `operator`); `extra` are other people's, by any name."""
-        self._registers = {name: known_parts.named(name) for name in parts} | {**extra}
+    def __init__(
+        self, *, parts: Sequence[str] = (), nodes: int = 0, extra: Mapping[str, Register] = MappingProxyType({})
+    ) -> None:
+        """`parts` are ours (`workloads`, `scheduler`, `operator`), `nodes` is how many simulated ones there shall be,
+        `extra` are other people's controllers, by any name."""
+        simulated = {SIMULATION: known_parts.simulated_nodes(nodes)} if nodes else {}
+        self._registers = {name: known_parts.named(name) for name in parts} | simulated | {**extra}
         self.server: ApiServer
         self.client: Client
         self.parts: dict[str, Part] = {}
@@ -102,18 +135,49 @@ class Cluster:
     async def __aenter__(self) -> "Cluster":
         self.server, _ = await assemble(open_store(None))
         self.client = Client(self.transport(), field_manager="test", user_agent="test")
-        await self._ensure_namespace("default")
-        for name, register in self._registers.items():
-            self.parts[name] = Part(name, register, self)
-            await self.parts[name].start()
+        try:
+            await self._ensure_namespace("default")
+            for name, register in self._registers.items():
+                self.parts[name] = Part(name, register, self)
+                await self.parts[name].start()
+        except BaseException:
+            await self._end()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for part in reversed(self.parts.values()):
-            await part.stop()
+        try:
+            if problem is None:
+                for part in reversed(self.parts.values()):
+                    await part.stop()
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        for part in self.parts.values():
+            await part.crash()
         await self.server.close()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Address]:
+        """The API on a loopback port (plain HTTP), for programs that are no part of this process."""
+        from kohort.cluster.apiserver.http.front import Front
+
+        token = secrets.token_urlsafe(16)
+
+        def authenticate(headers: Mapping[str, str], _: Mapping[str, object] | None) -> User:
+            if headers.get("authorization") != f"Bearer {token}":
+                raise errors.unauthorized()
+            return ADMIN
+
+        front = Front(self.server, authenticate)
+        await front.start()
+        try:
+            yield Address(f"http://127.0.0.1:{front.port}", token)
+        finally:
+            await front.stop()
 
     async def _ensure_namespace(self, name: str) -> None:
         if self.find(NAMESPACES, name) is None:

@@ -22,6 +22,13 @@ def named(part: str) -> Register:
     return found
 
 
+def simulated_nodes(count: int) -> Register:
+    def register(manager: Manager) -> None:
+        import_module("kohort.cluster.simulation.registration").register(manager, nodes=count)
+
+    return register
+
+
 def _workloads(manager: Manager) -> None:
     register = import_module("kohort.cluster.workloads.registration").register
     register(manager, root_certificate=_CERTIFICATE, volume_directory=Path(mkdtemp(prefix="kohort-volumes-")))

@@ -44,6 +44,7 @@ EPOCH = 1_767_225_600.0
 """2026-01-01T00:00:00Z: the wall time at which every virtual day begins."""
 DAY = 24 * 3600.0
 _FOREIGN_THREAD_SECONDS = 5.0
+_STEP_SECONDS = 0.01
 _ASYNCIO = asyncio.__file__.removesuffix("__init__.py")
 
 
@@ -117,11 +118,14 @@ class _JumpingSelector(selectors.BaseSelector):
         return ready
 
     def _run_fast(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """In short steps: what made us run instead of jump may be gone any moment."""
+        if timeout is None:
+            return self._real.select(None)
+        step = min(timeout, _STEP_SECONDS * self._speed)
         start = time.monotonic()
-        ready = self._real.select(None if timeout is None else timeout / self._speed)
-        if timeout is not None:
-            passed = (time.monotonic() - start) * self._speed
-            self._loop.jump_to_next_timer(min(passed, timeout) if ready else timeout)
+        ready = self._real.select(step / self._speed)
+        passed = (time.monotonic() - start) * self._speed if ready else step
+        self._loop.jump_to_next_timer(min(passed, step))
         return ready
 
     def _watches_something(self) -> bool:
