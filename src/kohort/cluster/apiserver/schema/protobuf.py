@@ -28,12 +28,11 @@ from kohort.cluster.apiserver.schema import gotime, scalars
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.conforming import SCHEMA_PROPS, zero
 from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression, record
+from kohort.cluster.apiserver.schema.wire import FIXED64, LENGTH, VARINT, Malformed, end_of, fields, signed, varint
 from kohort.kube.errors import ApiError, bad_request
 from kohort.objects.jsontypes import Json, JsonObject
 
 MAGIC: Final = b"k8s\x00"
-
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 _Message: TypeAlias = Callable[[bytes, int, int, JsonObject], None]
 """Reads the bytes from start to stop as a message, into an object."""
@@ -45,10 +44,6 @@ _LengthField: TypeAlias = Callable[[JsonObject, bytes, int, int], None]
 _NumberField: TypeAlias = Callable[[JsonObject, int], None]
 
 
-class _Malformed(Exception):
-    pass
-
-
 def decode(body: bytes) -> JsonObject:
     """The object in a protobuf body, with `apiVersion` and `kind`. Raises ApiError 400."""
     if not body.startswith(MAGIC):
@@ -57,7 +52,7 @@ def decode(body: bytes) -> JsonObject:
         api_version, kind, start, stop = _envelope(body)
         obj: JsonObject = {"kind": kind, "apiVersion": api_version}
         _kind_message(api_version, kind)(body, start, stop, obj)
-    except (_Malformed, IndexError, ValueError, OverflowError, RecursionError) as error:
+    except (Malformed, IndexError, ValueError, OverflowError, RecursionError) as error:
         raise bad_request(f"the protobuf body cannot be decoded: {error or 'unexpected EOF'}") from None
     return obj
 
@@ -79,85 +74,38 @@ def _envelope(body: bytes) -> tuple[str, str, int, int]:
     """apiVersion, kind, and where the object itself lies."""
     api_version = kind = ""
     start = stop = len(body)
-    for number, wire, at, end in _fields(body, len(MAGIC), len(body)):
-        if wire != _LENGTH:
+    for number, wire, at, end in fields(body, len(MAGIC), len(body)):
+        if wire != LENGTH:
             continue
         if number == 1:
-            for inner, inner_wire, inner_at, inner_end in _fields(body, at, end):
-                if inner_wire == _LENGTH and inner == 1:
+            for inner, inner_wire, inner_at, inner_end in fields(body, at, end):
+                if inner_wire == LENGTH and inner == 1:
                     api_version = body[inner_at:inner_end].decode()
-                elif inner_wire == _LENGTH and inner == 2:
+                elif inner_wire == LENGTH and inner == 2:
                     kind = body[inner_at:inner_end].decode()
         elif number == 2:
             start, stop = at, end
     return api_version, kind, start, stop
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position as an unsigned 64-bit value, and the position after it."""
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result & 0xFFFFFFFFFFFFFFFF, at
-        shift += 7
-        if shift > 63:
-            raise _Malformed("integer overflow")
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _fields(data: bytes, at: int, stop: int) -> list[tuple[int, int, int, int]]:
-    """Number, wire type and extent of every field of a small message. The extent of a varint is (its value, 0)."""
-    found = []
-    while at < stop:
-        tag = data[at]
-        at += 1
-        if tag >= 0x80:
-            tag, at = _varint(data, at - 1)
-        wire = tag & 7
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            found.append((tag >> 3, wire, value, 0))
-            continue
-        if wire == _LENGTH:
-            size = data[at]
-            at += 1
-            if size >= 0x80:
-                size, at = _varint(data, at - 1)
-            end = at + size
-        else:
-            end = _end(at, wire)
-        if end > stop:
-            raise _Malformed("unexpected EOF")
-        found.append((tag >> 3, wire, at, end))
-        at = end
-    return found
-
-
-def _end(at: int, wire: int) -> int:
-    if wire == _FIXED64:
-        return at + 8
-    if wire == _FIXED32:
-        return at + 4
-    raise _Malformed(f"illegal wire type {wire}")
-
-
 @cache
 def _message(type_name: str) -> _Message:
-    """The reader of a struct type."""
+    """The reader of a struct type.
+
+    Encoders send every scalar that is not a pointer, so most fields of a message are empty texts and zeros: `texts`
+    and `zeros_kept` let those pass without a call.
+    """
+    texts: dict[int, str] = {}
     lengths: dict[int, _LengthField] = {}
     numbers: dict[int, _NumberField] = {}
+    zeros_kept: set[int] = set()
     compiled = False
+    text_at, length_at, number_at = texts.get, lengths.get, numbers.get
 
     def read(data: bytes, at: int, stop: int, obj: JsonObject) -> None:
         nonlocal compiled
         if not compiled:  # at the first visit: types refer to each other in circles
-            _compile(type_name, lengths, numbers)
+            _compile(type_name, texts, lengths, numbers, zeros_kept)
             compiled = True
         while at < stop:
             tag = data[at]
@@ -167,9 +115,9 @@ def _message(type_name: str) -> _Message:
                     tag = tag & 0x7F | data[at] << 7
                     at += 1
                 else:
-                    tag, at = _varint(data, at - 1)
+                    tag, at = varint(data, at - 1)
             wire = tag & 7
-            if wire == _LENGTH:
+            if wire == 2:
                 size = data[at]
                 at += 1
                 if size >= 0x80:
@@ -177,48 +125,69 @@ def _message(type_name: str) -> _Message:
                         size = size & 0x7F | data[at] << 7
                         at += 1
                     else:
-                        size, at = _varint(data, at - 1)
+                        size, at = varint(data, at - 1)
                 end = at + size
                 if end > stop:
-                    raise _Malformed("unexpected EOF")
-                field = lengths.get(tag >> 3)
-                if field is not None:
-                    field(obj, data, at, end)
+                    raise Malformed("unexpected EOF")
+                name = text_at(tag)
+                if name is not None:
+                    if size:
+                        obj[name] = data[at:end].decode()
+                else:
+                    field = length_at(tag)
+                    if field is not None:
+                        field(obj, data, at, end)
                 at = end
-            elif wire == _VARINT:
+            elif wire == 0:
                 value = data[at]
                 at += 1
                 if value >= 0x80:
-                    value, at = _varint(data, at - 1)
-                number_field = numbers.get(tag >> 3)
-                if number_field is not None:
-                    number_field(obj, value)
+                    value, at = varint(data, at - 1)
+                if value or tag in zeros_kept:
+                    number_field = number_at(tag)
+                    if number_field is not None:
+                        number_field(obj, value)
             else:
-                end = _end(at, wire)
+                end = end_of(at, wire)
                 if end > stop:
-                    raise _Malformed("unexpected EOF")
-                number_field = numbers.get(tag >> 3)
-                if number_field is not None and wire == _FIXED64:
-                    number_field(obj, int.from_bytes(data[at:end], "little"))
+                    raise Malformed("unexpected EOF")
+                number_field = number_at(tag)
+                if number_field is not None:
+                    bits = int.from_bytes(data[at:end], "little")
+                    if bits or tag in zeros_kept:
+                        number_field(obj, bits)
                 at = end
 
     return read
 
 
-def _compile(type_name: str, lengths: dict[int, _LengthField], numbers: dict[int, _NumberField]) -> None:
+def _compile(
+    type_name: str,
+    texts: dict[int, str],
+    lengths: dict[int, _LengthField],
+    numbers: dict[int, _NumberField],
+    zeros_kept: set[int],
+) -> None:
+    """Fill in the fields of a type by their tags: the field number and the wire type in its last three bits."""
     described = record(type_name)
     for inlined, number in described.inlined:
         if number:
-            lengths[number] = _inline_field(inlined)
+            lengths[number << 3 | LENGTH] = _inline_field(inlined)
     for field in described.own_fields:
         if not field.number:
             continue
+        if field.type.kind == "scalar" and field.type.word == "string" and not field.type.pointer:
+            texts[field.number << 3 | LENGTH] = field.name
+            continue
         number_field = _number_field(field)
         if number_field is not None:
-            numbers[field.number] = number_field
+            tag = field.number << 3 | (FIXED64 if field.type.word == "float64" else VARINT)
+            numbers[tag] = number_field
+            if field.type.pointer or field.type.kind == "list":
+                zeros_kept.add(tag)
         length_field = _length_field(field)
         if length_field is not None:
-            lengths[field.number] = length_field
+            lengths[field.number << 3 | LENGTH] = length_field
 
 
 def _inline_field(type_name: str) -> _LengthField:
@@ -237,11 +206,9 @@ def _number_field(field: FieldRecord) -> _NumberField | None:
     if element.kind != "scalar" or element.word not in _NUMBERS:
         return None
     convert = _NUMBERS[element.word]
-    keep_zero = expression.pointer
 
     def set_one(obj: JsonObject, value: int) -> None:
-        if value or keep_zero:
-            obj[name] = convert(value)
+        obj[name] = convert(value)
 
     def append(obj: JsonObject, value: int) -> None:
         obj.setdefault(name, []).append(convert(value))
@@ -255,8 +222,8 @@ def _float(bits: int) -> float | int:
 
 
 _NUMBERS: Final[dict[str, Callable[[int], Json]]] = {
-    "int32": _signed,
-    "int64": _signed,
+    "int32": signed,
+    "int64": signed,
     "bool": bool,
     "float64": _float,
 }
@@ -271,8 +238,6 @@ def _length_field(field: FieldRecord) -> _LengthField | None:
         return _entered(name, expression.item)
     if _is_number(expression):
         return None
-    if expression.kind == "scalar" and expression.word == "string":
-        return _text_field(name, expression.pointer)
     value = _value(expression)
     keep_empty = expression.pointer or expression.kind == "special"
 
@@ -286,14 +251,6 @@ def _length_field(field: FieldRecord) -> _LengthField | None:
 
 def _is_number(expression: TypeExpression) -> bool:
     return expression.kind == "scalar" and expression.word in _NUMBERS
-
-
-def _text_field(name: str, keep_empty: bool) -> _LengthField:
-    def read(obj: JsonObject, data: bytes, at: int, stop: int) -> None:
-        if at != stop or keep_empty:
-            obj[name] = data[at:stop].decode()
-
-    return read
 
 
 def _appended(name: str, element: TypeExpression) -> _LengthField:
@@ -316,7 +273,7 @@ def _packed(name: str, element: TypeExpression) -> _LengthField:
     def read(obj: JsonObject, data: bytes, at: int, stop: int) -> None:
         items = obj.setdefault(name, [])
         while at < stop:
-            number, at = _varint(data, at)
+            number, at = varint(data, at)
             items.append(convert(number))
 
     return read
@@ -329,8 +286,8 @@ def _entered(name: str, element: TypeExpression) -> _LengthField:
     def read(obj: JsonObject, data: bytes, at: int, stop: int) -> None:
         key = ""
         entry: Json = empty
-        for number, wire, inner_at, inner_stop in _fields(data, at, stop):
-            if wire != _LENGTH:
+        for number, wire, inner_at, inner_stop in fields(data, at, stop):
+            if wire != LENGTH:
                 continue
             if number == 1:
                 key = data[inner_at:inner_stop].decode()
@@ -375,26 +332,26 @@ def _wrapped_list_value(element: TypeExpression) -> _Value:
     value = _value(element)
 
     def read(data: bytes, at: int, stop: int) -> Json:
-        return [value(data, start, end) for number, _, start, end in _fields(data, at, stop) if number == 1] or None
+        return [value(data, start, end) for number, _, start, end in fields(data, at, stop) if number == 1] or None
 
     return read
 
 
 def _quantity(data: bytes, at: int, stop: int) -> Json:
-    for number, wire, start, end in _fields(data, at, stop):
-        if number == 1 and wire == _LENGTH and start != end:
+    for number, wire, start, end in fields(data, at, stop):
+        if number == 1 and wire == LENGTH and start != end:
             return scalars.quantity(data[start:end].decode())
     return "0"
 
 
 def _int_or_string(data: bytes, at: int, stop: int) -> Json:
     is_text, whole, text = False, 0, ""
-    for number, wire, start, end in _fields(data, at, stop):
-        if number == 1 and wire == _VARINT:
+    for number, wire, start, end in fields(data, at, stop):
+        if number == 1 and wire == VARINT:
             is_text = start == 1
-        elif number == 2 and wire == _VARINT:
-            whole = _signed(start)
-        elif number == 3 and wire == _LENGTH:
+        elif number == 2 and wire == VARINT:
+            whole = signed(start)
+        elif number == 3 and wire == LENGTH:
             text = data[start:end].decode()
     return text if is_text else whole
 
@@ -409,11 +366,11 @@ def _moment(data: bytes, at: int, stop: int, micro: bool) -> Json:
     if at == stop:
         return None
     seconds = nanos = 0
-    for number, wire, value, _ in _fields(data, at, stop):
-        if wire == _VARINT and number == 1:
-            seconds = _signed(value)
-        elif wire == _VARINT and number == 2:
-            nanos = _signed(value)
+    for number, wire, value, _ in fields(data, at, stop):
+        if wire == VARINT and number == 1:
+            seconds = signed(value)
+        elif wire == VARINT and number == 2:
+            nanos = signed(value)
     return gotime.from_unix(seconds, nanos, micro=micro)
 
 
@@ -426,26 +383,26 @@ def _micro_time(data: bytes, at: int, stop: int) -> Json:
 
 
 def _embedded_json(data: bytes, at: int, stop: int) -> Json:
-    for number, wire, start, end in _fields(data, at, stop):
-        if number == 1 and wire == _LENGTH and start != end:
+    for number, wire, start, end in fields(data, at, stop):
+        if number == 1 and wire == LENGTH and start != end:
             return msgspec.json.decode(data[start:end])
     return None
 
 
 def _schema_or_bool(data: bytes, at: int, stop: int) -> Json:
     allows = False
-    for number, wire, start, end in _fields(data, at, stop):
-        if number == 1 and wire == _VARINT:
+    for number, wire, start, end in fields(data, at, stop):
+        if number == 1 and wire == VARINT:
             allows = bool(start)
-        elif number == 2 and wire == _LENGTH:
+        elif number == 2 and wire == LENGTH:
             return _struct_value(SCHEMA_PROPS)(data, start, end)
     return allows
 
 
 def _schema_or_list(data: bytes, at: int, stop: int) -> Json:
     schemas = []
-    for number, wire, start, end in _fields(data, at, stop):
-        if wire == _LENGTH and number in (1, 2):
+    for number, wire, start, end in fields(data, at, stop):
+        if wire == LENGTH and number in (1, 2):
             schema = _struct_value(SCHEMA_PROPS)(data, start, end)
             if number == 1:
                 return schema
@@ -455,10 +412,10 @@ def _schema_or_list(data: bytes, at: int, stop: int) -> Json:
 
 def _schema_or_strings(data: bytes, at: int, stop: int) -> Json:
     names = []
-    for number, wire, start, end in _fields(data, at, stop):
-        if wire == _LENGTH and number == 1:
+    for number, wire, start, end in fields(data, at, stop):
+        if wire == LENGTH and number == 1:
             return _struct_value(SCHEMA_PROPS)(data, start, end)
-        if wire == _LENGTH and number == 2:
+        if wire == LENGTH and number == 2:
             names.append(data[start:end].decode())
     return names
 
