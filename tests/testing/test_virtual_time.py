@@ -1,6 +1,8 @@
 import asyncio
 import random
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -102,3 +104,42 @@ def test_random_numbers_repeat_and_the_outer_sequence_is_untouched() -> None:
     assert virtual_time.run(draw()) == virtual_time.run(draw())
     assert virtual_time.run(draw(), seed=1) != virtual_time.run(draw(), seed=2)
     assert random.random() == expected
+
+
+async def test_a_server_and_its_client_in_the_same_program_do_not_slow_the_clock_down() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            await asyncio.sleep(60)
+            writer.write(line.upper())
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    real = time.monotonic()
+    start = asyncio.get_running_loop().time()
+    for _ in range(100):
+        writer.write(b"hello\n")
+        async with asyncio.timeout(61):
+            assert await reader.readline() == b"HELLO\n"
+    assert asyncio.get_running_loop().time() - start == pytest.approx(6000)
+    assert time.monotonic() - real < 10, "fifty times as fast would be two minutes"
+    writer.close()
+    server.close()
+    await server.wait_closed()
+
+
+def test_somebody_else_gets_time_to_answer() -> None:
+    """The other end is a process of its own, slower than any jump."""
+    program = "import socket,time; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True);"
+    program += "c,_=s.accept(); time.sleep(0.2); c.sendall(b'late\\n')"
+
+    async def story(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(60):
+            line = await reader.readline()
+        writer.close()
+        return line
+
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert virtual_time.run(story(int(process.stdout.readline()))) == b"late\n"

@@ -11,9 +11,10 @@ their times, callbacks in the order in which they were scheduled, and `random` s
             await asyncio.sleep(3600)
         virtual_time.run(story())
 
-What is real is respected. The clock stands still while work handed to a thread is unfinished; and while sockets, pipes
-or child processes are open it does not jump but runs, `speed` times as fast as a real one. Programs that use none of
-these are exactly reproducible.
+What is real is respected. The clock stands still while work handed to a thread is unfinished; and while pipes, child
+processes or connections to other processes are open it does not jump but runs, `speed` times as fast as a real one.
+Connections that both begin and end in this process (a webhook server and its caller, say) do not count: nothing arrives
+there that the program has not sent itself. Programs that use none of these are exactly reproducible.
 
 A test that waits for something that cannot happen any more (no timer, no thread, no file descriptor) does not hang:
 `Stuck` is raised and names the tasks with the line each of them waits at.
@@ -33,6 +34,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from kohort.objects.jsontypes import Json
+from kohort.testing import connections
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -45,6 +47,8 @@ EPOCH = 1_767_225_600.0
 DAY = 24 * 3600.0
 _FOREIGN_THREAD_SECONDS = 5.0
 _STEP_SECONDS = 0.01
+_DELIVERY_SECONDS = 0.0001
+"""How long a busy kernel may take to move bytes from one of our sockets to another."""
 _ASYNCIO = asyncio.__file__.removesuffix("__init__.py")
 
 
@@ -83,6 +87,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._now = timers[0].when()
 
     @property
+    def wake_up_pipe(self) -> int:
+        pipe: Json = getattr(self, "_ssock", None)
+        return -1 if pipe is None else int(pipe.fileno())
+
+    @property
     def busy_threads(self) -> int:
         return self._in_threads
 
@@ -112,6 +121,8 @@ class _JumpingSelector(selectors.BaseSelector):
             return self._real.select(None)
         if self._watches_something():
             return self._run_fast(timeout)
+        if len(self._real.get_map()) > 1 and (ready := self._real.select(_DELIVERY_SECONDS)):
+            return ready
         if timeout is None:
             return self._nothing_left()
         self._loop.jump_to_next_timer(timeout)
@@ -129,10 +140,15 @@ class _JumpingSelector(selectors.BaseSelector):
         return ready
 
     def _watches_something(self) -> bool:
-        """More than the pipe through which threads wake the loop: sockets, pipes, or the exit of a child process."""
-        return len(self._real.get_map()) > 1 or (
-            threading.active_count() > 1
-            and any(thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate())
+        """Whether something may happen that this program does not do itself."""
+        if threading.active_count() > 1 and any(
+            thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate()
+        ):
+            return True
+        registered = self._real.get_map()
+        # The pipe through which threads wake the loop is always there.
+        return len(registered) > 1 and connections.may_hear_from_outside(
+            key.fd for key in registered.values() if key.fd != self._loop.wake_up_pipe
         )
 
     def _nothing_left(self) -> list[tuple[selectors.SelectorKey, int]]:
