@@ -221,6 +221,18 @@ def test_fields_that_the_endpoint_resets_are_not_recorded() -> None:
     }
 
 
+def test_fields_that_are_written_as_null_are_owned_though_nobody_set_them() -> None:
+    pod: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    tracked = created({**pod, "spec": {"nodeName": "n"}, "status": {}}, POD)
+    changed = {**deepcopy(tracked), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    obj = updated(tracked, changed, "kubelet", POD)
+    every = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    assert owners(obj)["kubelet"] == {"f:status": {"f:conditions": {".": {}, 'k:{"type":"Ready"}': every}}}
+    stored = deepcopy(obj)
+    stored["status"]["conditions"][0] |= {"lastProbeTime": None, "lastTransitionTime": None}
+    assert entries(updated(stored, obj, node=POD)) == entries(obj)
+
+
 def test_an_endpoint_may_track_only_some_fields() -> None:
     pod: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     live = created({**pod, "spec": {"containers": [{"name": "c", "image": "i"}]}}, POD)

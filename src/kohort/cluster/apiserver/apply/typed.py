@@ -2,7 +2,8 @@
 
 Two different sets describe one object, and users see both. `claimed` is what an intent owns: its leaves, items and map
 entries, but not the structs on the way to them. `differences` lists everything that changed: a struct that was not
-there before is itself a change. Null counts as an empty value of whatever kind the field has.
+there before is itself a change. Null counts as an empty value of whatever kind the field has, and fields that are
+written as null when nobody set them are there even if they are not.
 """
 
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet
 from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
+from kohort.cluster.apiserver.apply.zero import always_null
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -85,9 +87,12 @@ def _whole(value: Json, node: Node) -> FieldSet:
     if not value or is_leaf(node):
         return EMPTY
     if value.__class__ is dict:
-        if not _NESTED.intersection(map(type, value.values())):
+        unwritten = always_null(node)
+        if not unwritten and not _NESTED.intersection(map(type, value.values())):
             return _flat(tuple(value))
         result: FieldSet = {SELF: EMPTY}
+        for key in unwritten:
+            result["f:" + key] = EMPTY
         fields = node.fields
         fallback = node.items
         for key, entry in value.items():
@@ -142,9 +147,10 @@ def _compare_as_maps(old: Json, new: Json, node: Node) -> _Changes:
 def _compare_maps(old: JsonObject, new: JsonObject, node: Node) -> _Changes:
     written: FieldSet = {}
     removed: FieldSet = {}
+    unwritten = always_null(node)
     for key, before in old.items():
-        if key in new:
-            after = new[key]
+        if key in new or key in unwritten:
+            after = new.get(key)
             if before is after or (before == after and before.__class__ is after.__class__):
                 continue
             added, gone = _compare(before, after, entry_node(node, key))
@@ -156,7 +162,10 @@ def _compare_maps(old: JsonObject, new: JsonObject, node: Node) -> _Changes:
             removed["f:" + key] = _whole(before, entry_node(node, key))
     for key, after in new.items():
         if key not in old:
-            written["f:" + key] = _whole(after, entry_node(node, key))
+            if key not in unwritten:
+                written["f:" + key] = _whole(after, entry_node(node, key))
+            elif (added := _compare(None, after, entry_node(node, key))[0]) is not None:
+                written["f:" + key] = added
     return written or None, removed or None
 
 

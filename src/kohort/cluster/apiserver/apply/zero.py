@@ -5,7 +5,7 @@ pointers and fields that are never left out (`spec.template.spec.containers` of 
 beginning. So the creator owns `spec.replicas` but not `spec`, while it does own `metadata.labels` and each label.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from kohort.cluster.apiserver.schema.node import Node
@@ -18,6 +18,14 @@ def zero_object(node: Node, obj: JsonObject) -> JsonObject:
     if node.name and has_type(node.name):
         return _zero(node.name)
     return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
+
+
+@lru_cache(maxsize=16384)
+def always_null(node: Node) -> frozenset[str]:
+    """Fields of a struct that are written as null when nobody set them, so that null and absent mean the same."""
+    if not node.name or not has_type(node.name):
+        return frozenset()
+    return frozenset(name for name, value in _zero(node.name).items() if value is None)
 
 
 @cache
