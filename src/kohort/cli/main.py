@@ -8,6 +8,7 @@ import click
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("kohort.cli.up", "Start a cluster on this machine."),
     "down": ("kohort.cli.down", "Stop the cluster of a data directory."),
+    "demo": ("kohort.cli.demo", "See groups created, rolled, scaled and recovered on a cluster of its own."),
     "version": ("kohort.cli.version", "Print the version."),
 }
 """Name of a subcommand: where it lives (a click command called `command`), and its line in the overview."""

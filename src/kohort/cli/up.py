@@ -2,11 +2,13 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kohort.objects.jsontypes import Json
 from kohort.up import detached
 from kohort.up.datadir import DataDirectory, default_directory
 from kohort.up.failures import CannotStart
@@ -14,42 +16,51 @@ from kohort.up.failures import CannotStart
 if TYPE_CHECKING:
     from kohort.up.cluster import Running
 
+PATH = click.Path(path_type=Path)
+DEFAULT_PORT = 6443
+
 
 @click.command("up")
-@click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="Where the cluster lives.  [default: XDG data directory]"
-)
+@click.option("--data-dir", type=PATH, help="Where the cluster lives.  [default: in the XDG data directory]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="Port; 0 for any free one."
-)
-@click.option("--simulated-nodes", type=click.IntRange(0), default=0, metavar="N", help="Nodes that only pretend.")
+@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one.")
 @click.option(
     "--parts", default="", metavar="LIST", help="What to run, for example apiserver,workloads.  [default: all]"
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Another cluster to run parts other than apiserver on."
-)
+@click.option("--kubeconfig", type=PATH, help="Another cluster to run the parts on, when apiserver is not one of them.")
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
+@click.option("--simulated-nodes", type=int, default=0, metavar="N", help="Nodes whose pods only pretend to run.")
+@click.option("--simulated-capacity", default="", metavar="LIST", help="Of each: cpu=8,memory=64Gi,nvidia.com/gpu=4")
+@click.option("--simulated-labels", default="", metavar="LIST", help="Of each: pool=a,disk=fast")
+@click.option("--simulated-topology", default="", metavar="LIST", help="Equal blocks by label: example.com/rack=4")
+@click.option("--simulated-start", type=float, default=0.0, metavar="SECONDS", help="From bound to running.")
 def command(
     data_dir: Path | None,
     host: str,
     port: int,
-    simulated_nodes: int,
     parts: str,
     kubeconfig: Path | None,
     detach: bool,
+    simulated_nodes: int,
+    simulated_capacity: str,
+    simulated_labels: str,
+    simulated_topology: str,
+    simulated_start: float,
 ) -> None:
     """Start a cluster on this machine, or continue the one in the data directory."""
     data = DataDirectory(data_dir or default_directory())
     try:
         if detach:
-            arguments = ["--data-dir", str(data.path), "--host", host, "--port", str(port), "--parts", parts]
-            arguments += ["--simulated-nodes", str(simulated_nodes)]
-            arguments += ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
-            _show(detached.start(data, ["up", *arguments]), data.kubeconfig)
-        else:
-            _run(data, host, port, simulated_nodes, parts, kubeconfig)
+            _show(detached.start(data, _arguments(data)), data.kubeconfig)
+            return
+        simulation: dict[str, Json] = {}
+        if simulated_nodes:
+            simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
+            simulation["capacity"] = pairs("--simulated-capacity", simulated_capacity)
+            simulation["labels"] = pairs("--simulated-labels", simulated_labels)
+            if simulated_topology:
+                simulation["topology"] = blocks(pairs("--simulated-topology", simulated_topology))
+        _run(data, host, port, parts, kubeconfig, simulation)
     except CannotStart as failure:
         if detached.is_detached():
             detached.report_failure(str(failure))
@@ -57,14 +68,46 @@ def command(
         sys.exit(1)
 
 
-def _run(data: DataDirectory, host: str, port: int, simulated_nodes: int, parts: str, kubeconfig: Path | None) -> None:
+def _arguments(data: DataDirectory) -> list[str]:
+    """What this command was called with, for the process in the background."""
+    given = click.get_current_context().params
+    options = {
+        name: value for name, value in given.items() if value not in (None, "") and name not in ("detach", "data_dir")
+    }
+    words = ["up", "--data-dir", str(data.path)]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def pairs(option: str, text: str) -> dict[str, str]:
+    """`a=1,b=2` as a mapping."""
+    found: dict[str, str] = {}
+    for item in filter(None, text.split(",")):
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise CannotStart(f"{option}: {item!r} is not of the form name=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def blocks(given: Mapping[str, str]) -> dict[str, int]:
+    for label, count in given.items():
+        if not count.isdecimal() or int(count) < 1:
+            raise CannotStart(f"--simulated-topology: {label} must be divided into a number of blocks, not {count!r}")
+    return {label: int(count) for label, count in given.items()}
+
+
+def _run(
+    data: DataDirectory, host: str, port: int, parts: str, kubeconfig: Path | None, simulation: Mapping[str, Json]
+) -> None:
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.up.cluster import Options
     from kohort.up.parts import chosen
     from kohort.up.process import run
 
-    run(Options(data, host, port, chosen(parts), simulated_nodes, kubeconfig), _ready)
+    run(Options(data, host, port, chosen(parts), simulation, kubeconfig), _ready)
 
 
 def _ready(running: "Running") -> None:

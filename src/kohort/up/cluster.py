@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
 from kohort.kube.transport import InProcessTransport
+from kohort.objects.jsontypes import Json
 from kohort.up import parts, supervision
 from kohort.up.datadir import DataDirectory
 from kohort.up.failures import CannotStart, address_problem
@@ -38,7 +39,8 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 6443
     parts: tuple[str, ...] = (parts.API_SERVER,)
-    simulated_nodes: int = 0
+    simulation: Mapping[str, Json] = field(default_factory=dict)
+    """Arguments for `cluster.simulation.registration.register`; empty for no simulated nodes."""
     kubeconfig: Path | None = None
     """Another cluster to run the parts against, when the API server is not one of them."""
 
@@ -46,7 +48,7 @@ class Options:
     def controllers(self) -> tuple[str, ...]:
         """Everything that is a client of the API server."""
         chosen = tuple(name for name in self.parts if name != parts.API_SERVER)
-        return (*chosen, parts.SIMULATION) if self.simulated_nodes else chosen
+        return (*chosen, parts.SIMULATION) if self.simulation else chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,8 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
             async with _serving(options, pki, tls, store) as (server, address):
                 write = partial(write_kubeconfig, options.data.kubeconfig, pki, address)
                 write()
-                surroundings = parts.Surroundings(
-                    pki.ca_certificate.read_text(), options.data.volumes, options.simulated_nodes
-                )
+                certificate = pki.ca_certificate.read_text()
+                surroundings = parts.Surroundings(certificate, options.data.volumes, options.simulation)
                 async with (
                     _renewing(pki, tls, write),
                     _controllers(options, surroundings, partial(_in_process, server)),
@@ -90,7 +91,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         transport = load(options.kubeconfig)
     except KubeconfigError as error:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
-    surroundings = parts.Surroundings(transport.connection.ca.decode(), options.data.volumes, options.simulated_nodes)
+    surroundings = parts.Surroundings(transport.connection.ca.decode(), options.data.volumes, options.simulation)
     try:
         async with _controllers(options, surroundings, lambda _: transport):
             yield Running(transport.connection.server, options.kubeconfig or Path())

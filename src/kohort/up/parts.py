@@ -4,12 +4,14 @@ A part is a set of controllers that is added to a manager. It is imported only w
 is not installed is left out unless it is asked for by name.
 """
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from kohort.kube.manager import Manager
+from kohort.objects.jsontypes import Json
 from kohort.up.failures import CannotStart
 
 API_SERVER = "apiserver"
@@ -27,6 +29,9 @@ MODULES = {
 }
 NAMES = (API_SERVER, *(name for name in MODULES if name != SIMULATION))
 
+Settled = Callable[[], Awaitable[None]]
+"""Returns when a part has done what others expect of it from the start."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -35,7 +40,8 @@ class Surroundings:
     root_certificate: str
     """PEM of the cluster's authority."""
     volumes: Path
-    simulated_nodes: int = 0
+    simulation: Mapping[str, Json] = field(default_factory=dict)
+    """Arguments for the simulated nodes, if there shall be any."""
 
 
 def chosen(names: str) -> tuple[str, ...]:
@@ -58,12 +64,14 @@ def exists(name: str) -> bool:
         return False
 
 
-def register(name: str, surroundings: Surroundings, manager: Manager) -> None:
+def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled | None:
     """Add the controllers of a part to a manager."""
     plug = import_module(MODULES[name]).register
+    if name == SIMULATION:
+        registered: Settled = plug(manager, **surroundings.simulation)
+        return registered
     if name == "workloads":
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
-    elif name == SIMULATION:
-        plug(manager, nodes=surroundings.simulated_nodes)
     else:
         plug(manager)
+    return None

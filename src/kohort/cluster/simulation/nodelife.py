@@ -1,0 +1,146 @@
+"""Keeps simulated nodes alive: registers them, renews their leases, reports their conditions.
+
+Renewing a lease is the price of a node that does nothing, so the more nodes there are, the later each renews: always
+well before others take it for lost.
+"""
+
+import asyncio
+import contextlib
+from ipaddress import IPv4Network
+
+import msgspec
+
+from kohort.cluster.simulation import fleet as looks
+from kohort.cluster.simulation.fleet import Fleet
+from kohort.cluster.simulation.orders import SIMULATED, is_lost, unready_words
+from kohort.kube import clock
+from kohort.kube.client import Client, PatchType
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.informer import Informer
+from kohort.kube.resources import LEASES, NODES, Key
+from kohort.objects.core import Node
+from kohort.objects.jsontypes import JsonObject
+
+LEASE_NAMESPACE = "kube-node-lease"
+HEARTBEAT_SECONDS = 10.0
+MANY_NODES = 200
+STATUS_SECONDS = 300.0
+AT_ONCE = 32
+
+
+class SimulatedNodes:
+    def __init__(self, client: Client, nodes: Informer[Node], fleet: Fleet, heartbeat: float) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._fleet = fleet
+        self._heartbeat = heartbeat
+        self._numbers: dict[str, int] = {name: index for index, name in enumerate(fleet.names())}
+        self._reported: dict[str, tuple[str, float]] = {}
+        """What was said of a node's readiness, and when."""
+        self._unregistered = set(fleet.names())
+        self._complete = asyncio.Event()
+        self._count_registered()
+
+    def alive(self, name: str) -> Node | None:
+        """The node, if it is one of ours and not ordered to be silent."""
+        node = self._nodes.get(Key("", name))
+        return node if node is not None and is_simulated(node) and not is_lost(node.metadata.annotations) else None
+
+    def pod_network(self, node: Node) -> IPv4Network:
+        if node.spec.pod_cidr:
+            return IPv4Network(node.spec.pod_cidr)
+        return looks.pod_network(self._number(node.metadata.name))
+
+    async def create_fleet(self) -> None:
+        """Register the nodes that were asked for; those that exist stay as they are."""
+        missing = [index for index, name in enumerate(self._fleet.names()) if self._nodes.get(Key("", name)) is None]
+        for start in range(0, len(missing), AT_ONCE):
+            await asyncio.gather(*(self._create(index) for index in missing[start : start + AT_ONCE]))
+
+    async def registered(self) -> None:
+        """Wait until all nodes that were asked for have reported that they are ready."""
+        await self._complete.wait()
+
+    async def _create(self, index: int) -> None:
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(NODES, looks.node_document(self._fleet, index))
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        node = self._nodes.get(key)
+        if node is None:
+            self._reported.pop(key.name, None)
+            return None
+        if not is_simulated(node) or is_lost(node.metadata.annotations):
+            return None
+        await self._report(node)
+        await self._renew(node)
+        return Requeue(after=self._pause())
+
+    async def _report(self, node: Node) -> None:
+        name = node.metadata.name
+        unready = unready_words(node.metadata.annotations)
+        said, when = self._reported.get(name, (None, 0.0))
+        now = clock.seconds()
+        if said == unready and now - when < STATUS_SECONDS:
+            return
+        stamp = clock.timestamp()
+        status: JsonObject = {"conditions": _dated(node, looks.node_conditions(stamp, unready))}
+        if not node.status.addresses:
+            status |= looks.node_status(name, self._capacity(node), looks.host_address(self._number(name)))
+        with contextlib.suppress(NotFound):
+            await self._client.patch(
+                NODES, name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
+            )
+        self._reported[name] = (unready, now)
+        self._count_registered(name)
+
+    async def _renew(self, node: Node) -> None:
+        name = node.metadata.name
+        stamp = clock.micro_timestamp()
+        try:
+            await self._client.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
+        except NotFound:
+            lease = looks.lease_document(name, node.metadata.uid, stamp)
+            with contextlib.suppress(AlreadyExists, NotFound):
+                await self._client.create(LEASES, lease, LEASE_NAMESPACE)
+
+    def _count_registered(self, name: str = "") -> None:
+        self._unregistered.discard(name)
+        if not self._unregistered:
+            self._complete.set()
+
+    def _pause(self) -> float:
+        crowd = min(max(len(self._nodes) / MANY_NODES, 1.0), 2.0)
+        return self._heartbeat * crowd
+
+    def _number(self, name: str) -> int:
+        """The place of a node in the address plan; those that others have created come after the fleet."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def _capacity(self, node: Node) -> dict[str, str]:
+        ordered = looks.ordered_capacity(node.metadata.annotations.get(looks.CAPACITY, ""))
+        if node.status.capacity and not ordered:
+            return {name: str(amount) for name, amount in node.status.capacity.items()}
+        return looks.capacity_of(ordered)
+
+
+def is_simulated(node: Node) -> bool:
+    return node.metadata.labels.get(SIMULATED) == "true"
+
+
+def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
+    """Conditions keep their time while their status stays."""
+    before = {each.type: each for each in node.status.conditions}
+    for condition in conditions:
+        known = before.get(condition["type"])
+        if known is not None and known.status == condition["status"] and known.last_transition_time:
+            condition["lastTransitionTime"] = known.last_transition_time
+    return conditions
+
+
+def matters(old: Node | None, new: Node | None) -> bool:
+    """Heartbeats come from us; only orders, labels and existence are news."""
+    if old is None or new is None:
+        return True
+    return old.metadata.annotations != new.metadata.annotations or old.metadata.labels != new.metadata.labels

@@ -1,0 +1,151 @@
+"""What is to happen to a pod on a simulated node, or to the node itself, ordered by annotations.
+
+All names begin with `simulation.kohort.dev/`. What stands on a node counts for all its pods that do not say otherwise.
+Times are `1.5s`, `500ms`, `2m`, or plain seconds. Orders are read again whenever they change.
+
+| on pods, or on nodes for their pods | meaning                                                              | default |
+|-------------------------------------|----------------------------------------------------------------------|---------|
+| start-latency                       | from being bound to containers running                               | 0s      |
+| ready-latency                       | from running to ready                                                | 0s      |
+| never-ready                         | `true`: runs and never gets ready                                    |         |
+| readiness-flips                     | `10s,5s`: ready for 10 s, then not for 5 s, then ready; and so on    |         |
+| waiting                             | a reason such as ImagePullBackOff: containers never start            |         |
+| fail                                | `OutOfcpu` or `OutOfcpu: words`: the node refuses the pod            |         |
+| exit-after                          | containers end this long after their start                           |         |
+| exit-code                           | with this code; alone it implies `exit-after: 0s`                    | 0       |
+| crashes                             | end only so often, then keep running; implies `exit-code: 1`         |         |
+| crash                               | any text; whenever it changes, running containers end once           |         |
+| restart-delay                       | between an end and the next start; else as kubelets: 0s, 10s, ... 5m |         |
+| container                           | ends and readiness concern only the container of this name           | all     |
+| termination-latency                 | from deletion to the end of the containers, within the grace period  | 0s      |
+| resize                              | `deferred`, `infeasible` or `error`                                  | accept  |
+| resize-message                      | the words for it                                                     |         |
+| resize-latency                      | from the acceptance of a resize to its completion                    | 0s      |
+
+| on nodes only | meaning                                                                                    |
+|---------------|--------------------------------------------------------------------------------------------|
+| lost          | `true`: the node is silent. No heartbeats, nothing happens to its pods, until it is removed |
+| not-ready     | `true`, or words: the node reports that it is not ready                                    |
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+PREFIX = "simulation.kohort.dev/"
+SIMULATED = PREFIX + "node"
+"""The label of simulated nodes: whoever creates a node with `simulation.kohort.dev/node: "true"` gets one."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+N = TypeVar("N", int, float)
+RESIZES = ("accept", "deferred", "infeasible", "error")
+
+
+class BadOrder(ValueError):
+    """An annotation that cannot be understood."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        super().__init__(f"annotation {PREFIX}{name}: {value!r} is not {allowed}")
+
+
+class Orders(msgspec.Struct, frozen=True):
+    start_latency: float = 0.0
+    ready_latency: float = 0.0
+    never_ready: bool = False
+    readiness_flips: tuple[float, ...] = ()
+    waiting: str = ""
+    fail: str = ""
+    exit_after: float | None = None
+    exit_code: int = 0
+    crashes: int | None = None
+    crash: str = ""
+    restart_delay: float | None = None
+    container: str = ""
+    termination_latency: float = 0.0
+    resize: str = "accept"
+    resize_message: str = ""
+    resize_latency: float = 0.0
+
+    def concern(self, container: str) -> bool:
+        return not self.container or self.container == container
+
+
+def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0) -> Orders:
+    """The orders in the annotations of a pod and of its node. Raises BadOrder."""
+    given = {**_ours(node), **_ours(pod)}
+    crashes = _number(given, "crashes")
+    code = _number(given, "exit-code")
+    after = _seconds(given, "exit-after")
+    if after is None and (crashes is not None or code is not None):
+        after = 0.0
+    return Orders(
+        start_latency=_or(_seconds(given, "start-latency"), start_latency),
+        ready_latency=_or(_seconds(given, "ready-latency"), 0.0),
+        never_ready=_flag(given, "never-ready"),
+        readiness_flips=tuple(
+            _parse_seconds("readiness-flips", text) for text in given.get("readiness-flips", "").split(",") if text
+        ),
+        waiting=given.get("waiting", ""),
+        fail=given.get("fail", ""),
+        exit_after=after,
+        exit_code=_or(code, 1 if crashes is not None else 0),
+        crashes=crashes,
+        crash=given.get("crash", ""),
+        restart_delay=_seconds(given, "restart-delay"),
+        container=given.get("container", ""),
+        termination_latency=_or(_seconds(given, "termination-latency"), 0.0),
+        resize=_choice(given, "resize", RESIZES),
+        resize_message=given.get("resize-message", ""),
+        resize_latency=_or(_seconds(given, "resize-latency"), 0.0),
+    )
+
+
+def is_lost(node: Mapping[str, str]) -> bool:
+    return _flag(_ours(node), "lost")
+
+
+def unready_words(node: Mapping[str, str]) -> str:
+    """Why a node says that it is not ready; empty when it is."""
+    words = _ours(node).get("not-ready", "")
+    return "" if words == "false" else "ordered by an annotation" if words == "true" else words
+
+
+def _ours(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(PREFIX): value.strip() for key, value in annotations.items() if key.startswith(PREFIX)}
+
+
+def _seconds(given: Mapping[str, str], name: str) -> float | None:
+    return _parse_seconds(name, given[name]) if name in given else None
+
+
+def _parse_seconds(name: str, text: str) -> float:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise BadOrder(name, text, "a time such as 1.5s, 500ms or 2m")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    if not given[name].isdecimal():
+        raise BadOrder(name, given[name], "a whole number")
+    return int(given[name])
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    return _choice(given, name, ("false", "true")) == "true"
+
+
+def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = given.get(name, allowed[0])
+    if value not in allowed:
+        raise BadOrder(name, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def _or(value: N | None, default: N) -> N:
+    return default if value is None else value

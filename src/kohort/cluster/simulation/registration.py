@@ -1,0 +1,57 @@
+"""Plugs simulated nodes into a manager."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from kohort.cluster.simulation import nodelife, podlife
+from kohort.cluster.simulation.fleet import DEFAULT_TOPOLOGY, Fleet
+from kohort.cluster.simulation.nodelife import HEARTBEAT_SECONDS, SimulatedNodes
+from kohort.cluster.simulation.podlife import BY_NODE, PodLife
+from kohort.kube.identity import key_of
+from kohort.kube.manager import Manager
+from kohort.kube.resources import NODES, PODS, Key
+from kohort.objects.core import Node
+from kohort.objects.pods import Pod
+
+WORKERS = 32
+"""Pods that are reported at the same time: they share commits."""
+
+
+def register(
+    manager: Manager,
+    *,
+    nodes: int = 0,
+    prefix: str = "sim",
+    capacity: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    topology: Mapping[str, int] = DEFAULT_TOPOLOGY,
+    start_latency: float = 0.0,
+    heartbeat: float = HEARTBEAT_SECONDS,
+) -> Callable[[], Awaitable[None]]:
+    """Simulate `nodes` nodes, and every node that others create with the label `simulation.kohort.dev/node: "true"`.
+
+    `capacity` adds to or replaces the default amounts; `topology` divides the nodes into so many equal blocks by a
+    label; pods run `start_latency` seconds after they were bound, unless their annotations say otherwise.
+    Returns what to await for all nodes being registered.
+    """
+    fleet = Fleet(nodes, prefix, capacity or {}, labels or {}, topology, start_latency)
+    node_cache = manager.informer(NODES, Node)
+    pod_cache = manager.informer(PODS, Pod, field_selector="spec.nodeName!=", indexes={BY_NODE: _node_of})
+    simulated = SimulatedNodes(manager.client, node_cache, fleet, heartbeat)
+    recorder = manager.recorder("simulated-node")
+    life = PodLife(manager.client, pod_cache, simulated, recorder, start_latency)
+
+    def pods_of(node: Node) -> Iterable[Key]:
+        return [key_of(pod) for pod in pod_cache.by_index(BY_NODE, node.metadata.name)]
+
+    manager.controller("simulated-nodes", simulated.reconcile, workers=WORKERS).watches(
+        node_cache, when=nodelife.matters
+    )
+    pods = manager.controller("simulated-pods", life.reconcile, workers=WORKERS)
+    pods.watches(pod_cache, when=podlife.matters)
+    pods.watches(node_cache, pods_of, when=nodelife.matters)
+    manager.background("simulated-fleet", simulated.create_fleet)
+    return simulated.registered
+
+
+def _node_of(pod: Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
