@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.crd.conversion import storage_conversions
 from kohort.cluster.apiserver.crd.simplepath import values_at
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
 from kohort.cluster.apiserver.endpoints.catalog import version_priority
+from kohort.cluster.apiserver.http.tables import custom_columns
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
@@ -45,8 +46,6 @@ def is_terminating(crd: JsonObject) -> bool:
 
 
 def _kind(crd: JsonObject, version: JsonObject) -> Kind:
-    from kohort.cluster.apiserver.http.tables import custom_columns
-
     spec, names = crd["spec"], crd["status"]["acceptedNames"]
     resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced")
     schema = _schema(version)

@@ -1,0 +1,365 @@
+"""Admission policies: rules that users write as expressions, without a webhook.
+
+A policy says what must hold (or, for mutating ones, what to change); a binding says where it is in force, with which
+parameters, and whether a violation denies, warns or is only audited. Policies are compiled when they change.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
+from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
+from kohort.cluster.apiserver.admission.parameters import FindKind, ParameterProblem, Parameters
+from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
+from kohort.cluster.apiserver.admission.webhooks import Reinvocation
+from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, CompileError, Environment, Program
+from kohort.cluster.apiserver.cel.budget import PER_OBJECT
+from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
+from kohort.cluster.apiserver.cel.types import Type
+from kohort.cluster.apiserver.cel.values import NONE, Optional, WrappedMap
+from kohort.cluster.apiserver.storage.model import Store, Stored
+from kohort.kube import errors
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import Json, JsonObject
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+_MAX_MESSAGE: Final = 5 * 1024
+
+
+class MatchResources:
+    """`matchConstraints` of a policy, `matchResources` of a binding."""
+
+    __slots__ = ("equivalent", "excluded", "rules", "selectors")
+
+    def __init__(self, match: JsonObject | None) -> None:
+        match = match or {}
+        self.rules = tuple(Rule.parse(rule) for rule in match.get("resourceRules") or ())
+        self.excluded = tuple(Rule.parse(rule) for rule in match.get("excludeResourceRules") or ())
+        self.equivalent = (match.get("matchPolicy") or "Equivalent") == "Equivalent"
+        self.selectors = Selectors(match.get("namespaceSelector"), match.get("objectSelector"))
+
+    def matched(self, attributes: Attributes, others: Sequence[Resource], store: Store) -> Resource | None:
+        others = others if self.equivalent else ()
+        if self.excluded and first_match(self.excluded, attributes, others) is not None:
+            return None
+        matched = first_match(self.rules, attributes, others) if self.rules else attributes.resource
+        if matched is None or not self.selectors.match(attributes, store):
+            return None
+        return matched
+
+
+class Validation:
+    __slots__ = ("expression", "message", "message_program", "program", "reason")
+
+    def __init__(self, entry: JsonObject, environment: Environment, messages: Environment) -> None:
+        self.expression = entry["expression"].strip()
+        self.program = environment.compile(entry["expression"])
+        self.message = (entry.get("message") or "").strip()
+        self.reason = entry.get("reason") or "Invalid"
+        text = entry.get("messageExpression")
+        self.message_program = messages.compile(text) if text else None
+
+
+class Policy:
+    """A policy, compiled. `problem` says why it cannot be used."""
+
+    def __init__(self, stored: Stored, *, mutating: bool) -> None:
+        document = stored.decode()
+        spec = document.get("spec") or {}
+        self.name = stored.name
+        self.match = MatchResources(spec.get("matchConstraints"))
+        self.ignore_failure = spec.get("failurePolicy") == "Ignore"
+        self.reinvoke = spec.get("reinvocationPolicy") == "IfNeeded"
+        self.param_kind: JsonObject | None = spec.get("paramKind")
+        self.variables: list[tuple[str, Program]] = []
+        self.conditions: list[Program] = []
+        self.validations: list[Validation] = []
+        self.mutations: list[Mutation] = []
+        self.problem = ""
+        self.environment = policy_environment({}, params=True)
+        try:
+            self._compile(spec, mutating)
+        except CompileError as error:
+            self.problem = f"compilation error: compilation failed: {error}"
+
+    def _compile(self, spec: JsonObject, mutating: bool) -> None:
+        params = self.param_kind is not None
+        known: dict[str, Type] = {}
+        environment = policy_environment(known, params=params, mutating=mutating)
+        conditions = policy_environment({}, params=params)
+        self.conditions = [conditions.compile(entry["expression"]) for entry in spec.get("matchConditions") or ()]
+        for variable in spec.get("variables") or ():
+            program = environment.compile(variable["expression"])
+            self.variables.append((variable["name"], program))
+            known[variable["name"]] = program.result_type
+            environment = policy_environment(known, params=params, mutating=mutating)
+        self.environment = environment
+        messages = policy_environment(known, params=params, authorizer=False)
+        self.validations = [Validation(entry, environment, messages) for entry in spec.get("validations") or ()]
+        self.mutations = [Mutation(entry, environment) for entry in spec.get("mutations") or ()]
+
+
+class Binding:
+    def __init__(self, stored: Stored) -> None:
+        spec = stored.decode().get("spec") or {}
+        self.name = stored.name
+        self.policy: str = spec.get("policyName") or ""
+        self.match = MatchResources(spec.get("matchResources"))
+        self.param_ref: JsonObject | None = spec.get("paramRef")
+        self.actions: list[str] = list(spec.get("validationActions") or ())
+
+
+class Catalogue:
+    """Policies with their bindings, compiled anew when one of them changed."""
+
+    def __init__(self, store: Store, kind: str) -> None:
+        self._store = store
+        self._mutating = kind == "mutating"
+        self._policies = f"{kind}admissionpolicies.{_GROUP}"
+        self._bindings = f"{kind}admissionpolicybindings.{_GROUP}"
+        self._seen: tuple[tuple[str, int], ...] = ()
+        self._entries: list[tuple[Policy, list[Binding]]] = []
+
+    def entries(self) -> list[tuple[Policy, list[Binding]]]:
+        policies, bindings = self._store.list(self._policies), self._store.list(self._bindings)
+        seen = tuple((one.name, one.revision) for one in (*policies, *bindings))
+        if seen != self._seen:
+            bound = [Binding(one) for one in bindings]
+            self._entries = [
+                (Policy(one, mutating=self._mutating), [binding for binding in bound if binding.policy == one.name])
+                for one in policies
+            ]
+            self._seen = seen
+        return self._entries
+
+
+class Evaluation:
+    """The values that the expressions of one policy see, for one request and one set of parameters."""
+
+    def __init__(self, policy: Policy, values: JsonObject) -> None:
+        self.budget = Budget(PER_OBJECT)
+        self._values = {**values, "variables": _Variables(policy, self)}
+
+    def run(self, program: Program, environment: Environment) -> Json:
+        return program(*arguments(environment, self._values), budget=self.budget)
+
+
+class _Variables(WrappedMap):
+    """A policy's own variables: evaluated when first read, and then remembered."""
+
+    __slots__ = ("_evaluation", "_policy", "_programs")
+
+    def __init__(self, policy: Policy, evaluation: Evaluation) -> None:
+        super().__init__({})
+        self.raw: dict[str, Json] = {}
+        self._policy = policy
+        self._evaluation = evaluation
+        self._programs = dict(policy.variables)
+
+    def find(self, name: Json) -> Optional:
+        if name in self.raw:
+            return Optional(self.raw[name])
+        program = self._programs.get(name)
+        if program is None:
+            return NONE
+        try:
+            self.raw[name] = self._evaluation.run(program, self._policy.environment)
+        except CelError as error:
+            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
+        return Optional(self.raw[name])
+
+    def keys(self) -> Iterator[str]:
+        return iter(self._programs)
+
+
+class Decision:
+    """Why a request is denied by a policy under a binding."""
+
+    __slots__ = ("message", "reason")
+
+    def __init__(self, message: str, reason: str = "Invalid") -> None:
+        self.message = message
+        self.reason = reason
+
+
+class Policies:
+    def __init__(self, store: Store, kinds_of: KindsOf, find_kind: FindKind, authorize: Authorize) -> None:
+        self._store = store
+        self._kinds_of = kinds_of
+        self._authorize = authorize
+        self._parameters = Parameters(store, find_kind)
+        self._validating = Catalogue(store, "validating")
+        self._mutating = Catalogue(store, "mutating")
+
+    # -- validating
+
+    async def validate(self, attributes: Attributes) -> None:
+        denied: tuple[str, Decision] | None = None
+        for policy, bindings in self._validating.entries():
+            for subject, decision, actions in self._judged(policy, bindings, attributes):
+                if "Warn" in actions:
+                    text = f"Validation failed for ValidatingAdmissionPolicy {subject}: {decision.message}"
+                    attributes.warnings.append(text)
+                if "Deny" in actions and denied is None:
+                    denied = (f"ValidatingAdmissionPolicy {subject} denied request: {decision.message}", decision)
+        if denied is not None:
+            raise _denial(attributes, *denied)
+
+    def _judged(
+        self, policy: Policy, bindings: list[Binding], attributes: Attributes
+    ) -> Iterator[tuple[str, Decision, list[str]]]:
+        matched = policy.match.matched(attributes, self._equivalents(attributes), self._store)
+        if matched is None:
+            return
+        for binding in bindings:
+            if binding.match.matched(attributes, self._equivalents(attributes), self._store) is None:
+                continue
+            subject = f"'{policy.name}' with binding '{binding.name}'"
+            try:
+                parameters = self._parameters.of(policy.param_kind, binding.param_ref, attributes.namespace)
+            except ParameterProblem as problem:
+                if not policy.ignore_failure:
+                    yield subject, Decision(f"failed to configure binding: {problem}"), ["Deny"]
+                continue
+            for parameter in parameters:
+                for decision in self._decisions(policy, attributes, matched, parameter):
+                    yield subject, decision, binding.actions
+
+    def _decisions(
+        self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None
+    ) -> Iterator[Decision]:
+        if policy.problem:
+            if not policy.ignore_failure:
+                yield Decision(policy.problem)
+            return
+        evaluation = self._evaluation(policy, attributes, matched, parameter)
+        try:
+            if not self._conditions_hold(policy, evaluation):
+                return
+        except CelError as error:
+            if not policy.ignore_failure:
+                yield Decision(str(error))
+            return
+        for validation in policy.validations:
+            try:
+                holds = evaluation.run(validation.program, policy.environment)
+            except (CelError, BudgetExceeded) as error:
+                if not policy.ignore_failure:
+                    yield Decision(f"expression '{validation.expression}' resulted in error: {error}")
+                continue
+            if holds is not True:
+                yield Decision(_message(validation, evaluation, policy), validation.reason)
+
+    # -- mutating
+
+    async def mutate(self, attributes: Attributes, round: Reinvocation) -> None:
+        if attributes.object is None or attributes.operation not in ("CREATE", "UPDATE"):
+            return
+        for policy, bindings in self._mutating.entries():
+            key = f"policy/{policy.name}"
+            matched = policy.match.matched(attributes, self._equivalents(attributes), self._store)
+            if matched is None or (round.second_round and key not in round.to_call):
+                continue
+            for binding in bindings:
+                if binding.match.matched(attributes, self._equivalents(attributes), self._store) is None:
+                    continue
+                if self._mutate_with(policy, binding, attributes, matched):
+                    round.changed()
+                    round.wanted = True
+            if policy.reinvoke:
+                round.called.add(key)
+
+    def _mutate_with(self, policy: Policy, binding: Binding, attributes: Attributes, matched: Resource) -> bool:
+        subject = f"MutatingAdmissionPolicy '{policy.name}' with binding '{binding.name}' denied request: "
+        try:
+            if policy.problem:
+                raise CelError(policy.problem)
+            changed = False
+            for parameter in self._parameters.of(policy.param_kind, binding.param_ref, attributes.namespace):
+                changed |= self._mutated(policy, attributes, matched, parameter)
+            return changed
+        except (CelError, BudgetExceeded, ParameterProblem, errors.ApiError) as error:
+            if policy.ignore_failure:
+                return False
+            raise _denial(attributes, subject + str(error), Decision(str(error))) from None
+
+    def _mutated(self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None) -> bool:
+        obj = attributes.object
+        assert obj is not None
+        evaluation = self._evaluation(policy, attributes, matched, parameter)
+        if not self._conditions_hold(policy, evaluation):
+            return False
+        changed = False
+        for mutation in policy.mutations:
+            before = converted(obj, attributes, matched, self._kinds_of)
+            evaluation = self._evaluation(policy, attributes, matched, parameter)
+            kind = next((one for one in self._kinds_of(matched) if one.resource == matched), None)
+            outcome = evaluation.run(mutation.program, policy.environment)
+            after = apply_mutation(mutation, before, outcome, kind.schema() if kind is not None else None)
+            reshaped(after, attributes, matched, self._kinds_of)
+            if after != before:
+                replace_content(obj, after, attributes, matched, self._kinds_of)
+                changed = True
+        return changed
+
+    # -- both
+
+    def _equivalents(self, attributes: Attributes) -> list[Resource]:
+        return [kind.resource for kind in self._kinds_of(attributes.resource)]
+
+    def _evaluation(
+        self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None
+    ) -> Evaluation:
+        values = variable_values(attributes, matched, self._authorize)
+        for name in ("object", "oldObject"):
+            if values[name] is not None:
+                values[name] = converted(values[name], attributes, matched, self._kinds_of)
+        values["params"] = parameter
+        stored = self._store.get("namespaces", "", attributes.namespace) if attributes.namespace else None
+        values["namespaceObject"] = stored.decode() if stored is not None else None
+        return Evaluation(policy, values)
+
+    def _conditions_hold(self, policy: Policy, evaluation: Evaluation) -> bool:
+        problems = []
+        environment = policy_environment({}, params=policy.param_kind is not None) if policy.conditions else None
+        for condition in policy.conditions:
+            assert environment is not None
+            try:
+                if evaluation.run(condition, environment) is False:
+                    return False
+            except CelError as error:
+                problems.append(f"expression '{condition.source}' resulted in error: {error}")
+        if problems:
+            raise CelError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+        return True
+
+
+def _message(validation: Validation, evaluation: Evaluation, policy: Policy) -> str:
+    if validation.message_program is not None:
+        try:
+            computed = evaluation.run(validation.message_program, _without_authorizer(policy))
+        except (CelError, BudgetExceeded):
+            computed = None
+        if isinstance(computed, str):
+            text = computed.strip()
+            if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE:
+                return text
+    return validation.message or f"failed expression: {validation.expression}"
+
+
+def _without_authorizer(policy: Policy) -> Environment:
+    types = {name: program.result_type for name, program in policy.variables}
+    return policy_environment(types, params=policy.param_kind is not None, authorizer=False)
+
+
+def _denial(attributes: Attributes, message: str, decision: Decision) -> errors.ApiError:
+    resource = attributes.resource
+    cause = errors.StatusCause(message=message)
+    forbidden = errors.forbidden(resource.plural, attributes.name, message, resource.group, [cause])
+    status = forbidden.status
+    status.reason = decision.reason
+    status.code = _CODES.get(decision.reason, 422)
+    return errors.from_status(status)

@@ -1,0 +1,57 @@
+"""Objects between versions, and after a patch by somebody else.
+
+A webhook may see an object in another version than the request, and may leave anything behind. Its result is fitted to
+the schema again, with unknown fields dropped and defaults filled in, as if a client had sent it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.schema import builtin, decode
+from kohort.cluster.apiserver.schema.completion import complete
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import JsonObject
+
+KindsOf = Callable[[Resource], Sequence[Kind]]
+"""The served versions of a resource, its own among them."""
+
+
+def converted(obj: JsonObject, attributes: Attributes, target: Resource, kinds_of: KindsOf) -> JsonObject:
+    """An object of the request in the version of `target`. Objects of subresources have versions of their own."""
+    return _between(obj, attributes.resource, target, kinds_of)
+
+
+def _between(obj: JsonObject, source: Resource, target: Resource, kinds_of: KindsOf) -> JsonObject:
+    if source == target or obj.get("apiVersion") != source.api_version:
+        return obj
+    kinds = {kind.resource: kind for kind in kinds_of(source)}
+    own, wanted = kinds[source], kinds[target]
+    stored = own.to_storage(obj) if own.to_storage is not None else obj
+    served = wanted.from_storage(stored) if wanted.from_storage is not None else stored
+    return {**served, "apiVersion": target.api_version, "kind": target.kind}
+
+
+def reshaped(obj: JsonObject, attributes: Attributes, resource: Resource, kinds_of: KindsOf) -> None:
+    """Fit a patched object to its schema again, in place. Raises ApiError when it cannot be fitted."""
+    if obj.get("kind") != resource.kind or obj.get("apiVersion") != resource.api_version:
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        if builtin.is_builtin(group, version, str(obj.get("kind"))):
+            decode.conform(obj, builtin.kind_node(group, version, obj["kind"]))
+        return
+    kind = next((one for one in kinds_of(resource) if one.resource == resource), None)
+    if kind is None:
+        return
+    decode.conform(obj, kind.schema())
+    kind.strategy.default(obj)
+    if not kind.custom:
+        complete(obj, kind.schema(), nulls=False)
+
+
+def replace_content(
+    obj: JsonObject, new: JsonObject, attributes: Attributes, matched: Resource, kinds_of: KindsOf
+) -> None:
+    """Put what a webhook left, in the version it saw, in the place of the request's object."""
+    back = _between(new, matched, attributes.resource, kinds_of)
+    obj.clear()
+    obj.update(back)

@@ -1,0 +1,282 @@
+"""Admission webhooks.
+
+Configurations are read from the store and compiled when they change. Mutating webhooks run one after the other, in the
+order of the names of their configurations, and each sees what the previous left; validating ones run at the same time.
+A webhook that asked for an older or newer version of a resource gets the object in that version.
+
+Second round: when a webhook changed the object, built-in steps run again, and webhooks that asked for it
+(`reinvocationPolicy: IfNeeded`) and had run before something changed are called once more. There is no third round.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
+from kohort.cluster.apiserver.admission.expressions import arguments, condition_environment, variable_values
+from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.admission.reviews import (
+    BadReview,
+    Verdict,
+    denial,
+    request_for,
+    review_bytes,
+    review_version,
+    verdict_of,
+)
+from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
+from kohort.cluster.apiserver.cel import BudgetExceeded, CelError, CompileError, Program
+from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
+from kohort.cluster.apiserver.patch import jsonpatch
+from kohort.cluster.apiserver.storage.model import Store, Stored
+from kohort.kube import errors
+from kohort.kube.log import Log
+from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from kohort.objects.jsontypes import JsonObject
+
+DEFAULT_TIMEOUT: Final = 10
+
+
+class Webhook:
+    """One entry of a configuration, compiled."""
+
+    __slots__ = (
+        "client_config",
+        "conditions",
+        "equivalent",
+        "ignore_failure",
+        "key",
+        "name",
+        "problem",
+        "reinvoke",
+        "review",
+        "rules",
+        "selectors",
+        "side_effects",
+        "timeout",
+    )
+
+    def __init__(self, configuration: str, position: int, entry: JsonObject) -> None:
+        self.name: str = entry["name"]
+        self.key = f"{configuration}/{self.name}/{position}"
+        self.client_config: JsonObject = entry.get("clientConfig") or {}
+        self.rules = tuple(Rule.parse(rule) for rule in entry.get("rules") or ())
+        self.equivalent = (entry.get("matchPolicy") or "Equivalent") == "Equivalent"
+        self.ignore_failure = entry.get("failurePolicy") == "Ignore"
+        self.reinvoke = entry.get("reinvocationPolicy") == "IfNeeded"
+        self.side_effects = entry.get("sideEffects") or ""
+        self.timeout = entry.get("timeoutSeconds") or DEFAULT_TIMEOUT
+        self.review: list[str] = list(entry.get("admissionReviewVersions") or ())
+        self.problem = ""
+        self.conditions: list[Program] = []
+        self.selectors = Selectors(None, None)
+        try:
+            self.selectors = Selectors(entry.get("namespaceSelector"), entry.get("objectSelector"))
+            expressions = [condition["expression"] for condition in entry.get("matchConditions") or ()]
+            self.conditions = [condition_environment().compile(expression) for expression in expressions]
+        except (ValueError, CompileError) as error:
+            self.problem = str(error)
+
+
+class Configurations:
+    """The webhooks of one kind of configuration, compiled anew when one of them changed."""
+
+    def __init__(self, store: Store, bucket: str) -> None:
+        self._store = store
+        self._bucket = bucket
+        self._seen: tuple[tuple[str, int], ...] = ()
+        self._webhooks: list[Webhook] = []
+
+    def webhooks(self) -> list[Webhook]:
+        stored = self._store.list(self._bucket)
+        seen = tuple((one.name, one.revision) for one in stored)
+        if seen != self._seen:
+            self._webhooks = [webhook for one in stored for webhook in _compiled(one)]
+            self._seen = seen
+        return self._webhooks
+
+
+def _compiled(stored: Stored) -> list[Webhook]:
+    entries = stored.decode().get("webhooks") or ()
+    return [Webhook(stored.name, position, entry) for position, entry in enumerate(entries)]
+
+
+class Reinvocation:
+    """What the first round found out for the second."""
+
+    __slots__ = ("called", "last_output", "second_round", "to_call", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted = False
+        """Something changed the object, so built-in steps run again."""
+        self.second_round = False
+        self.called: set[str] = set()
+        """Webhooks that want to be called again should the object change from now on."""
+        self.to_call: set[str] = set()
+        self.last_output = b""
+
+    def changed(self) -> None:
+        self.to_call |= self.called
+        self.called = set()
+
+
+class Webhooks:
+    """All admission webhooks of a server.
+
+    `kinds_of` gives the served versions of a resource, `authorize` answers questions of match conditions.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        client: WebhookClient,
+        kinds_of: KindsOf,
+        authorize: Authorize,
+    ) -> None:
+        self._store = store
+        self.client = client
+        self._kinds_of = kinds_of
+        self._authorize = authorize
+        self._mutating = Configurations(store, MUTATING_WEBHOOKS.qualified)
+        self._validating = Configurations(store, VALIDATING_WEBHOOKS.qualified)
+        self._log = Log(part="admission")
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    # -- mutating
+
+    async def mutate(self, attributes: Attributes, round: Reinvocation | None = None) -> None:
+        """Let the mutating webhooks change `attributes.object`, in place."""
+        round = round or Reinvocation()
+        webhooks = self._mutating.webhooks()
+        if not webhooks:
+            return
+        if round.second_round and round.last_output != _snapshot(attributes):
+            round.changed()
+        for webhook in webhooks:
+            matched = self._matched(webhook, attributes)
+            if matched is None or (round.second_round and webhook.key not in round.to_call):
+                continue
+            if await self._mutate_with(webhook, attributes, matched):
+                round.changed()
+                round.wanted = True
+            if webhook.reinvoke:
+                round.called.add(webhook.key)
+        round.last_output = _snapshot(attributes)
+
+    async def _mutate_with(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
+        """Whether the webhook changed the object."""
+        verdict = await self._asked(webhook, attributes, matched, mutating=True)
+        if verdict is None or not verdict.patch:
+            return False
+        obj = attributes.object
+        if obj is None:
+            raise errors.internal(
+                f'admission webhook "{webhook.name}" attempted to modify the object, '
+                "which is not supported for this operation"
+            )
+        before = converted(obj, attributes, matched, self._kinds_of)
+        try:
+            after = jsonpatch.apply(before, verdict.patch)
+            reshaped(after, attributes, matched, self._kinds_of)
+        except errors.ApiError as error:
+            raise errors.internal(error.message) from None
+        if after == before:
+            return False
+        replace_content(obj, after, attributes, matched, self._kinds_of)
+        return True
+
+    # -- validating
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Ask all validating webhooks at once; the first in their order that refuses decides the answer."""
+        calls = []
+        for webhook in self._validating.webhooks():
+            matched = self._matched(webhook, attributes)
+            if matched is not None:
+                calls.append(self._asked(webhook, attributes, matched, mutating=False))
+        if len(calls) == 1:
+            await calls[0]
+        elif calls:
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+
+    # -- one webhook
+
+    def _matched(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
+        """The resource, in the version that the webhook wants to see; None when it does not want to."""
+        others = self._equivalents(attributes) if webhook.equivalent else ()
+        matched = first_match(webhook.rules, attributes, others)
+        if matched is None:
+            return None
+        if webhook.problem:
+            raise errors.internal(f'webhook "{webhook.name}" cannot be used: {webhook.problem}')
+        if not webhook.selectors.match(attributes, self._store):
+            return None
+        return matched if self._conditions_hold(webhook, attributes, matched) else None
+
+    def _equivalents(self, attributes: Attributes) -> Sequence[Resource]:
+        return [kind.resource for kind in self._kinds_of(attributes.resource)]
+
+    def _conditions_hold(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
+        if not webhook.conditions:
+            return True
+        values = variable_values(attributes, matched, self._authorize)
+        if matched != attributes.resource:
+            for name in ("object", "oldObject"):
+                if values[name] is not None:
+                    values[name] = converted(values[name], attributes, matched, self._kinds_of)
+        given = arguments(condition_environment(), values)
+        problems = []
+        for condition in webhook.conditions:
+            try:
+                if condition(*given) is False:
+                    return False
+            except (CelError, BudgetExceeded) as error:
+                problems.append(f"expression '{condition.source}' resulted in error: {error}")
+        if problems and not webhook.ignore_failure:
+            text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+            name = attributes.name
+            raise errors.forbidden(attributes.resource.plural, name, text, attributes.resource.group)
+        return not problems
+
+    async def _asked(
+        self, webhook: Webhook, attributes: Attributes, matched: Resource, *, mutating: bool
+    ) -> Verdict | None:
+        """What the webhook says; None when it could not be asked and that is no reason to fail."""
+        if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
+            raise errors.bad_request(f'admission webhook "{webhook.name}" does not support dry run')
+        try:
+            verdict = await self._call(webhook, attributes, matched, mutating=mutating)
+        except (CallFailed, BadReview) as error:
+            reason = f"received invalid webhook response: {error}" if isinstance(error, BadReview) else str(error)
+            if webhook.ignore_failure:
+                self._log.warning("webhook failed, going on without it", webhook=webhook.name, reason=reason)
+                return None
+            raise errors.internal(f'failed calling webhook "{webhook.name}": {reason}') from None
+        attributes.warnings.extend(verdict.warnings)
+        if not verdict.allowed:
+            raise denial(webhook.name, verdict.result)
+        return verdict
+
+    async def _call(self, webhook: Webhook, attributes: Attributes, matched: Resource, *, mutating: bool) -> Verdict:
+        version = review_version(webhook.review)
+        uid = str(uuid4())
+        shown = [
+            converted(one, attributes, matched, self._kinds_of) if one is not None else None
+            for one in (attributes.object if attributes.operation != "DELETE" else None, attributes.old_object)
+        ]
+        request = request_for(attributes, matched, shown[0], shown[1], uid)
+        answer = await self.client.post(webhook.client_config, review_bytes(version, request), webhook.timeout)
+        return verdict_of(answer, version, uid, mutating=mutating)
+
+
+def _snapshot(attributes: Attributes) -> bytes:
+    return msgspec.json.encode(attributes.object)
