@@ -226,7 +226,7 @@ def test_fields_that_are_written_as_null_are_owned_though_nobody_set_them() -> N
     tracked = created({**pod, "spec": {"nodeName": "n"}, "status": {}}, POD)
     changed = {**deepcopy(tracked), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     obj = updated(tracked, changed, "kubelet", POD)
-    every = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    every: JsonObject = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
     assert owners(obj)["kubelet"] == {"f:status": {"f:conditions": {".": {}, 'k:{"type":"Ready"}': every}}}
     stored = deepcopy(obj)
     stored["status"]["conditions"][0] |= {"lastProbeTime": None, "lastTransitionTime": None}
