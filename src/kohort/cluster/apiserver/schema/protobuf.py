@@ -52,7 +52,7 @@ def decode(body: bytes) -> JsonObject:
         api_version, kind, start, stop = _envelope(body)
         obj: JsonObject = {"kind": kind, "apiVersion": api_version}
         _kind_message(api_version, kind)(body, start, stop, obj)
-    except (Malformed, IndexError, ValueError, OverflowError, RecursionError) as error:
+    except (Malformed, IndexError, ValueError, OverflowError, RecursionError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be decoded: {error or 'unexpected EOF'}") from None
     return obj
 
