@@ -8,9 +8,11 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.apiserver.apply import managed
+from kohort.cluster.apiserver.apply.scale import SCALE_VERSION, parent_entries, scale_entries
 from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.options import WriteOptions, revision_of, write_options
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
 from kohort.cluster.apiserver.endpoints.writing import Writer, Written
 from kohort.cluster.apiserver.http.encoding import compact
@@ -41,7 +43,7 @@ def scale_of(kind: Kind, parent: JsonObject) -> JsonObject:
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
+        "apiVersion": SCALE_VERSION,
         "metadata": {name: metadata[name] for name in names if name in metadata},
         "spec": spec,
         "status": status,
@@ -113,7 +115,7 @@ async def update(writer: Writer, call: Call) -> Response:
             resource = call.kind.resource
             detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
             raise errors.conflict(resource.plural, call.name, detail, resource.group)
-        return _rescaled(writer, call, options, live, document)
+        return _recorded(writer, call, options, live, document)
 
     return _answer(call, await writer.replace(call, options, produce))
 
@@ -134,7 +136,7 @@ async def patch(writer: Writer, call: Call) -> Response:
         scale = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
         stamping.settle_namespace(call, scale.setdefault("metadata", {}))
         stamping.check_name(call, scale["metadata"])
-        return _rescaled(writer, call, options, live, scale)
+        return _recorded(writer, call, options, live, scale)
 
     return _answer(call, await writer.replace(call, options, produce))
 
@@ -143,49 +145,83 @@ async def _apply(writer: Writer, call: Call, options: WriteOptions) -> Response:
     from kohort.cluster.apiserver.apply import serverside
 
     intent, _ = patching.read_intent(call, options)
-    resource = call.kind.resource
-    replicas = (intent.get("spec") or {}).get("replicas")
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
-        wanted: JsonObject = {
-            "kind": resource.kind,
-            "apiVersion": resource.api_version,
-            "metadata": {"name": call.name, "namespace": call.namespace},
-        }
-        if replicas is not None:
-            _check_replicas(call, replicas)
-            assert call.kind.scale_paths is not None
-            _put(wanted, call.kind.scale_paths[0], replicas)
-        obj = serverside.apply(
-            live,
-            wanted,
-            call.kind.schema(),
+        scale = serverside.apply(
+            _tracked_scale(writer, call, live),
+            intent,
+            scale_node(),
             manager=options.manager,
             force=bool(options.force),
-            api_version=resource.api_version,
+            api_version=SCALE_VERSION,
             time=clock.timestamp(),
             subresource="scale",
+            ignored=("status",),
+            kind="Scale",
         )
-        return msgspec.json.decode(compact(obj))  # type: ignore[no-any-return]
+        return _rescaled(writer, call, live, scale)
 
     return _answer(call, await writer.replace(call, options, produce))
 
 
-def _rescaled(writer: Writer, call: Call, options: WriteOptions, live: JsonObject, scale: JsonObject) -> JsonObject:
-    """The parent with the replicas of a Scale."""
+def _recorded(writer: Writer, call: Call, options: WriteOptions, live: JsonObject, scale: JsonObject) -> JsonObject:
+    """The parent with the replicas of a Scale that was put or patched."""
+    before = _tracked_scale(writer, call, live)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    after = {**before, "metadata": dict(scale["metadata"]), "spec": {"replicas": replicas} if replicas else {}}
+    managed.record_update(
+        before,
+        after,
+        scale_node(),
+        manager=manager_of(options, call.request),
+        api_version=SCALE_VERSION,
+        time=clock.timestamp(),
+        subresource="scale",
+        ignored=("status",),
+    )
+    scale["metadata"]["managedFields"] = after["metadata"].get("managedFields") or []
+    return _rescaled(writer, call, live, scale)
+
+
+def _rescaled(writer: Writer, call: Call, live: JsonObject, scale: JsonObject) -> JsonObject:
+    """The parent with the replicas of a Scale, and with the owners that they have there."""
     assert call.kind.scale_paths is not None
     path = call.kind.scale_paths[0]
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas == _UNSET:
         raise errors.bad_request(f'the spec replicas field "{path}" cannot be empty')
     _check_replicas(call, replicas)
     obj: JsonObject = msgspec.json.decode(compact(live))
     _put(obj, path, replicas)
+    metadata = obj["metadata"]
     if scale["metadata"].get("resourceVersion"):
-        obj["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"]
-    writer.record(call, options, live, obj)
+        metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
+    owners = parent_entries(
+        metadata.pop("managedFields", None),
+        scale["metadata"].get("managedFields"),
+        call.kind.resource.api_version,
+        _replicas_paths(writer, call),
+    )
+    if owners:
+        metadata["managedFields"] = owners
     return obj
+
+
+def _tracked_scale(writer: Writer, call: Call, live: JsonObject) -> JsonObject:
+    """The Scale of an object, with the owners of its replicas."""
+    scale = scale_of(call.kind, live)
+    owners = scale_entries(live["metadata"].get("managedFields"), _replicas_paths(writer, call))
+    if owners:
+        scale["metadata"]["managedFields"] = owners
+    return scale
+
+
+def _replicas_paths(writer: Writer, call: Call) -> dict[str, tuple[str, ...] | None]:
+    return {
+        kind.resource.api_version: tuple(_steps(kind.scale_paths[0])) if kind.scale_paths else None
+        for kind in writer.parts.catalog.siblings(call.kind)
+    }
 
 
 def _check_replicas(call: Call, replicas: int) -> None:
