@@ -19,7 +19,7 @@ from typing import cast
 
 import msgspec
 
-from kohort.kube.errors import Conflict
+from kohort.kube.errors import ApiError, Conflict
 from kohort.kube.identity import T
 from kohort.kube.informer import ChangeHandler, Informer
 from kohort.kube.log import Log
@@ -111,12 +111,18 @@ class Controller:
         except Conflict as problem:
             self._log.debug("conflict, will look again", key=str(key), problem=problem.message)
             answer = Requeue()
+        except ApiError as problem:
+            self._failed(key, problem=problem.message)
+            return self._count("error", clock() - start)
         except Exception:
-            self._log.exception("reconcile failed", key=str(key), failures=self.queue.failures(key) + 1)
-            self.queue.add_rate_limited(key)
-            self._count("error", clock() - start)
-            return
+            self._failed(key, exc_info=True)
+            return self._count("error", clock() - start)
         self._count(self._schedule(key, answer), clock() - start)
+
+    def _failed(self, key: Key, **reason: Json) -> None:
+        """A refused request says enough by its message; anything else needs its stack."""
+        self._log.error("reconcile failed", key=str(key), failures=self.queue.failures(key) + 1, **reason)
+        self.queue.add_rate_limited(key)
 
     def _schedule(self, key: Key, answer: Requeue | None) -> str:
         if answer is None:

@@ -32,22 +32,22 @@ class Log:
 
     def debug(self, event: str, **fields: Json) -> None:
         if _threshold() <= logging.DEBUG:
-            self._logger().debug(event, **fields)
+            self._logger().debug(event, **{**self._fields, **fields})
 
     def info(self, event: str, **fields: Json) -> None:
         if _threshold() <= logging.INFO:
-            self._logger().info(event, **fields)
+            self._logger().info(event, **{**self._fields, **fields})
 
     def warning(self, event: str, **fields: Json) -> None:
         if _threshold() <= logging.WARNING:
-            self._logger().warning(event, **fields)
+            self._logger().warning(event, **{**self._fields, **fields})
 
     def error(self, event: str, **fields: Json) -> None:
-        self._logger().error(event, **fields)
+        self._logger().error(event, **{**self._fields, **fields})
 
     def exception(self, event: str, **fields: Json) -> None:
         """An error line with the stack of the exception being handled."""
-        self._logger().error(event, exc_info=True, **fields)
+        self._logger().error(event, **{**self._fields, **fields, "exc_info": True})
 
     def _logger(self) -> "_Logger":
         if self._real is None:
@@ -55,7 +55,7 @@ class Log:
 
             if not structlog.is_configured():
                 configure()
-            self._real = structlog.get_logger(**self._fields)
+            self._real = structlog.get_logger()
         return self._real
 
 

@@ -1,0 +1,56 @@
+import msgspec
+import pytest
+import structlog
+
+from kohort.kube.log import Log
+from kohort.objects.jsontypes import JsonObject
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "Lines":
+    monkeypatch.delenv("KOHORT_LOG", raising=False)
+    structlog.reset_defaults()
+    return Lines(capsys)
+
+
+class Lines:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def read(self) -> list[JsonObject]:
+        return [msgspec.json.decode(line) for line in self._capsys.readouterr().err.splitlines()]
+
+
+async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: Lines) -> None:
+    log = Log(module="m", logger="any name is allowed").bind(controller="c")
+    log.warning("something happened", key="n/a", controller="d")
+    assert lines.read() == [
+        {
+            "module": "m",
+            "logger": "any name is allowed",
+            "controller": "d",
+            "key": "n/a",
+            "event": "something happened",
+            "level": "warning",
+            "time": "2026-01-01T00:00:00.000000Z",
+        }
+    ]
+
+
+async def test_debug_lines_are_written_when_asked_for(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    log.debug("hidden")
+    monkeypatch.setenv("KOHORT_LOG", "debug")
+    structlog.reset_defaults()
+    log.debug("shown")
+    assert [line["event"] for line in lines.read()] == ["shown"]
+
+
+async def test_an_exception_brings_its_stack(lines: Lines) -> None:
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        Log().exception("failed")
+    (line,) = lines.read()
+    assert line["level"] == "error"
+    assert "ValueError: broken" in line["exception"]
