@@ -4,6 +4,7 @@ A check gets a value, its path and the findings so far. Wording and order are th
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from kohort.cluster.apiserver.schema import formats
@@ -19,6 +20,8 @@ NOWHERE: Final = "<nil>"
 INT64: Final = 2**63
 INT32: Final = 2**31
 _MAX_FLOAT: Final = 3.4028234663852886e38
+_REMEMBERED_TEXTS: Final = 2048
+_REMEMBERED_LENGTH: Final = 64
 _RANGED: Final = frozenset({"int32", "int64", "float", "double"})
 
 
@@ -108,11 +111,43 @@ def _string_check(constraints: Mapping[str, Json]) -> Check:
     return check
 
 
-def _searcher(pattern: str) -> Callable[[str], object]:
+@lru_cache(maxsize=1024)
+def _searcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a pattern is found in a text. The same few texts come again and again, and asking RE2 takes long."""
     import re2
 
-    searcher: Callable[[str], object] = re2.compile(pattern).search
-    return searcher
+    search = re2.compile(pattern).search
+    known: dict[str, bool] = {}
+
+    def found(text: str) -> bool:
+        answer = known.get(text)
+        if answer is None:
+            answer = search(text) is not None
+            if len(text) <= _REMEMBERED_LENGTH and len(known) < _REMEMBERED_TEXTS:
+                known[text] = answer
+        return answer
+
+    return found
+
+
+def text_test(node: Node) -> Callable[[str], bool]:
+    """Whether a text satisfies all constraints of a node that concern texts."""
+    constraints = node.constraints
+    shortest, longest = constraints.get("minLength") or 0, constraints.get("maxLength", INT64)
+    pattern = constraints.get("pattern") or ""
+    tests: list[Callable[[str], bool]] = [_searcher(pattern)] if pattern else []
+    if constraints.get("enum"):
+        allowed = frozenset(choice for choice in constraints["enum"] if type(choice) is str)
+        tests.append(allowed.__contains__)
+    known = formats.check_for(node.format) if node.format and node.format != "int-or-string" else None
+    if known is not None:
+        tests.append(known)
+    if not tests:
+        return lambda text: shortest <= len(text) <= longest
+    if len(tests) == 1:
+        only = tests[0]
+        return lambda text: shortest <= len(text) <= longest and only(text)
+    return lambda text: shortest <= len(text) <= longest and all(test(text) for test in tests)
 
 
 def _format_check(name: str, known: formats.Check) -> Check:

@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.schema.constraints import (
     Path,
     checks_of,
     enum_check,
+    text_test,
     wrong_type,
 )
 from kohort.cluster.apiserver.schema.node import Node
@@ -195,16 +196,25 @@ def _types(node: Node) -> tuple[str, ...]:
     return ("object",) if node.type == "map" else (node.type,)
 
 
+_INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+_COMBINED: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
+_ABOUT_NUMBERS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"})
+
+
 def _quick_test(node: Node, checks: list[Check]) -> Callable[[Json], bool] | None:
     """A test that is true only for values that are fine, for the simple scalars that objects mostly consist of."""
     limits = node.constraints
+    if node.format == "int-or-string":
+        return _quick_int_or_string(node)
+    if limits.keys() & _COMBINED:
+        return None
     if node.type == "boolean" and not checks:
         return lambda value: type(value) is bool
     if node.type == "string" and not checks:
         return lambda value: type(value) is str
-    if node.type == "string" and not node.format and limits.keys() <= {"minLength", "maxLength"}:
-        shortest, longest = limits.get("minLength") or 0, limits.get("maxLength", INT64)
-        return lambda value: type(value) is str and shortest <= len(value) <= longest
+    if node.type == "string":
+        fits = text_test(node)
+        return lambda value: type(value) is str and fits(value)
     if node.type == "integer" and limits.keys() <= {"minimum", "maximum"} and node.format in ("", "int32", "int64"):
         bound = INT32 if node.format == "int32" else INT64
         lowest, highest = max(limits.get("minimum", -bound), -bound), min(limits.get("maximum", bound - 1), bound - 1)
@@ -212,6 +222,16 @@ def _quick_test(node: Node, checks: list[Check]) -> Callable[[Json], bool] | Non
     if node.type == "any" and not node.format and not checks and not node.fields and not node.required:
         return lambda value: value is not None
     return None
+
+
+def _quick_int_or_string(node: Node) -> Callable[[Json], bool] | None:
+    """The alternatives of int-or-string fields say what their type says already."""
+    limits = node.constraints
+    if limits.keys() & (_COMBINED - {"anyOf"}) or limits.get("anyOf", _INT_OR_STRING) != _INT_OR_STRING:
+        return None
+    fits = text_test(node)
+    whole = not limits.keys() & _ABOUT_NUMBERS
+    return lambda value: fits(value) if type(value) is str else whole and type(value) is int and abs(value) < INT64
 
 
 def json_type(value: Json) -> str:
