@@ -1,11 +1,14 @@
 """A server in memory, and a caller who needs one line per request."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import ADMIN, AccessRequest, Decision, User
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.kube.http import Request, Response
 from kohort.objects.jsontypes import Json, JsonObject
@@ -101,6 +104,15 @@ class Api:
         answer = await self.post("/api/v1/namespaces/default/pods", body)
         assert answer.code == 201, answer.raw
         return answer
+
+    async def settle(self) -> None:
+        """Let what runs in the background come to rest; no time passes."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    def restarted(self) -> "Api":
+        """Another server on the same store."""
+        return Api(ApiServer(self.server.store, Catalog(builtin_kinds()), self.everybody), self.everybody)
 
     async def watch(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> "Events":
         response = await self.send("GET", path, None, headers, watch="true", **query)

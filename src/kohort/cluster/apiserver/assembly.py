@@ -6,9 +6,13 @@ caller's: `kohort up` brings a TLS front, tests call `handle` directly.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kohort.cluster.apiserver.admission.chain import Chain, Configured, OnDemand
+from kohort.cluster.apiserver.admission.client import WebhookClient
+from kohort.cluster.apiserver.admission.model import Plugin
+from kohort.cluster.apiserver.admission.services import endpoint_resolver
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.jwt import Signer
@@ -18,14 +22,17 @@ from kohort.cluster.apiserver.auth.reviews import Reviews
 from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_roles
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.cluster.apiserver.endpoints.call import StoreReader
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder
 from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.http import Request
+from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from kohort.objects.jsontypes import JsonObject
 
 SYSTEM: Final = User("system:apiserver", ("system:masters", "system:authenticated"))
@@ -45,11 +52,14 @@ async def assemble(
     reader = StoreReader(store)
     issuer = TokenIssuer(reader, signer, static=tokens)
     authorizer = Authorizer(store)
+    catalog = Catalog(builtin_kinds())
+    webhooks = WebhookClient(endpoint_resolver(reader))
     server = ApiServer(
         store,
-        builtin_kinds(),
+        catalog,
         authorizer,
-        plugins=[EscalationCheck(authorizer)],
+        admission=_admission(store, catalog, authorizer, webhooks, [EscalationCheck(authorizer)]),
+        webhooks=webhooks,
         gates=gates,
         nodes=nodes,
         forwarder=forwarder,
@@ -60,6 +70,35 @@ async def assemble(
     await create_missing(server, bootstrap_roles())
     server.ready = True
     return server, Authenticator(issuer)
+
+
+def _admission(
+    store: Store, catalog: Catalog, authorizer: Authorizer, client: WebhookClient, plugins: Sequence[Plugin]
+) -> Chain:
+    def kinds_of(resource: Resource) -> list[Kind]:
+        view = catalog.find(resource.group, resource.version, resource.plural)
+        return catalog.siblings(view.kind) if view is not None else []
+
+    def find_kind(api_version: str, kind: str) -> Kind | None:
+        group, _, version = api_version.rpartition("/")
+        served = catalog.of_group_version(group, version)
+        return next((one for one in served if one.resource.kind == kind), None)
+
+    def webhooks() -> Configured:
+        from kohort.cluster.apiserver.admission.webhooks import Webhooks
+
+        return Webhooks(store, client, kinds_of, authorizer.authorize)
+
+    def policies() -> Configured:
+        from kohort.cluster.apiserver.admission.policies import Policies
+
+        return Policies(store, kinds_of, find_kind, authorizer.authorize)
+
+    return Chain(plugins, OnDemand(store, _POLICIES, policies), OnDemand(store, _WEBHOOKS, webhooks))
+
+
+_POLICIES: Final = tuple(f"{side}admissionpolicies.admissionregistration.k8s.io" for side in ("mutating", "validating"))
+_WEBHOOKS: Final = (MUTATING_WEBHOOKS.qualified, VALIDATING_WEBHOOKS.qualified)
 
 
 async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> None:

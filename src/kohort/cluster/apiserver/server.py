@@ -6,16 +6,16 @@ endpoints. Any failure leaves here as a Status object.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from kohort.cluster.apiserver.admission.model import Plugin, Reader
+from kohort.cluster.apiserver.admission.client import WebhookClient
+from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.endpoints import access, paths
-from kohort.cluster.apiserver.endpoints.call import Authorizer, Call, Parts, StoreReader
+from kohort.cluster.apiserver.endpoints.call import Admission, Authorizer, Call, Parts, StoreReader, Unhindered
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.endpoints.chain import Chain, Dynamic
 from kohort.cluster.apiserver.endpoints.definitions import BUCKET as DEFINITIONS
 from kohort.cluster.apiserver.endpoints.definitions import Definitions
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
@@ -48,11 +48,11 @@ class ApiServer:
     def __init__(
         self,
         store: Store,
-        kinds: Iterable[Kind],
+        catalog: Catalog,
         authorizer: Authorizer,
         *,
-        plugins: Sequence[Plugin] = (),
-        dynamic: Sequence[Dynamic] = (),
+        admission: Admission | None = None,
+        webhooks: WebhookClient | None = None,
         gates: Mapping[str, bool] | None = None,
         nodes: NodeClient | None = None,
         forwarder: Forwarder | None = None,
@@ -60,9 +60,9 @@ class ApiServer:
         tokens: Tokens | None = None,
         address: str = "",
     ) -> None:
-        self.catalog = Catalog(kinds)
+        self.catalog = catalog
         self.reader: Reader = StoreReader(store)
-        self.parts = Parts(store, self.catalog, self.reader, Chain(plugins, dynamic), authorizer, gates or {})
+        self.parts = Parts(store, catalog, self.reader, admission or Unhindered(), authorizer, gates or {})
         self.router = Router(self.parts)
         self.nodes = NodeEndpoints(self.parts, nodes)
         self.router.special["pods", "log", "get"] = self.nodes.log
@@ -73,6 +73,8 @@ class ApiServer:
         for bucket, endpoint in (("pods", proxies.pod), ("services", proxies.service), ("nodes", proxies.node)):
             for verb in ("create", "delete", "get", "patch", "update"):
                 self.router.special[bucket, "proxy", verb] = endpoint
+        self.webhooks = webhooks
+        """Calls webhooks; parts of this process register theirs here, to be called without a socket."""
         self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.openapi = OpenApiEndpoints(self.catalog)
@@ -97,6 +99,8 @@ class ApiServer:
 
     async def close(self) -> None:
         await self.definitions.close()
+        if self.webhooks is not None:
+            await self.webhooks.close()
         await self.parts.store.close()
 
     async def handle(self, request: Request, user: User) -> Response:

@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.cluster.apiserver.caller import Api, Everybody
 
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
@@ -14,6 +15,6 @@ __all__ = ["pytest_asyncio_loop_factories"]
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     everybody = Everybody()
-    server = ApiServer(open_store(None), builtin_kinds(), everybody)
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), everybody)
     yield Api(server, everybody)
     await server.close()

@@ -1,5 +1,9 @@
 """Deletion (specification 1.14): the decision as a table, and what clients see of it."""
 
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
 import pytest
 from tests.cluster.apiserver.caller import Api
 
@@ -33,55 +37,60 @@ def live(*finalizers: str, generation: int = 1, grace: int | None = None, second
     if finalizers:
         metadata["finalizers"] = list(finalizers)
     if grace is not None:
-        from datetime import timedelta
-
         metadata["deletionTimestamp"] = clock.format_time(clock.now() + timedelta(seconds=seconds_left))
         metadata["deletionGracePeriodSeconds"] = grace
     return {"metadata": metadata}
 
 
+def some(
+    *finalizers: str, generation: int = 1, grace: int | None = None, seconds_left: int = 0
+) -> Callable[[], JsonObject]:
+    """The same, made when the test runs: its time stamps count from then."""
+    return partial(live, *finalizers, generation=generation, grace=grace, seconds_left=seconds_left)
+
+
 @pytest.mark.parametrize(
     ("obj", "options", "strategy", "marked", "removed", "pending"),
     [
-        (live(), DeleteOptions(), Strategy(), None, True, False),
-        (live("a/b"), DeleteOptions(), Strategy(), (0, 2, ["a/b"]), False, False),
-        (live(), DeleteOptions(propagation="Foreground"), Strategy(), (0, 2, ["foregroundDeletion"]), False, False),
-        (live(), DeleteOptions(propagation="Orphan"), Strategy(), (0, 2, ["orphan"]), False, False),
-        (live(), DeleteOptions(orphan_dependents=True), Strategy(), (0, 2, ["orphan"]), False, False),
-        (live(), DeleteOptions(), Orphaning(), (0, 2, ["orphan"]), False, False),
-        (live(), DeleteOptions(propagation="Background"), Orphaning(), None, True, False),
-        (live("orphan"), DeleteOptions(propagation="Background"), Strategy(), None, True, False),
-        (live(), DeleteOptions(propagation="Orphan"), Uncollectable(), None, True, False),
-        (live(generation=0), DeleteOptions(propagation="Orphan"), Strategy(), (0, 0, ["orphan"]), False, False),
-        (live(), DeleteOptions(), Graceful(), (30, 2, None), False, False),
-        (live(), DeleteOptions(grace_seconds=0), Graceful(), (0, 2, None), True, False),
-        (live("a/b"), DeleteOptions(grace_seconds=0), Graceful(), (0, 2, ["a/b"]), False, False),
+        (some(), DeleteOptions(), Strategy(), None, True, False),
+        (some("a/b"), DeleteOptions(), Strategy(), (0, 2, ["a/b"]), False, False),
+        (some(), DeleteOptions(propagation="Foreground"), Strategy(), (0, 2, ["foregroundDeletion"]), False, False),
+        (some(), DeleteOptions(propagation="Orphan"), Strategy(), (0, 2, ["orphan"]), False, False),
+        (some(), DeleteOptions(orphan_dependents=True), Strategy(), (0, 2, ["orphan"]), False, False),
+        (some(), DeleteOptions(), Orphaning(), (0, 2, ["orphan"]), False, False),
+        (some(), DeleteOptions(propagation="Background"), Orphaning(), None, True, False),
+        (some("orphan"), DeleteOptions(propagation="Background"), Strategy(), None, True, False),
+        (some(), DeleteOptions(propagation="Orphan"), Uncollectable(), None, True, False),
+        (some(generation=0), DeleteOptions(propagation="Orphan"), Strategy(), (0, 0, ["orphan"]), False, False),
+        (some(), DeleteOptions(), Graceful(), (30, 2, None), False, False),
+        (some(), DeleteOptions(grace_seconds=0), Graceful(), (0, 2, None), True, False),
+        (some("a/b"), DeleteOptions(grace_seconds=0), Graceful(), (0, 2, ["a/b"]), False, False),
         (
-            live(),
+            some(),
             DeleteOptions(propagation="Foreground"),
             Graceful(),
             (30, 2, ["foregroundDeletion"]),
             False,
             False,
         ),
-        (live(grace=30, seconds_left=30), DeleteOptions(), Graceful(), None, False, True),
-        (live(grace=30, seconds_left=30), DeleteOptions(grace_seconds=60), Graceful(), None, False, True),
-        (live(grace=30, seconds_left=30), DeleteOptions(grace_seconds=5), Graceful(), (5, 1, None), False, False),
-        (live(grace=30, seconds_left=1), DeleteOptions(grace_seconds=5), Graceful(), (1, 1, None), False, False),
-        (live(grace=30, seconds_left=30), DeleteOptions(grace_seconds=0), Graceful(), (0, 1, None), True, False),
-        (live("a/b", grace=0), DeleteOptions(), Graceful(), (0, 1, ["a/b"]), False, False),
-        (live(grace=0), DeleteOptions(), Graceful(), None, True, False),
+        (some(grace=30, seconds_left=30), DeleteOptions(), Graceful(), None, False, True),
+        (some(grace=30, seconds_left=30), DeleteOptions(grace_seconds=60), Graceful(), None, False, True),
+        (some(grace=30, seconds_left=30), DeleteOptions(grace_seconds=5), Graceful(), (5, 1, None), False, False),
+        (some(grace=30, seconds_left=1), DeleteOptions(grace_seconds=5), Graceful(), (1, 1, None), False, False),
+        (some(grace=30, seconds_left=30), DeleteOptions(grace_seconds=0), Graceful(), (0, 1, None), True, False),
+        (some("a/b", grace=0), DeleteOptions(), Graceful(), (0, 1, ["a/b"]), False, False),
+        (some(grace=0), DeleteOptions(), Graceful(), None, True, False),
     ],
 )
 def test_what_a_delete_does(
-    obj: JsonObject,
+    obj: Callable[[], JsonObject],
     options: DeleteOptions,
     strategy: Strategy,
     marked: tuple[int, int, list[str] | None] | None,
     removed: bool,
     pending: bool,
 ) -> None:
-    plan = plan_deletion(obj, options, strategy)
+    plan = plan_deletion(obj(), options, strategy)
     found = None
     if plan.mark is not None:
         metadata = plan.mark["metadata"]

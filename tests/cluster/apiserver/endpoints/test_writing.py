@@ -7,6 +7,7 @@ import pytest
 from tests.cluster.apiserver.caller import Api, Everybody
 
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
@@ -191,13 +192,8 @@ async def test_apply_creates_and_owns(api: Api) -> None:
 class Recorder:
     """An admission step that notes what it sees."""
 
-    name = "Recorder"
-
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, bool]] = []
-
-    def handles(self, attributes: Attributes) -> bool:
-        return True
 
     async def mutate(self, attributes: Attributes) -> None:
         self._note("mutate", attributes)
@@ -214,7 +210,7 @@ class Recorder:
 
 async def test_mutating_admission_sees_neither_uid_nor_generated_name() -> None:
     recorder = Recorder()
-    server = ApiServer(open_store(None), builtin_kinds(), Everybody(), plugins=[recorder])
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), admission=recorder)
     api = Api(server, Everybody())
     created = await api.post(CONFIG_MAPS, {"metadata": {"generateName": "a-"}, "data": {"k": "v"}})
     name = created.meta["name"]

@@ -4,6 +4,7 @@ import pytest
 from tests.cluster.apiserver.caller import Everybody
 
 from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http.front import Front
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
@@ -20,7 +21,7 @@ def authenticate(headers: object, _: object) -> User:
 
 @pytest.fixture
 async def front() -> AsyncIterator[Front]:
-    server = ApiServer(open_store(None), builtin_kinds(), Everybody())
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody())
     front = Front(server, authenticate)
     await front.start()
     yield front

@@ -12,6 +12,7 @@ from tests.cluster.apiserver.caller import Api, Everybody
 from tests.cluster.apiserver.http.conftest import authenticate
 
 from kohort.cluster.apiserver.auth.certificates import ensure_pki
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import spdy
 from kohort.cluster.apiserver.http.front import Front
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
@@ -86,7 +87,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 @pytest.fixture
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
-    server = ApiServer(open_store(None), builtin_kinds(), Everybody(), nodes=nodes, forwarder=nodes)
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), nodes=nodes, forwarder=nodes)
     front = Front(server, authenticate, upgrades=Streams(server, nodes))
     await front.start()
     api = Api(server, Everybody())

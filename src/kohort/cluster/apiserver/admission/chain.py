@@ -10,20 +10,54 @@
 Configurations of webhooks and policies are shown to none of them: a mistake there must always be repairable.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from kohort.cluster.apiserver.admission.model import Attributes, Plugin
-from kohort.cluster.apiserver.admission.policies import Policies
-from kohort.cluster.apiserver.admission.webhooks import Reinvocation, Webhooks
+from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
+from kohort.cluster.apiserver.storage.model import Store
 
 QUOTA: Final = "ResourceQuota"
 _GROUP: Final = "admissionregistration.k8s.io"
 
 
+class Configured(Protocol):
+    """Steps that users configure at run time: policies, webhooks."""
+
+    async def mutate(self, attributes: Attributes, round: Reinvocation) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None: ...
+
+
+class OnDemand:
+    """Steps that are not even imported before something is configured for them: most servers never need them, and
+    the expression language behind them takes longer to import than all the rest of the server."""
+
+    def __init__(self, store: Store, buckets: Sequence[str], make: Callable[[], Configured]) -> None:
+        self._store = store
+        self._buckets = tuple(buckets)
+        self._make = make
+        self._steps: Configured | None = None
+
+    async def mutate(self, attributes: Attributes, round: Reinvocation) -> None:
+        if steps := self._needed():
+            await steps.mutate(attributes, round)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if steps := self._needed():
+            await steps.validate(attributes)
+
+    def _needed(self) -> Configured | None:
+        if not any(self._store.list(bucket) for bucket in self._buckets):
+            return None
+        if self._steps is None:
+            self._steps = self._make()
+        return self._steps
+
+
 class Chain:
     def __init__(
-        self, plugins: Sequence[Plugin] = (), policies: Policies | None = None, webhooks: Webhooks | None = None
+        self, plugins: Sequence[Plugin] = (), policies: Configured | None = None, webhooks: Configured | None = None
     ) -> None:
         self._plugins = tuple(plugin for plugin in plugins if plugin.name != QUOTA)
         self._quota = tuple(plugin for plugin in plugins if plugin.name == QUOTA)

@@ -12,8 +12,8 @@ from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_m
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
 from kohort.cluster.apiserver.admission.parameters import FindKind, ParameterProblem, Parameters
+from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
-from kohort.cluster.apiserver.admission.webhooks import Reinvocation
 from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, CompileError, Environment, Program
 from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize

@@ -19,6 +19,7 @@ from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
 from kohort.cluster.apiserver.admission.expressions import arguments, condition_environment, variable_values
 from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.admission.reviews import (
     BadReview,
     Verdict,
@@ -103,25 +104,6 @@ class Configurations:
 def _compiled(stored: Stored) -> list[Webhook]:
     entries = stored.decode().get("webhooks") or ()
     return [Webhook(stored.name, position, entry) for position, entry in enumerate(entries)]
-
-
-class Reinvocation:
-    """What the first round found out for the second."""
-
-    __slots__ = ("called", "last_output", "second_round", "to_call", "wanted")
-
-    def __init__(self) -> None:
-        self.wanted = False
-        """Something changed the object, so built-in steps run again."""
-        self.second_round = False
-        self.called: set[str] = set()
-        """Webhooks that want to be called again should the object change from now on."""
-        self.to_call: set[str] = set()
-        self.last_output = b""
-
-    def changed(self) -> None:
-        self.to_call |= self.called
-        self.called = set()
 
 
 class Webhooks:

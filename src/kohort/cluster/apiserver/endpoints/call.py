@@ -24,6 +24,16 @@ class Admission(Protocol):
     async def validate(self, attributes: Attributes) -> None: ...
 
 
+class Unhindered:
+    """No admission at all."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        return
+
+    async def validate(self, attributes: Attributes) -> None:
+        return
+
+
 class Authorizer(Protocol):
     def authorize(self, request: AccessRequest) -> Decision: ...
 
