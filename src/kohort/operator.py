@@ -9,9 +9,8 @@ import asyncio
 from typing import Final
 
 from kohort.admission import groups as group_webhooks
-from kohort.admission.certificates import issue
 from kohort.admission.configurations import Address, configurations
-from kohort.admission.server import WebhookServer
+from kohort.admission.hosting import Loopback, WebhookHost
 from kohort.groups import crd as group_definition
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
@@ -26,25 +25,27 @@ _ESTABLISHED_SECONDS: Final = 10.0
 def register(
     manager: Manager,
     *,
+    webhooks: WebhookHost | None = None,
     self_contained: bool = True,
     default_resize_policy: str = "None",
     gang_scheduler: str = "",
 ) -> None:
-    """Add everything that the operator does to `manager`."""
+    """Add everything that the operator does to `manager`.
+
+    `webhooks` is where they are served; on loopback if not said otherwise.
+    """
     register_groups(manager, gang_scheduler=gang_scheduler)
     if not self_contained:
         return
     endpoints = group_webhooks.endpoints(default_resize_policy=default_resize_policy, gang=bool(gang_scheduler))
-    bundle = issue(["127.0.0.1", "localhost"])
-    server = WebhookServer(endpoints, bundle, host="127.0.0.1", port=0)
+    host = webhooks or Loopback()
 
     async def prepare() -> None:
         await install_definitions(manager.client)
-        port = await server.start()
-        await install_webhooks(manager.client, Address(bundle.ca_certificate, url=f"https://127.0.0.1:{port}"))
+        await install_webhooks(manager.client, await host.open(endpoints))
 
     manager.prepare(prepare)
-    manager.clean_up(server.stop)
+    manager.clean_up(host.close)
 
 
 def definitions() -> list[JsonObject]:
