@@ -204,7 +204,7 @@ class SetController:
             before.conditions, found.true_conditions, group_set.metadata.generation, clock.timestamp()
         )
         wanted = wanted_status(group_set, leaders, revision, found, conditions)
-        current: JsonObject = msgspec.to_builtins(before)
+        current: JsonObject = msgspec.to_builtins(before) | {"conditions": list(before.conditions)}
         changes = {name: value for name, value in wanted.items() if current.get(name) != value}
         if not changes:
             return 0.0
