@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.apiserver.apply import serverside
+from kohort.cluster.apiserver.apply.fitting import null_values
 from kohort.cluster.apiserver.apply.managed import is_noop, record_update
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.node import Node
@@ -323,6 +324,37 @@ def test_an_intent_must_fit_the_schema(intent: JsonObject, node: Node, message: 
 def test_an_intent_of_another_type_or_with_owners_is_a_bad_request(intent: JsonObject, message: str) -> None:
     error = refusal(None, intent, api_version="v1", kind="ConfigMap")
     assert (error.code, error.message) == (400, message)
+
+
+def test_nulls_that_an_apply_leaves_in_a_custom_resource_are_named() -> None:
+    inner = Node("object", fields={"z": Node("integer")})
+    spec = Node(
+        "object",
+        fields={
+            "nested": Node("object", fields={"inner": inner}),
+            "mapping": Node("map", items=inner),
+            "list": Node("array", items=inner),
+            "either": Node("any", format="int-or-string"),
+            "free": Node("any", preserve_unknown=True),
+            "maybe": Node("string", nullable=True),
+            "replicas": Node("integer", default=1),
+        },
+    )
+    node = Node("object", fields={"spec": spec})
+    custom: JsonObject = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}}
+    live = apply(None, {**custom, "spec": {"nested": {"inner": {"z": 1}}}}, node=node)
+    obj = apply(live, {**custom, "spec": {"nested": {}}}, node=node)
+    assert [str(error) for error in null_values(obj, node)] == [
+        'spec.nested: Invalid value: "null": spec.nested in body must be of type object: "null"'
+    ]
+    nulls = dict.fromkeys(spec.fields) | {"mapping": {"a": None}, "list": [None], "nested": {"inner": None}}
+    assert [error.field for error in null_values({**custom, "spec": nulls, "metadata": {"labels": None}}, node)] == [
+        "spec.nested.inner",
+        "spec.mapping.a",
+        "spec.list[0]",
+        "spec.either",
+    ]
+    assert 'must be of type integer,string: "null"' in null_values({"spec": {"either": None}}, node)[0].message
 
 
 # --- kubectl ---

@@ -1,9 +1,12 @@
 """Whether an intent fits its schema, in the words of the API."""
 
+from typing import Final
+
 from kohort.cluster.apiserver.apply.fieldset import element_text
 from kohort.cluster.apiserver.apply.shapes import TypedError, elements
 from kohort.cluster.apiserver.patch.wording import go_syntax, go_text, go_type
-from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.node import MISSING, Node
+from kohort.objects.fielderrors import FieldError, type_invalid
 from kohort.objects.jsontypes import Json, JsonObject
 
 
@@ -87,3 +90,34 @@ def _scalar_complaint(value: Json, node: Node) -> str:
 
 def _complaint(path: str, text: str) -> str:
     return f"{path}: {text}" if path else text
+
+
+_JSON_TYPES: Final = {"map": "object", "any": "integer,string"}
+
+
+def null_values(obj: JsonObject, node: Node) -> list[FieldError]:
+    """Nulls that an apply has left in a custom resource where its schema wants a value.
+
+    Other writes drop them, an apply does not: it is refused. Null where there is a default is replaced by the default.
+    """
+    found: list[FieldError] = []
+    for key, value in obj.items():
+        if key not in ("apiVersion", "kind", "metadata"):
+            _find_nulls(value, node.fields.get(key), key, found)
+    return found
+
+
+def _find_nulls(value: Json, node: Node | None, path: str, found: list[FieldError]) -> None:
+    if node is None:
+        return
+    if value is None:
+        checked = node.type != "any" or node.format == "int-or-string"
+        if checked and not node.nullable and node.default is MISSING:
+            wanted = _JSON_TYPES.get(node.type, node.type)
+            found.append(type_invalid(path, "null", f'{path} in body must be of type {wanted}: "null"'))
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            _find_nulls(entry, node.field(key), f"{path}.{key}", found)
+    elif isinstance(value, list) and node.type == "array":
+        for index, entry in enumerate(value):
+            _find_nulls(entry, node.items, f"{path}[{index}]", found)

@@ -38,6 +38,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
 from kohort.cluster.apiserver.apply.shapes import TypedError, reconciled, with_metadata
 from kohort.cluster.apiserver.apply.typed import Differences, differences
 from kohort.cluster.apiserver.apply.zero import zero_object
+from kohort.cluster.apiserver.patch.wording import go_json
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.clock import format_time, parse_time
 from kohort.objects.jsontypes import Json, JsonObject
@@ -85,6 +86,14 @@ class Entry(msgspec.Struct, frozen=True):
     def identity(self) -> tuple[str, str, str, str]:
         """Appliers keep their entry when they change the version they speak; updaters have one for each."""
         return self.manager, self.operation, self.subresource, "" if self.operation == APPLY else self.api_version
+
+    @property
+    def rank(self) -> str:
+        """Entries of the same age come in the order of their identities, written as JSON."""
+        text = f'{{"manager":{go_json(self.manager)},"operation":"{self.operation}"'
+        if self.operation == UPDATE:
+            text += f',"apiVersion":{go_json(self.api_version)}'
+        return text + (f',"subresource":{go_json(self.subresource)}}}' if self.subresource else "}")
 
     def owning(self, fields: FieldSet) -> "Entry":
         return self if fields is self.fields else replace(self, fields=fields, raw=None)
@@ -300,7 +309,7 @@ def _capped(entries: list[Entry]) -> list[Entry]:
         return entries
     kept = {entry.identity: entry for entry in entries}
     oldest_of: dict[str, Entry] = {}
-    for entry in sorted(filter(lambda e: e.operation == UPDATE, entries), key=_age):
+    for entry in sorted(filter(lambda e: e.operation == UPDATE, entries), key=lambda e: (e.time or "", e.rank)):
         if excess <= 0:
             break
         oldest = oldest_of.setdefault(entry.api_version, entry)

@@ -158,7 +158,7 @@ def _attempt(request: _Request, live: JsonObject, entries: list[Entry], *, force
     if not force:
         conflicts = [
             (entry, path)
-            for entry in sorted(others, key=lambda entry: entry.identity)
+            for entry in sorted(others, key=lambda entry: entry.rank)
             if (change := changes(entry.api_version)) is not None
             for path in paths(intersection(entry.fields, change.written))
         ]

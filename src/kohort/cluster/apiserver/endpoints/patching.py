@@ -156,6 +156,7 @@ def _invalid_patch(shown: str, problem: str) -> errors.ApiError:
 
 def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[JsonObject | None], JsonObject]:
     from kohort.cluster.apiserver.apply import serverside
+    from kohort.cluster.apiserver.apply.fitting import null_values
 
     intent, duplicates = read_intent(call, options)
 
@@ -176,6 +177,8 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
         )
         obj = _copy(obj)
         _report_duplicates(call, duplicates, options.field_validation or "Warn")
+        if call.kind.custom and (nulls := null_values(obj, call.kind.schema())):
+            raise errors.invalid(call.kind.resource.kind, call.name, nulls, call.kind.resource.group)
         decode.conform(obj, call.kind.schema())
         call.kind.strategy.default(obj)
         bodies.complete(call.kind, obj)
