@@ -64,15 +64,19 @@ def duplicate(field: str, value: Json) -> FieldError:
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    return FieldError(TOO_LONG, field, f"Too long: may not be more than {limit} bytes")
+    return FieldError(TOO_LONG, field, f"Too long: may not be more than {_counted(limit, 'byte')}")
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
-    return FieldError(TOO_MANY, field, f"Too many: {count}: must have at most {limit} items")
+    return FieldError(TOO_MANY, field, f"Too many: {count}: must have at most {_counted(limit, 'item')}")
 
 
 def not_found(field: str, value: Json) -> FieldError:
     return FieldError(NOT_FOUND, field, f"Not found: {shown(value)}")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def _with(head: str, detail: str) -> str:

@@ -72,7 +72,7 @@ def run(environment: Environment, source: str, old: Json = None) -> Json:
 
 TRUE = [
     "self.size == 3 && self.ratio == 2.0",
-    "self.__namespace__ == 'ns'",
+    "self.__namespace__ == 'ns' && self.namespace == 'ns' && has(self.namespace)",
     "self.a__dash__b__dot__c__slash__d == 1 && self.x__underscores__y == 2",
     "self.when.getFullYear() == 2024 && self.when < timestamp('2025-01-01T00:00:00Z')",
     "self.day == timestamp('2024-01-02T00:00:00Z')",

@@ -39,16 +39,18 @@ def escaped(name: str) -> str | None:
 class SchemaObject(ObjectType):
     """An object with declared properties. Types of fields are made when asked for; schemas are large."""
 
-    __slots__ = ("_nodes", "_types", "raw_names")
+    __slots__ = ("_nodes", "_types", "identifiers", "raw_names")
 
     def __init__(self, name: str, nodes: Mapping[str, Node]) -> None:
         super().__init__("object", name)
         self.raw_names: dict[str, str] = {}
-        """The property behind each identifier."""
+        """The property behind each identifier. Reserved words are no identifiers, but may follow a dot as they are."""
         for raw in nodes:
             identifier = escaped(raw)
             if identifier is not None:
                 self.raw_names[identifier] = raw
+        self.identifiers = tuple(self.raw_names)
+        self.raw_names.update((raw, raw) for raw in nodes if raw in RESERVED)
         self._nodes = nodes
         self._types: dict[str, Type | None] = {}
 
@@ -140,7 +142,8 @@ class WrappedObject(WrappedMap):
         return Optional(wrap(value) if wrap else value)
 
     def keys(self) -> Iterator[str]:
-        return (name for name, raw in self.type.raw_names.items() if self.raw.get(raw) is not None)
+        names = self.type.raw_names
+        return (name for name in self.type.identifiers if self.raw.get(names[name]) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.keys())

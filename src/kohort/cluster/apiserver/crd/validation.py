@@ -84,8 +84,9 @@ def _spec_errors(spec: JsonObject, old: JsonObject | None = None) -> Iterator[Fi
     if spec.get("preserveUnknownFields") and any(_has_default(schema) for schema in _schemas(versions)):
         yield invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
     common = {key: _common(versions, key) for key in _PARTS}
+    accepted = _accepted(old)
     for index, version in enumerate(versions):
-        yield from _version_errors(version, f"spec.versions[{index}]", common, old)
+        yield from _version_errors(version, f"spec.versions[{index}]", common, accepted)
     yield from _version_set_errors(versions)
     names = spec.get("names") or {}
     for key in ("plural", "singular", "kind", "listKind"):
@@ -93,7 +94,7 @@ def _spec_errors(spec: JsonObject, old: JsonObject | None = None) -> Iterator[Fi
             yield required(f"spec.names.{key}")
     yield from _format_of_names(names, "spec.names")
     if versions:
-        yield from _common_errors(versions, common, old)
+        yield from _common_errors(versions, common, accepted)
     yield from conversion_errors(spec.get("conversion"), "spec.conversion")
 
 
@@ -193,8 +194,23 @@ def _common(versions: list[JsonObject], key: str) -> bool:
     return bool(values) and bool(values[0]) and all(value == values[0] for value in values)
 
 
+Accepted = dict[str, JsonObject]
+"""By version: what was accepted before, and is not looked at again while it stays the same. Schemas are large."""
+
+
+def _accepted(old: JsonObject | None) -> Accepted:
+    return {version["name"]: version for version in (old or {}).get("versions") or ()}
+
+
+def _changed(version: JsonObject, key: str, accepted: Accepted) -> bool:
+    before = accepted.get(version.get("name") or "")
+    if before is None or key == "selectableFields":
+        return True
+    return bool(version.get(key) != before.get(key) or version.get("subresources") != before.get("subresources"))
+
+
 def _version_errors(
-    version: JsonObject, path: str, common: dict[str, bool], old: JsonObject | None
+    version: JsonObject, path: str, common: dict[str, bool], accepted: Accepted
 ) -> Iterator[FieldError]:
     name = version.get("name") or ""
     if problems := dns1035_label(name):
@@ -202,13 +218,13 @@ def _version_errors(
     for problem in _warning_problems(bool(version.get("deprecated")), version.get("deprecationWarning")):
         yield invalid(f"{path}.deprecationWarning", version["deprecationWarning"], problem)
     for key, check in _PARTS.items():
-        if not common[key]:
+        if not common[key] and _changed(version, key, accepted):
             yield from check(version, f"{path}.{key}")
 
 
-def _common_errors(versions: list[JsonObject], common: dict[str, bool], old: JsonObject | None) -> Iterator[FieldError]:
+def _common_errors(versions: list[JsonObject], common: dict[str, bool], accepted: Accepted) -> Iterator[FieldError]:
     for key, check in _PARTS.items():
-        if common[key]:
+        if common[key] and any(_changed(version, key, accepted) for version in versions):
             yield from check(versions[0], "spec." + ("validation" if key == "schema" else key))
 
 
