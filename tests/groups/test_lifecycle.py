@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.builders import lws
+
 from kohort.groups import wire
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
 from kohort.objects.jsontypes import JsonObject
 from kohort.testing import Cluster
-from tests.builders import lws
 
 NAMESPACE = "default"
 

@@ -1,0 +1,1 @@
+"""Progressive delivery of groups: canary, blue-green, traffic, rollback."""
