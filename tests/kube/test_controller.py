@@ -129,6 +129,27 @@ async def test_workers_run_side_by_side_but_never_on_the_same_key() -> None:
     assert most == 3
 
 
+async def test_a_costly_key_rests_and_its_events_gather() -> None:
+    starts: list[float] = []
+    now = asyncio.get_running_loop().time
+
+    async def reconcile(key: Key) -> None:
+        starts.append(now())
+        await asyncio.sleep(0.02)
+
+    controller = Controller("test", reconcile)
+    task = asyncio.create_task(controller.run())
+    for _ in range(300):
+        controller.enqueue(Key("n", "a"))
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(1)
+    controller.stop()
+    await task
+    assert len(starts) == 6
+    assert starts[:3] == pytest.approx([0, 0.06, 0.12])
+    assert starts[-1] >= 0.299, "the last event counts"
+
+
 def pod(name: str, owner_kind: str = "", owner: str = "", controller: bool = True) -> JsonObject:
     metadata: JsonObject = {"name": name, "namespace": "n"}
     if owner:

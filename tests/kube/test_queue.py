@@ -104,6 +104,37 @@ async def test_a_draining_queue_hands_out_the_rest_first() -> None:
         await queue.get()
 
 
+async def test_what_is_added_during_a_rest_is_one_piece_of_work_at_its_end() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    now = asyncio.get_running_loop().time
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.done("a", rest=5)
+    queue.add("a")
+    queue.add("b")
+    assert await queue.get() == "b"
+    queue.done("b")
+    assert (await queue.get(), now()) == ("a", 5)
+    queue.done("a", rest=5)
+    await asyncio.sleep(6)
+    assert len(queue) == 0
+    queue.add("a")
+    assert (await queue.get(), now()) == ("a", 11)
+
+
+async def test_a_resting_key_is_not_lost_when_the_queue_drains() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.done(await queue.get(), rest=100)
+    queue.add("a")
+    queue.shut_down(drain=True)
+    assert await queue.get() == "a"
+    queue.done("a", rest=100)
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
 async def test_a_cancelled_taker_does_not_take_the_wake_up_with_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
@@ -159,7 +190,7 @@ async def _work_off(operations: list[tuple[str, str, float]], workers: int, dura
             started[key].append(now())
             await asyncio.sleep(durations[len(started[key]) % len(durations)])
             busy.remove(key)
-            queue.done(key)
+            queue.done(key, rest=durations[0])
 
     crew = [asyncio.create_task(work()) for _ in range(workers)]
     for operation, key, seconds in operations:
@@ -199,7 +230,7 @@ def test_after_every_immediate_add_the_key_is_worked_on(adds: list[tuple[str, fl
                 key = await queue.get()
                 last_start[key] = now()
                 await asyncio.sleep(0.7)
-                queue.done(key)
+                queue.done(key, rest=0.3)
 
         worker = asyncio.create_task(work())
         last_add: dict[str, float] = {}

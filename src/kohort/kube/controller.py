@@ -32,6 +32,10 @@ from kohort.objects.jsontypes import Json
 _log = Log(module="kohort.kube.controller")
 
 
+_CHEAP = 0.002
+_LONGEST_REST = 0.1
+
+
 class Requeue(msgspec.Struct, frozen=True):
     """Look at the key again: in `after` seconds, or with back-off when `after` is 0."""
 
@@ -93,15 +97,17 @@ class Controller:
         self.queue.shut_down()
 
     async def _work(self) -> None:
+        clock = asyncio.get_running_loop().time
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
+            start = clock()
             try:
                 await self._reconcile_one(key)
             finally:
-                self.queue.done(key)
+                self.queue.done(key, rest=_rest(clock() - start))
 
     async def _reconcile_one(self, key: Key) -> None:
         clock = asyncio.get_running_loop().time
@@ -138,3 +144,9 @@ class Controller:
     def _count(self, result: str, seconds: float) -> None:
         if self._metrics is not None:
             self._metrics.finished(result, seconds)
+
+
+def _rest(worked: float) -> float:
+    """How long a key rests after its work: twice as long as that took, so that a costly key gets a third of a worker's
+    time at most and its events gather meanwhile; but never long enough for a person to notice."""
+    return 0.0 if worked < _CHEAP else min(2 * worked, _LONGEST_REST)

@@ -213,8 +213,13 @@ def not_found(plural: str, name: str, group: str = "") -> ApiError:
     return failure(404, "NotFound", message, name=name, group=group, kind=plural)
 
 
+def generic(code: int, reason: str, message: str) -> ApiError:
+    """A failure without an object, as the server answers before it knows one: with empty details."""
+    return from_status(Status(status="Failure", message=message, reason=reason, details=StatusDetails(), code=code))
+
+
 def path_not_found() -> ApiError:
-    return failure(404, "NotFound", "the server could not find the requested resource")
+    return generic(404, "NotFound", "the server could not find the requested resource")
 
 
 def already_exists(plural: str, name: str, group: str = "", *, terminating: bool = False) -> ApiError:
