@@ -6,6 +6,7 @@ and decides, `stamp` is the time of day that goes into the status.
 """
 
 import secrets
+from itertools import accumulate
 
 import msgspec
 
@@ -14,6 +15,8 @@ from kohort.kube import clock
 from kohort.objects.pods import Container, ContainerStatus, Pod
 
 KUBELET_DELAYS = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
+SHORTEST_RUN = 0.1
+"""A container that ends at once has still run for a moment."""
 FORGIVEN_AFTER = 600.0
 """A container that ran this long starts again without delay."""
 
@@ -126,6 +129,7 @@ class Machine(msgspec.Struct):
         run = self.containers.get(name) or self.sidecars.get(name)
         if run is not None and run.running:
             _end(run, 0, at)
+            run.restarts += 1
             _begin(run, at)
 
     def is_ready(self, name: str, orders: Orders, now: float) -> bool:
@@ -136,8 +140,8 @@ class Machine(msgspec.Struct):
             return True
         if orders.never_ready:
             return False
-        since_ready = now - run.since - orders.ready_latency
-        return since_ready >= 0 and _flipped(orders.readiness_flips, since_ready)
+        # Ready after the first of these moments, not after the second, and so on.
+        return sum(moment <= now for moment in _readiness_changes(run, orders)) % 2 == 1
 
     @property
     def phase(self) -> str:
@@ -172,7 +176,7 @@ class Machine(msgspec.Struct):
         if crash:
             _end(run, orders.exit_code or 1, at)
             self._plan_restart(run, orders, restart_policy, at)
-        elif orders.exit_after is not None and _ends(run, orders) and at.now >= run.since + orders.exit_after:
+        elif (end := _planned_end(run, orders)) is not None and at.now >= end:
             _end(run, orders.exit_code, at)
             self._plan_restart(run, orders, restart_policy, at)
 
@@ -214,9 +218,11 @@ def _end(run: ContainerRun, code: int, at: Moment) -> None:
     run.last = Ended(code, run.started, at.stamp, run.id)
 
 
-def _ends(run: ContainerRun, orders: Orders) -> bool:
-    """Whether the present run of a container is one that ends by itself."""
-    return orders.exit_after is not None and (orders.crashes is None or run.restarts < orders.crashes)
+def _planned_end(run: ContainerRun, orders: Orders) -> float | None:
+    """When the present run of a container ends by itself, if it does."""
+    if orders.exit_after is None or (orders.crashes is not None and run.restarts >= orders.crashes):
+        return None
+    return run.since + max(orders.exit_after, SHORTEST_RUN)
 
 
 def _waits(run: ContainerRun, orders: Orders, now: float) -> list[float]:
@@ -225,23 +231,15 @@ def _waits(run: ContainerRun, orders: Orders, now: float) -> list[float]:
         return [run.due - now]
     if not run.running or not orders.concern(run.name):
         return []
-    moments = [run.since + orders.ready_latency]
-    for flip in orders.readiness_flips:
-        moments.append(moments[-1] + flip)
-    if _ends(run, orders) and orders.exit_after is not None:
-        moments.append(run.since + orders.exit_after)
+    moments = _readiness_changes(run, orders)
+    if (end := _planned_end(run, orders)) is not None:
+        moments.append(end)
     return [moment - now for moment in moments if moment > now]
 
 
-def _flipped(flips: tuple[float, ...], elapsed: float) -> bool:
-    """Ready at first, the other way after each of the times in turn."""
-    ready = True
-    for flip in flips:
-        if elapsed < flip:
-            break
-        elapsed -= flip
-        ready = not ready
-    return ready
+def _readiness_changes(run: ContainerRun, orders: Orders) -> list[float]:
+    """The moments at which a running container gets ready, unready, ready again, ..."""
+    return list(accumulate(orders.readiness_flips, initial=run.since + orders.ready_latency))
 
 
 def _recovered(container: Container, status: ContainerStatus | None, at: Moment) -> ContainerRun:

@@ -1,0 +1,400 @@
+"""Simulated nodes in a cluster: what its other members get to see."""
+
+import asyncio
+
+import pytest
+
+from kohort.cluster.simulation.registration import register
+from kohort.kube.client import PatchType
+from kohort.kube.manager import Manager
+from kohort.kube.resources import EVENTS, LEASES, NODES, PODS
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.testing import Cluster
+
+PREFIX = "simulation.kohort.dev/"
+
+
+def cluster(**options: Json) -> Cluster:
+    def plug(manager: Manager) -> None:
+        register(manager, **{"nodes": 2, **options})
+
+    return Cluster(extra={"simulation": plug})
+
+
+def pod(name: str = "p", node: str = "sim-0", **orders: str) -> JsonObject:
+    annotations = {PREFIX + key.replace("_", "-"): value for key, value in orders.items()}
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
+    container = {"name": "main", "image": "host", "resources": resources}
+    return {
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
+
+
+def status(cluster: Cluster, name: str = "p") -> JsonObject:
+    found = cluster.find(PODS, name, "default")
+    return found["status"] if found is not None else {}
+
+
+def condition(status: JsonObject, type: str) -> JsonObject:
+    return next((each for each in status.get("conditions", ()) if each["type"] == type), {})
+
+
+def ready(cluster: Cluster, name: str = "p") -> bool:
+    return condition(status(cluster, name), "Ready").get("status") == "True"
+
+
+def main_container(cluster: Cluster) -> JsonObject:
+    container: JsonObject = status(cluster)["containerStatuses"][0]
+    return container
+
+
+async def started(cluster: Cluster, subject: JsonObject) -> None:
+    await cluster.client.create(PODS, subject)
+    await cluster.until(lambda: ready(cluster, subject["metadata"]["name"]))
+
+
+async def test_nodes_register_with_capacity_labels_and_topology() -> None:
+    options = {"nodes": 4, "capacity": {"cpu": "8", "nvidia.com/gpu": "0"}, "labels": {"pool": "a"}}
+    async with cluster(**options, topology={"example.com/rack": 2}) as c:
+        await c.until(lambda: all("conditions" in node.get("status", {}) for node in c.objects(NODES)) and len(c.objects(NODES)) == 4)  # fmt: skip  # noqa: E501
+        nodes = c.objects(NODES)
+        assert [node["metadata"]["name"] for node in nodes] == ["sim-0", "sim-1", "sim-2", "sim-3"]
+        assert [node["metadata"]["labels"]["example.com/rack"] for node in nodes] == [
+            "rack-0",
+            "rack-0",
+            "rack-1",
+            "rack-1",
+        ]
+        labels = nodes[1]["metadata"]["labels"]
+        assert labels.items() >= {"pool": "a", "kubernetes.io/hostname": "sim-1", "kubernetes.io/os": "linux"}.items()
+        found = nodes[1]["status"]
+        assert found["allocatable"] == {"cpu": "8", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "250"}
+        assert condition(found, "Ready")["status"] == "True"
+        assert {condition(found, f"{each}Pressure")["status"] for each in ("Memory", "Disk", "PID")} == {"False"}
+        assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 4
+
+
+async def test_a_pod_runs_like_on_a_real_node() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        found = status(c)
+        assert (found["phase"], found["qosClass"]) == ("Running", "Burstable")
+        assert found["podIP"] == found["podIPs"][0]["ip"]
+        assert found["hostIP"] == found["hostIPs"][0]["ip"]
+        for type in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+            assert condition(found, type)["status"] == "True"
+            assert condition(found, type)["observedGeneration"] == 1
+        container = main_container(c)
+        assert list(container["state"]) == ["running"]
+        assert container["allocatedResources"] == {"cpu": "1", "memory": "1Gi"}
+        assert container["resources"] == {
+            "requests": {"cpu": "1", "memory": "1Gi"},
+            "limits": {"cpu": "2", "memory": "1Gi"},
+        }
+        assert found["allocatedResources"] == {"cpu": "1", "memory": "1Gi"}
+
+
+async def test_every_pod_has_an_address_of_its_own() -> None:
+    async with cluster() as c:
+        for number in range(12):
+            await started(c, pod(f"p{number}", f"sim-{number % 2}"))
+        assert len({item["status"]["podIP"] for item in c.objects(PODS)}) == 12
+
+
+async def test_the_way_to_ready_can_be_watched() -> None:
+    async with cluster() as c:
+        await c.client.create(PODS, pod(start_latency="5s", ready_latency="3s"))
+        await c.until(lambda: "containerStatuses" in status(c))
+        assert (status(c)["phase"], main_container(c)["state"]) == (
+            "Pending",
+            {"waiting": {"reason": "ContainerCreating"}},
+        )
+        await c.until(lambda: status(c)["phase"] == "Running")
+        assert condition(status(c), "Ready").items() >= {
+            "status": "False",
+            "reason": "ContainersNotReady",
+            "message": "containers with unready status: [main]",
+        }.items()  # fmt: skip
+        await c.until(lambda: ready(c))
+        assert "reason" not in condition(status(c), "Ready")
+
+
+async def test_the_time_of_a_condition_moves_only_with_its_status() -> None:
+    """minReadySeconds is counted from it."""
+    async with cluster() as c:
+        await started(c, pod())
+        before = condition(status(c), "Ready")["lastTransitionTime"]
+        await c.client.patch(PODS, "p", "default", {"metadata": {"annotations": {PREFIX + "crash": "now"}}})
+        await c.until(lambda: main_container(c)["restartCount"] == 1)
+        assert condition(status(c), "Ready")["lastTransitionTime"] == before
+
+
+async def test_a_crash_is_visible_as_a_restart() -> None:
+    async with cluster() as c:
+        await started(c, pod(crashes="1", exit_after="5s", exit_code="137"))
+        first = main_container(c)["containerID"]
+        await c.until(lambda: main_container(c)["restartCount"] == 1)
+        container = main_container(c)
+        assert container["lastState"]["terminated"].items() >= {"exitCode": 137, "reason": "Error", "containerID": first}.items()  # fmt: skip  # noqa: E501
+        assert container["containerID"] != first
+        assert container["ready"]
+
+
+async def test_a_crash_loop_waits_in_back_off() -> None:
+    async with cluster() as c:
+        await c.client.create(PODS, pod(exit_code="1"))
+        await c.until(lambda: main_container_state(c) == "waiting")
+        container = main_container(c)
+        assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert (container["ready"], status(c)["phase"]) == (False, "Running")
+
+
+def main_container_state(cluster: Cluster) -> str:
+    statuses = status(cluster).get("containerStatuses")
+    return next(iter(statuses[0]["state"])) if statuses else ""
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
+async def test_a_pod_that_runs_to_its_end(code: str, phase: str) -> None:
+    async with cluster() as c:
+        job = pod(exit_after="10s", exit_code=code)
+        job["spec"]["restartPolicy"] = "Never"
+        await started(c, job)
+        await c.until(lambda: status(c)["phase"] == phase)
+        assert main_container(c)["state"]["terminated"]["exitCode"] == int(code)
+        assert condition(status(c), "Ready")["status"] == "False"
+
+
+async def test_a_node_refuses_a_pod() -> None:
+    async with cluster() as c:
+        await c.client.create(PODS, pod(fail="OutOfcpu: not today"))
+        await c.until(lambda: status(c).get("phase") == "Failed")
+        assert (status(c)["reason"], status(c)["message"]) == ("OutOfcpu", "not today")
+
+
+async def test_deletion_takes_its_time_and_ends_with_the_pod() -> None:
+    async with cluster() as c:
+        await started(c, pod(termination_latency="7s"))
+        await c.client.delete(PODS, "p", "default")
+        await c.until(lambda: not ready(c))
+        assert c.find(PODS, "p", "default") is not None
+        await c.until(lambda: c.find(PODS, "p", "default") is None)
+
+
+async def test_a_pod_of_the_same_name_is_another_pod() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        first = main_container(c)["containerID"]
+        await c.client.delete(PODS, "p", "default")
+        await c.until(lambda: c.find(PODS, "p", "default") is None)
+        await started(c, pod())
+        assert main_container(c)["containerID"] != first
+
+
+async def test_a_restarted_simulation_continues_where_it_was() -> None:
+    async with cluster() as c:
+        await started(c, pod(crashes="1", exit_after="1s"))
+        await c.until(lambda: main_container(c)["restartCount"] == 1)
+        before = c.find(PODS, "p", "default")
+        await c.parts["simulation"].restart()
+        await started(c, pod("later"))
+        assert c.find(PODS, "p", "default") == before
+        assert len({item["status"]["podIP"] for item in c.objects(PODS)}) == 2
+
+
+async def test_readiness_gates_of_others_are_respected() -> None:
+    async with cluster() as c:
+        gated = pod()
+        gated["spec"]["readinessGates"] = [{"conditionType": "example.com/open"}]
+        await c.client.create(PODS, gated)
+        await c.until(lambda: condition(status(c), "ContainersReady").get("status") == "True")
+        assert condition(status(c), "Ready")["reason"] == "ReadinessGatesNotReady"
+        gate = {"type": "example.com/open", "status": "True"}
+        conditions = [*status(c)["conditions"], gate]
+        await c.client.patch(PODS, "p", "default", {"status": {"conditions": conditions}}, subresource="status")
+        await c.until(lambda: ready(c))
+
+
+async def ordered(c: Cluster, node: str, **orders: str | None) -> None:
+    annotations = {PREFIX + key.replace("_", "-"): value for key, value in orders.items()}
+    await c.client.patch(NODES, node, "", {"metadata": {"annotations": annotations}})
+
+
+def renewed(c: Cluster, node: str) -> str:
+    lease = c.find(LEASES, node, "kube-node-lease")
+    return str(lease["spec"]["renewTime"]) if lease is not None else ""
+
+
+async def test_a_lost_node_falls_silent_with_all_its_pods_and_comes_back() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        await ordered(c, "sim-0", lost="true")
+        await c.client.delete(PODS, "p", "default")
+        await asyncio.sleep(20)
+        silent = renewed(c, "sim-0")
+        await asyncio.sleep(120)
+        assert renewed(c, "sim-0") == silent
+        assert renewed(c, "sim-1") > silent
+        assert c.find(PODS, "p", "default") is not None
+        await ordered(c, "sim-0", lost=None)
+        await c.until(lambda: c.find(PODS, "p", "default") is None)
+        await c.until(lambda: renewed(c, "sim-0") > silent)
+
+
+async def test_a_node_can_say_that_it_is_not_ready() -> None:
+    async with cluster() as c:
+
+        def ready_condition() -> JsonObject:
+            return condition(c.objects(NODES)[0]["status"], "Ready") if c.objects(NODES) else {}
+
+        await c.until(lambda: ready_condition().get("status") == "True")
+        await ordered(c, "sim-0", not_ready="out of coffee")
+        await c.until(lambda: ready_condition()["status"] == "False")
+        assert ready_condition()["message"] == "out of coffee"
+        await ordered(c, "sim-0", not_ready=None)
+        await c.until(lambda: ready_condition()["status"] == "True")
+
+
+async def test_anybody_can_add_a_node() -> None:
+    async with cluster(nodes=0) as c:
+        metadata = {"name": "mine", "labels": {PREFIX + "node": "true"}, "annotations": {PREFIX + "capacity": "cpu=3"}}
+        await c.client.create(NODES, {"metadata": metadata})
+        await started(c, pod(node="mine"))
+        assert c.objects(NODES)[0]["status"]["allocatable"]["cpu"] == "3"
+
+
+async def test_pods_of_other_nodes_are_not_touched() -> None:
+    async with cluster() as c:
+        await c.client.create(NODES, {"metadata": {"name": "real"}})
+        await c.client.create(PODS, pod(node="real"))
+        await started(c, pod("other"))
+        assert status(c).get("containerStatuses") is None
+
+
+async def resized(c: Cluster, cpu: str, memory: str = "1Gi") -> None:
+    resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "64", "memory": memory}}
+    body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+    await c.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "resize")
+
+
+def pending(c: Cluster) -> JsonObject:
+    return condition(status(c), "PodResizePending")
+
+
+def in_progress(c: Cluster) -> JsonObject:
+    return condition(status(c), "PodResizeInProgress")
+
+
+def actual_cpu(c: Cluster) -> str:
+    return str(main_container(c)["resources"]["requests"]["cpu"])
+
+
+def generation(c: Cluster) -> int:
+    found = c.find(PODS, "p", "default")
+    assert found is not None
+    return int(found["metadata"]["generation"])
+
+
+async def test_a_resize_is_allocated_then_applied() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize_latency="5s"))
+        await resized(c, "3")
+        await c.until(lambda: bool(in_progress(c)))
+        assert in_progress(c)["observedGeneration"] == generation(c)
+        assert main_container(c)["allocatedResources"]["cpu"] == "3"
+        assert actual_cpu(c) == "1"
+        await c.until(lambda: actual_cpu(c) == "3")
+        assert not in_progress(c)
+        assert status(c)["resources"]["requests"]["cpu"] == "3"
+        assert main_container(c)["restartCount"] == 0
+
+
+async def test_progress_is_reported_however_short_it_is() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        watch = c.server.store.watch("pods", c.server.store.revision)
+        await resized(c, "3")
+        await c.until(lambda: actual_cpu(c) == "3")
+        changes = await anext(watch)
+        seen = [bool(condition(change.after.decode()["status"], "PodResizeInProgress")) for change in changes]
+        assert seen == [False, True, False]
+
+
+async def test_a_container_that_asked_for_it_is_restarted_by_a_resize() -> None:
+    async with cluster() as c:
+        subject = pod()
+        subject["spec"]["containers"][0]["resizePolicy"] = [
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"}
+        ]
+        await started(c, subject)
+        await resized(c, "2")
+        await c.until(lambda: actual_cpu(c) == "2")
+        assert main_container(c)["restartCount"] == 0
+        await resized(c, "2", "2Gi")
+        await c.until(lambda: main_container(c)["resources"]["requests"]["memory"] == "2Gi")
+        assert main_container(c)["restartCount"] == 1
+
+
+@pytest.mark.parametrize(("order", "reason"), [("deferred", "Deferred"), ("infeasible", "Infeasible")])
+async def test_a_resize_can_be_refused_and_granted_later(order: str, reason: str) -> None:
+    async with cluster() as c:
+        await started(c, pod(resize=order, resize_message="not now"))
+        await resized(c, "3")
+        await c.until(lambda: bool(pending(c)))
+        assert pending(c).items() >= {"reason": reason, "message": "not now", "observedGeneration": 2}.items()
+        assert main_container(c)["allocatedResources"]["cpu"] == "1"
+        assert status(c)["observedGeneration"] == 2
+        await c.client.patch(PODS, "p", "default", {"metadata": {"annotations": {PREFIX + "resize": None}}})
+        await c.until(lambda: actual_cpu(c) == "3")
+        assert not pending(c)
+
+
+async def test_a_reverted_resize_is_no_longer_pending() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize="deferred"))
+        await resized(c, "3")
+        await c.until(lambda: bool(pending(c)))
+        resources = pod()["spec"]["containers"][0]["resources"]
+        body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+        await c.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "resize")
+        await c.until(lambda: not pending(c))
+
+
+async def test_a_failing_resize_says_so_until_it_succeeds() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize="error", resize_message="cgroup is stubborn"))
+        await resized(c, "3")
+        await c.until(lambda: in_progress(c).get("reason") == "Error")
+        assert in_progress(c)["message"] == "cgroup is stubborn"
+        assert (main_container(c)["allocatedResources"]["cpu"], actual_cpu(c)) == ("3", "1")
+        await c.client.patch(PODS, "p", "default", {"metadata": {"annotations": {PREFIX + "resize": None}}})
+        await c.until(lambda: actual_cpu(c) == "3" and not in_progress(c))
+
+
+async def test_a_resize_waits_for_room_and_takes_it() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        await started(c, pod("neighbour"))
+        await started(c, pod())
+        await resized(c, "3500m")
+        await c.until(lambda: bool(pending(c)))
+        assert pending(c).items() >= {
+            "reason": "Deferred",
+            "message": "Node didn't have enough resource: cpu, requested: 3500, used: 1000, capacity: 4000",
+        }.items()  # fmt: skip
+        await c.client.delete(PODS, "neighbour", "default")
+        await c.until(lambda: actual_cpu(c) == "3500m")
+
+
+async def test_the_story_of_a_resize_is_told_by_events() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        await resized(c, "3")
+        await c.until(lambda: actual_cpu(c) == "3")
+        await c.until(lambda: {event["reason"] for event in c.objects(EVENTS)} >= {"ResizeStarted", "ResizeCompleted"})
+
+
+async def test_an_order_that_cannot_be_understood_is_told_by_an_event() -> None:
+    async with cluster() as c:
+        await started(c, pod(start_latency="soon"))
+        await c.until(lambda: any(event["reason"] == "BadSimulationOrder" for event in c.objects(EVENTS)))
