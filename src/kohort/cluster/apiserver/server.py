@@ -42,6 +42,19 @@ CONNECTIONS: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"}
 """Subresources whose answers are not objects."""
 OIDC_CONFIGURATION: Final = "/.well-known/openid-configuration"
 OIDC_KEYS: Final = "/openid/v1/jwks"
+ROOT_PATHS: Final = (
+    OIDC_CONFIGURATION,
+    OIDC_KEYS,
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/apis/",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/version",
+)
 
 
 class ApiServer:
@@ -146,7 +159,7 @@ class ApiServer:
         if len(request.body) > MAX_BODY:
             raise too_large()
         if path.subresource not in CONNECTIONS:
-            call.media = negotiate(request, custom=call.kind.custom)
+            call.media = negotiate(request, custom=call.kind.custom, of_list=call.verb in ("list", "watch"))
         if call.kind.deprecation_warning:
             warnings.append(call.kind.deprecation_warning)
         return await endpoint(call)
@@ -170,15 +183,25 @@ class ApiServer:
     async def _non_resource(self, request: Request, user: User) -> Response:
         verb = request.method.lower()
         access.check(self.parts.authorizer, AccessRequest(user, verb, path=request.path))
-        if request.method not in ("GET", "HEAD"):
-            raise not_allowed()
-        if request.path == "/version":
-            return version(request)
-        for source in (self.health.answer, self.discovery.answer, self.openapi.answer, self._issuer, metrics):
+        health = self.health.answer(request)
+        if health is not None:
+            return health
+        for source in (version, self.discovery.answer, self.openapi.answer, self._issuer, metrics, self._root):
             answer = source(request)
             if answer is not None:
+                if request.method not in ("GET", "HEAD"):
+                    raise not_allowed()
                 return answer
-        raise errors.path_not_found()
+        raise PageNotFound()
+
+    def _root(self, request: Request) -> Response | None:
+        """The paths that lead somewhere."""
+        if request.path != "/":
+            return None
+        versions = [f"/apis/{group}/{one}" for group, all_ in self.catalog.groups() if group for one in all_]
+        groups = [f"/apis/{group}" for group, _ in self.catalog.groups() if group]
+        listed = sorted([*ROOT_PATHS, *groups, *versions, *self.health.paths()])
+        return Response(200, {"content-type": JSON}, encoding.encode({"paths": listed}, negotiate_or_json(request)))
 
     def _issuer(self, request: Request) -> Response | None:
         """What others need to check our tokens by themselves."""

@@ -52,10 +52,20 @@ async def test_the_beta_form_is_served_to_those_who_know_no_other(api: Api) -> N
     assert (found.headers["content-type"], found.json["apiVersion"]) == (beta, "apidiscovery.k8s.io/v2beta1")
 
 
-@pytest.mark.parametrize("path", ["/apis/nope", "/apis/apps/v9", "/api/v2", "/nope", "/api/v1/nopes", "/healthz/nope"])
-async def test_what_does_not_exist(api: Api, path: str) -> None:
+@pytest.mark.parametrize("path", ["/apis/apps/v9", "/api/v2", "/api/v1/nopes", "/apis/apps/v1/nopes"])
+async def test_what_does_not_exist_among_known_things(api: Api, path: str) -> None:
     found = await api.get(path)
     assert (found.code, found.message) == (404, "the server could not find the requested resource")
+
+
+@pytest.mark.parametrize("path", ["/apis/nope", "/apis/nope/v1", "/apis/nope/v1/nopes", "/nope", "/healthz/nope"])
+async def test_what_nobody_has_heard_of(api: Api, path: str) -> None:
+    assert (await api.get(path)).raw == b"404 page not found\n"
+
+
+async def test_the_root_lists_what_there_is(api: Api) -> None:
+    paths = (await api.get("/")).json["paths"]
+    assert {"/api/v1", "/apis/apps/v1", "/healthz/ping", "/openapi/v3", "/version"} <= set(paths)
 
 
 async def test_health(api: Api) -> None:

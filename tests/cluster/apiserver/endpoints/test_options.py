@@ -111,10 +111,10 @@ def test_the_user_agent_stands_in_for_a_field_manager(manager: str, agent: str, 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", str(2**64)])
 def test_revisions_that_are_none(text: str) -> None:
     with pytest.raises(ApiError) as refused:
-        options.revision_of(text)
+        options.revision_of(text, of_list=True)
     assert refused.value.code == 400
     with pytest.raises(ApiError) as refused:
-        options.revision_of(text, of_watch=True)
+        options.revision_of(text)
     assert (refused.value.code, refused.value.reason) == (500, "")
 
 

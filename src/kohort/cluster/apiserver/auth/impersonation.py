@@ -34,11 +34,22 @@ def impersonated(caller: User, headers: Mapping[str, str], check: Callable[[Acce
     }
     if not name:
         if groups or uid or extra:
-            raise errors.internal("requested groups, uid or extra fields without impersonating a user")
+            raise errors.bad_request(f"requested {_shown(uid, groups, extra)} without impersonating a user name")
         return caller
     for request in _requests(caller, name, groups, uid, extra):
         check(request)
     return User(name, _completed(name, groups), uid, extra)
+
+
+def _shown(uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]) -> str:
+    """The wanted identity as the real server prints it."""
+
+    def texts(items: tuple[str, ...]) -> str:
+        return "[]string{" + ", ".join(f'"{item}"' for item in items) + "}" if items else "[]string(nil)"
+
+    entries = ", ".join(f'"{key}":{texts(values)}' for key, values in sorted(extra.items()))
+    mapped = "map[string][]string{" + entries + "}" if extra else "map[string][]string(nil)"
+    return f'&user.DefaultInfo{{Name:"", UID:"{uid}", Groups:{texts(groups)}, Extra:{mapped}}}'
 
 
 def _requests(

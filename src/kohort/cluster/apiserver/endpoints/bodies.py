@@ -19,7 +19,7 @@ from kohort.kube import errors
 from kohort.objects.jsontypes import Json, JsonObject
 
 DEFAULT_VALIDATION: Final = "Warn"
-SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+SCHEME: Final = "pkg/runtime/scheme.go:111"
 _OPTIONS_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
 

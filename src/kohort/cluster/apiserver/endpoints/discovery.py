@@ -4,6 +4,7 @@ The legacy form is a tree of small documents; the aggregated form is two big one
 Both are derived from the catalogue and kept until it changes.
 """
 
+import base64
 import hashlib
 from collections.abc import Callable
 from typing import Final
@@ -14,6 +15,7 @@ from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_o
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
+from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
 
 AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
@@ -37,7 +39,7 @@ class Discovery:
             version = _aggregated_version(request)
             if version:
                 return self._aggregated(request, path, version)
-        document = self._legacy(path)
+        document = self._legacy(path, request.headers.get("host", ""))
         if document is None:
             return None
         media = negotiate_or_json(request)
@@ -92,10 +94,10 @@ class Discovery:
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
-    def _legacy(self, path: str) -> JsonObject | None:
+    def _legacy(self, path: str, host: str) -> JsonObject | None:
         parts = path.strip("/").split("/")
         if parts == ["api"]:
-            return self._api_versions()
+            return self._api_versions(host)
         if parts == ["apis"]:
             groups = [self._api_group(group, versions) for group, versions in self._catalog.groups() if group]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
@@ -107,27 +109,29 @@ class Discovery:
             return self._resource_list(parts[1], parts[2])
         return None
 
-    def _api_versions(self) -> JsonObject:
-        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address}]
+    def _api_versions(self, host: str) -> JsonObject:
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address or host}]
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
-    def _one_group(self, name: str) -> JsonObject:
+    def _one_group(self, name: str) -> JsonObject | None:
         for group, versions in self._catalog.groups():
             if group == name:
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._api_group(group, versions)}
-        raise errors.path_not_found()
+        return None
 
     def _api_group(self, group: str, versions: list[str]) -> JsonObject:
         listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
         return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
-    def _resource_list(self, group: str, version: str) -> JsonObject:
+    def _resource_list(self, group: str, version: str) -> JsonObject | None:
         kinds = self._sorted(group, version)
+        if not kinds and not self._catalog.is_built_in(group):
+            return None
         if not kinds:
             raise errors.path_not_found()
         resources = []
         for kind in kinds:
-            resources.append(_api_resource(kind))
+            resources.append(_api_resource(kind, self._catalog.siblings(kind)[0].resource))
             resources += [_api_subresource(kind, kind.subresources[name]) for name in sorted(kind.subresources)]
         document: JsonObject = {"kind": "APIResourceList"}
         if group:
@@ -188,7 +192,7 @@ def _verbs(kind: Kind) -> tuple[str, ...]:
     return tuple(verb for verb in CUSTOM_VERBS if verb in kind.verbs) if kind.custom else kind.verbs
 
 
-def _api_resource(kind: Kind) -> JsonObject:
+def _api_resource(kind: Kind, stored_as: Resource) -> JsonObject:
     resource = kind.resource
     document: JsonObject = {
         "name": resource.plural,
@@ -202,14 +206,13 @@ def _api_resource(kind: Kind) -> JsonObject:
     if kind.categories:
         document["categories"] = list(kind.categories)
     if "create" in kind.verbs and "get" in kind.verbs:
-        document["storageVersionHash"] = _storage_hash(kind)
+        document["storageVersionHash"] = _storage_hash(stored_as)
     return document
 
 
-def _storage_hash(kind: Kind) -> str:
-    import base64
-
-    text = f"{kind.bucket}/{kind.resource.kind}"
+def _storage_hash(stored_as: Resource) -> str:
+    """Tells clients whether two versions are stored as one."""
+    text = f"{stored_as.group}/{stored_as.version}/{stored_as.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

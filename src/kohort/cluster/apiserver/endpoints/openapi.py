@@ -40,7 +40,7 @@ class OpenApiEndpoints:
     def _document(self, request: Request, path: str) -> Response:
         published = self._documents().document(path)
         if published is None:
-            raise errors.path_not_found()
+            return Response(404, {})
         response = _cached(request, published)
         if request.param("hash") == published.hash:
             response.headers["cache-control"] = IMMUTABLE

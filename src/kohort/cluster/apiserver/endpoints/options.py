@@ -143,10 +143,10 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     return found
 
 
-def revision_of(text: str, *, of_watch: bool = False) -> int:
+def revision_of(text: str, *, of_list: bool = False) -> int:
     """A resourceVersion parameter as a number; 0 when absent.
 
-    The wording for watches is the storage layer's own (and, like upstream, without a reason); lists and gets wrap it.
+    The wording is the storage layer's own and, like upstream, without a reason; only lists wrap it.
     """
     if not text:
         return 0
@@ -158,9 +158,9 @@ def revision_of(text: str, *, of_watch: bool = False) -> int:
     if not problem:
         return int(text)
     detail = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
-    if of_watch:
-        raise errors.failure(500, "", detail)
-    raise errors.bad_request(f"invalid resource version: {detail}")
+    if of_list:
+        raise errors.bad_request(f"invalid resource version: {detail}")
+    raise errors.failure(500, "", detail)
 
 
 def write_options(request: Request, kind: str, *, apply: bool = False) -> WriteOptions:

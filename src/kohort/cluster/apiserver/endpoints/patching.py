@@ -15,8 +15,10 @@ from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_optio
 from kohort.cluster.apiserver.endpoints.writing import Writer, at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
+from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.patch.wording import go_text
 from kohort.cluster.apiserver.schema import decode
+from kohort.cluster.apiserver.schema.mismatch import json_type
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
@@ -37,7 +39,7 @@ def patch_type(call: Call) -> str:
     accepted = _CUSTOM if call.kind.custom and call.path.subresource != "scale" else _BUILT_IN
     if media_type not in accepted:
         if accepted is _BUILT_IN:
-            raise errors.failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+            raise errors.generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")
         raise unsupported_media_type(accepted)
     return media_type
 
@@ -99,6 +101,9 @@ def parse(call: Call, media_type: str, field_validation: str) -> Change:
         return Change(document, duplicates if strict else [], lambda live, _: merge.apply(live, document))
     from kohort.cluster.apiserver.patch import strategic
 
+    if document is not None and not isinstance(document, dict):
+        found = json_type(document)
+        raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
     return Change(document, duplicates if strict else [], lambda live, node: strategic.apply(live, document, node))
 
 
@@ -141,13 +146,17 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
         return
     group, _, version = api_version.rpartition("/")
     other = parts.catalog.by_kind(group, kind)
-    if other is None or other.kind.custom:
+    if other is None or other.kind.custom or not _is_version_of(parts, other.kind, version):
         detail = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{bodies.SCHEME}"'
     else:
         decode.conform(_copy(obj), other.kind.schema())
         package = answers.go_type(call.kind)[1:].partition(".")[0]
         detail = f"converting ({version}.{kind}) to ({package}.{live['kind']}): unknown conversion"
     raise decode.Undecodable(kind, version, live["kind"], detail)
+
+
+def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
+    return any(one.resource.version == version for one in parts.catalog.siblings(kind))
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:

@@ -125,7 +125,7 @@ def _metadata_list(call: Call, page: Page) -> bytes:
 async def read_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
     if options.continue_:
         return _next_page(store, bucket, selection, options)
-    revision = revision_of(options.resource_version)
+    revision = revision_of(options.resource_version, of_list=True)
     await reached(store, revision)
     exact = options.match == "Exact" or (revision > 0 and not options.match and options.limit > 0)
     if exact:
@@ -187,9 +187,9 @@ def _cut(
 
 
 class Token(msgspec.Struct):
-    v: str
-    rv: int
-    start: str
+    v: str = ""
+    rv: int = 0
+    start: str = ""
 
     def key(self, namespace: str) -> tuple[str, str]:
         """The first key that may follow. `start` is the last key with a zero byte behind it."""
@@ -225,13 +225,13 @@ def _decoded_token(text: str) -> Token:
     try:
         packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
-        raise ValueError(f"illegal base64 data at input byte {len(text)}") from None
+        raise ValueError(f"illegal base64 data at input byte {len(text) - 1}") from None
     try:
         token = msgspec.json.decode(packed, type=Token)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from None
     if token.v != TOKEN_VERSION:
-        raise ValueError(f'server does not recognize this encoded version "{token.v}"')
+        raise ValueError(f"server does not recognize this encoded version {token.v}")
     if token.rv == 0:
         raise ValueError(f"incorrect encoded start resourceVersion (version {TOKEN_VERSION})")
     if not token.start:

@@ -36,7 +36,7 @@ def _lacks_namespace(call: Call) -> bool:
 
 def not_allowed() -> errors.ApiError:
     message = "the server does not allow this method on the requested resource"
-    return errors.failure(405, "MethodNotAllowed", message)
+    return errors.generic(405, "MethodNotAllowed", message)
 
 
 class Router:

@@ -184,7 +184,7 @@ class Watches:
             from kohort.cluster.apiserver.http.negotiation import not_acceptable
 
             raise not_acceptable(call.request, custom=True)
-        revision = revision_of(options.resource_version, of_watch=True)
+        revision = revision_of(options.resource_version)
         body = Watch(self._parts, self.frames(call, media), selection, options, revision).run()
         return Response(200, {"content-type": "application/json"}, body)
 

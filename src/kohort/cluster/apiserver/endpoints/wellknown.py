@@ -6,7 +6,6 @@ from typing import Final
 
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, negotiate_or_json
-from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.objects.jsontypes import JsonObject
 
@@ -35,7 +34,9 @@ def version_document() -> JsonObject:
     }
 
 
-def version(request: Request) -> Response:
+def version(request: Request) -> Response | None:
+    if request.path.rstrip("/") != "/version":
+        return None
     return Response(200, {"content-type": JSON}, encoding.encode(version_document(), negotiate_or_json(request)))
 
 
@@ -50,6 +51,12 @@ class Health:
             "readyz": {**common, "informer-sync": ready, "poststarthook/bootstrap": ready, "shutdown": lambda: True},
         }
 
+    def paths(self) -> list[str]:
+        """Every path that answers."""
+        return [
+            path for name, checks in self._paths.items() for path in (f"/{name}", *(f"/{name}/{c}" for c in checks))
+        ]
+
     def answer(self, request: Request) -> Response | None:
         name, _, check = request.path.strip("/").partition("/")
         checks = self._paths.get(name)
@@ -57,7 +64,7 @@ class Health:
             return None
         if check:
             if check not in checks:
-                raise errors.path_not_found()
+                return None
             return self._report(name, {check: checks[check]}, request)
         return self._report(name, checks, request)
 

@@ -108,7 +108,8 @@ class Writer:
         context = write_context(self.parts, call, dry_run=options.dry_run)
         metadata = obj["metadata"]
         stamping.stamp_new(metadata)
-        stamping.set_generation(metadata, 1 if strategy.has_generation else None)
+        if strategy.has_generation:
+            stamping.set_generation(metadata, 1)
         if strategy.has_status and not strategy.keeps_status_on_create:
             obj.pop("status", None)
         strategy.prepare_create(context, obj)
@@ -119,8 +120,9 @@ class Writer:
                 raise self.invalid(kind, obj, found)
             call.warnings.extend(strategy.warnings(context, obj, None))
             await self.validate(call, options, "CREATE", obj, None)
-            if metadata.get("resourceVersion"):
+            if metadata.get("resourceVersion") and not options.dry_run:
                 raise errors.failure(500, "", "resourceVersion should not be set on objects to be created")
+            metadata.pop("resourceVersion", None)
             existing = self.parts.store.get(kind.bucket, call.namespace, metadata["name"])
             if existing is not None:
                 raise self._exists(kind, existing)

@@ -58,7 +58,7 @@ def clauses(header: str) -> tuple[Clause, ...]:
                 quality = _quality(value)
             elif key:
                 params[key] = value
-        found.append(Clause(media_type.lower(), quality, params))
+        found.append(Clause(media_type, quality, params))
     return tuple(sorted(found, key=lambda clause: (-clause.quality, _generality(clause.type))))
 
 
@@ -74,11 +74,11 @@ def _generality(media_type: str) -> int:
     return (major == "*") + (minor == "*")
 
 
-def negotiate(request: Request, *, custom: bool = False) -> Media:
+def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) -> Media:
     """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
     media = _accepted(request.headers.get("accept", ""))
     if media is None:
-        raise not_acceptable(request, custom=custom)
+        raise not_acceptable(request, custom=custom, of_list=of_list)
     return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
 
 
@@ -138,15 +138,16 @@ def wants_pretty(request: Request) -> bool:
     return request.headers.get("user-agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def not_acceptable(request: Request, *, custom: bool = False) -> errors.ApiError:
+def not_acceptable(request: Request, *, custom: bool = False, of_list: bool = False) -> errors.ApiError:
     """Two wordings: one when no media type is known at all, one when only its parameters are in the way."""
     offered = f"{JSON}, {YAML}" if custom else f"{JSON}, {YAML}, {PROTOBUF}"
     known = (JSON, YAML, PROTOBUF)
     named = any(_covers(clause.type, one) for clause in clauses(request.headers.get("accept", "")) for one in known)
     if custom or named:
         return errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
-    message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
-    return errors.failure(406, "NotAcceptable", message)
+    streams = f", {JSON};stream=watch, {PROTOBUF};stream=watch" if of_list else ""
+    message = f"406: Not Acceptable\n\nAvailable representations: {offered}{streams}"
+    return errors.generic(406, "NotAcceptable", message)
 
 
 def media_type_of(content_type: str) -> str:

@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from kohort.kube.errors import ApiError, bad_request, failure
+from kohort.kube.errors import ApiError, bad_request, failure, generic
 from kohort.objects.jsontypes import Json
 
 
@@ -119,7 +119,7 @@ def cannot_unmarshal(value: Json, target: str) -> ApiError:
 
 def does_not_apply() -> ApiError:
     """A patch that is well formed but does not fit the document. The server says no more than this."""
-    return failure(422, "Invalid", "the server rejected our request due to an error in our request")
+    return generic(422, "Invalid", "the server rejected our request due to an error in our request")
 
 
 def refused(message: str) -> ApiError:
