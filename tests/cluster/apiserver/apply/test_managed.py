@@ -341,8 +341,10 @@ def test_a_write_that_differs_only_in_times_is_no_write() -> None:
         {"metadata": {"name": "a", "uid": "u", "labels": {"l": "1"}}},
         {"metadata": {"name": "a", "uid": "u", "managedFields": []}},
         {"immutable": True},
+        {"data": {"x": 1.0}},
+        {"data": {"x": True}},
     ],
 )
 def test_any_other_difference_is_a_write(change: JsonObject) -> None:
-    live = created(config_map({"x": "1"}))
+    live = created({**config_map(), "data": {"x": 1}})
     assert not is_noop(live, {**deepcopy(live), **change})

@@ -256,6 +256,15 @@ def test_preserved_fields_are_granular_maps_and_atomic_lists() -> None:
     assert refusal(live, {**custom, "spec": {"x": {"y": [3]}}}, "m2", node).message.endswith(": .spec.x.y")
 
 
+def test_one_and_true_are_two_values_where_no_schema_tells_them_apart() -> None:
+    node = Node("object", fields={"spec": Node("object", fields={"free": Node("any", preserve_unknown=True)})})
+    custom: JsonObject = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}}
+    live = apply(None, {**custom, "spec": {"free": {"on": 1}}}, node=node)
+    obj = apply(live, {**custom, "spec": {"free": {"on": True}}}, node=node)
+    assert obj["spec"]["free"]["on"] is True
+    assert refusal(live, {**custom, "spec": {"free": {"on": True}}}, "m2", node).message.endswith(": .spec.free.on")
+
+
 def test_an_object_with_nothing_but_a_name_owns_nothing() -> None:
     assert "managedFields" not in apply(None, config_map())["metadata"]
 

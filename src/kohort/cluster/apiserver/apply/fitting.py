@@ -1,5 +1,6 @@
 """Whether an intent fits its schema, in the words of the API."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.apply.fieldset import element_text
@@ -9,66 +10,65 @@ from kohort.cluster.apiserver.schema.node import MISSING, Node
 from kohort.objects.fielderrors import FieldError, type_invalid
 from kohort.objects.jsontypes import Json, JsonObject
 
+_Problems = Sequence[tuple[str, str]]
+"""Paths and what is wrong there. Paths grow on the way back up, so that an object that fits costs none."""
+
 
 def problems(value: JsonObject, node: Node, *, repeats: bool = False) -> list[str]:
     """Why an object cannot be applied: undeclared fields, wrong types, items with the same key (unless `repeats`)."""
-    found: list[str] = []
-    _check(value, node, "", found, repeats=repeats, open_=False)
+    return [f"{path}: {text}" if path else text for path, text in _check(value, node, repeats, False)]
+
+
+def _check(value: Json, node: Node, repeats: bool, open_: bool) -> _Problems:
+    if value is None:
+        return ()
+    kind = node.type
+    if kind == "object" or kind == "map":
+        if not isinstance(value, dict):
+            return [("", f"expected map, got &{{{go_text(value)}}}")]
+        return _check_map(value, node, repeats, open_ or node.preserve_unknown)
+    if kind == "array":
+        if not isinstance(value, list):
+            return [("", f"expected list, got &{{{go_text(value)}}}")]
+        return _check_items(value, node, repeats, open_)
+    complaint = _scalar_complaint(value, node)
+    return [("", complaint)] if complaint else ()
+
+
+def _check_map(value: JsonObject, node: Node, repeats: bool, open_: bool) -> _Problems:
+    found: list[tuple[str, str]] = []
+    fields = node.fields
+    every = node.items if node.type == "map" else None
+    for key, entry in value.items():
+        child = fields.get(key, every)
+        if child is not None:
+            below = _check(entry, child, repeats, open_)
+            if below:
+                found += [(f".{key}{path}", text) for path, text in below]
+        elif fields and not open_:
+            found.append((f".{key}", "field not declared in schema"))
+            break
     return found
 
 
-def _check(value: Json, node: Node, path: str, found: list[str], *, repeats: bool, open_: bool) -> None:
-    if value is None:
-        return
-    match node.type:
-        case "object" | "map":
-            if not isinstance(value, dict):
-                found.append(_complaint(path, f"expected map, got &{{{go_text(value)}}}"))
-            else:
-                _check_map(value, node, path, found, repeats=repeats, open_=open_ or node.preserve_unknown)
-        case "array":
-            if not isinstance(value, list):
-                found.append(_complaint(path, f"expected list, got &{{{go_text(value)}}}"))
-            else:
-                _check_items(value, node, path, found, repeats=repeats, open_=open_)
-        case _:
-            complaint = _scalar_complaint(value, node)
-            if complaint:
-                found.append(_complaint(path, complaint))
-
-
-def _check_map(value: JsonObject, node: Node, path: str, found: list[str], *, repeats: bool, open_: bool) -> None:
-    for key, entry in value.items():
-        if node.type == "map":
-            child = node.items
-        else:
-            declared = node.fields.get(key)
-            if declared is None:
-                if node.fields and not open_:
-                    found.append(_complaint(f"{path}.{key}", "field not declared in schema"))
-                    return
-                continue
-            child = declared
-        _check(entry, child, f"{path}.{key}", found, repeats=repeats, open_=open_)
-
-
-def _check_items(value: list[Json], node: Node, path: str, found: list[str], *, repeats: bool, open_: bool) -> None:
+def _check_items(value: list[Json], node: Node, repeats: bool, open_: bool) -> _Problems:
+    found: list[tuple[str, str]] = []
+    items = node.items
     if node.list_type == "atomic":
         for index, entry in enumerate(value):
-            _check(entry, node.items, f"{path}[{index}]", found, repeats=repeats, open_=open_)
-        return
+            found += [(f"[{index}]{path}", text) for path, text in _check(entry, items, repeats, open_)]
+        return found
     seen: set[str] = set()
     for index, entry in enumerate(value):
         try:
             name = elements([entry], node)[0]
         except TypedError as error:
-            found.append(_complaint(path, f"element {index}: {error}"))
-            return
-        readable = element_text(name)
+            return [*found, ("", f"element {index}: {error}")]
         if name in seen and not repeats:
-            found.append(_complaint(path, f"duplicate entries for key {readable}"))
+            found.append(("", f"duplicate entries for key {element_text(name)}"))
         seen.add(name)
-        _check(entry, node.items, path + readable, found, repeats=repeats, open_=open_)
+        found += [(element_text(name) + path, text) for path, text in _check(entry, items, repeats, open_)]
+    return found
 
 
 def _scalar_complaint(value: Json, node: Node) -> str:
@@ -86,10 +86,6 @@ def _scalar_complaint(value: Json, node: Node) -> str:
             else f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
         )
     return f"expected any scalar, got &{{{go_text(value)}}}" if isinstance(value, dict | list) else ""
-
-
-def _complaint(path: str, text: str) -> str:
-    return f"{path}: {text}" if path else text
 
 
 _JSON_TYPES: Final = {"map": "object", "any": "integer,string"}

@@ -338,18 +338,21 @@ def set_entries(obj: JsonObject, entries: Iterable[Entry]) -> None:
 
 def is_noop(live: JsonObject, obj: JsonObject) -> bool:
     """Whether a write would change nothing but times in managedFields. If so, `obj` gets the old times back."""
-    if obj.keys() != live.keys() or any(obj[key] != live[key] for key in obj if key != "metadata"):
+    before, after = live["metadata"].get("managedFields") or [], obj["metadata"].get("managedFields") or []
+    if _unowned(live) != _unowned(obj) or len(before) != len(after):
         return False
-    old, new = live["metadata"], obj["metadata"]
-    if old.keys() != new.keys() or any(new[key] != old[key] for key in new if key != "managedFields"):
+    if any(_timeless(old) != _timeless(new) for old, new in zip(before, after, strict=True)):
         return False
-    before, after = old.get("managedFields") or [], new.get("managedFields") or []
-    if before == after:
-        return True
-    if len(before) != len(after) or any(_timeless(a) != _timeless(b) for a, b in zip(before, after, strict=True)):
+    if go_json(_unowned(live)) != go_json(_unowned(obj)):
         return False
-    new["managedFields"] = before
+    if before:
+        obj["metadata"]["managedFields"] = before
     return True
+
+
+def _unowned(obj: JsonObject) -> JsonObject:
+    """An object without its managedFields."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
 
 
 def _timeless(entry: JsonObject) -> JsonObject:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kohort.cluster.apiserver.apply.fieldset import SELF, FieldSet
 from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
+from kohort.cluster.apiserver.apply.typed import unchanged
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -26,7 +27,10 @@ def _merge(live: Json, intent: Json, node: Node) -> Json:
 def _merge_maps(live: JsonObject, intent: JsonObject, node: Node) -> JsonObject:
     result = dict(live)
     for key, value in intent.items():
-        result[key] = _merge(live[key], value, entry_node(node, key)) if key in live else value
+        if key not in live:
+            result[key] = value
+        elif not unchanged(live[key], value, node):
+            result[key] = _merge(live[key], value, entry_node(node, key))
     return result
 
 

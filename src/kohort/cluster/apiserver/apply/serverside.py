@@ -151,8 +151,9 @@ def _attempt(request: _Request, live: JsonObject, entries: list[Entry], *, force
     previous = next((entry for entry in entries if entry.identity == identity), None)
     others = [entry for entry in entries if entry.identity != identity]
     claim = request.claim()
+    owned = difference(claim, NEVER_TRACKED)
     result = merged(live, request.intent, request.node)
-    if previous is not None:
+    if previous is not None and previous.fields != owned:
         result = _pruned(request, result, others, claim, previous)
     changes = request.versions.differences(live, result, request.scope)
     if not force:
@@ -165,7 +166,6 @@ def _attempt(request: _Request, live: JsonObject, entries: list[Entry], *, force
         if conflicts:
             raise _Conflicts(conflicts)
     kept = entries_less(others, changes)
-    owned = difference(claim, NEVER_TRACKED)
     if owned:
         moved = result != live
         time = request.entry.time if moved else (previous.time if previous is not None else None)

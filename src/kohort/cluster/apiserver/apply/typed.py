@@ -9,7 +9,7 @@ written as null when nobody set them are there even if they are not.
 from functools import lru_cache
 from typing import Final
 
-from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet
+from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet, json_text
 from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
 from kohort.cluster.apiserver.apply.zero import always_null
 from kohort.cluster.apiserver.schema.node import Node
@@ -151,7 +151,7 @@ def _compare_maps(old: JsonObject, new: JsonObject, node: Node) -> _Changes:
     for key, before in old.items():
         if key in new or key in unwritten:
             after = new.get(key)
-            if before is after or (before == after and before.__class__ is after.__class__):
+            if before is after or unchanged(before, after, node):
                 continue
             added, gone = _compare(before, after, entry_node(node, key))
             if added is not None:
@@ -180,7 +180,7 @@ def _compare_items(old: list[Json], new: list[Json], node: Node) -> _Changes:
     for name, entry in before.items():
         if name not in after:
             removed[name] = _whole(entry, items)
-        elif entry != after[name]:
+        elif not unchanged(entry, after[name], items):
             added, gone = _compare(entry, after[name], items)
             if added is not None:
                 written[name] = added
@@ -227,6 +227,16 @@ def _compare_repeated(before: dict[str, list[Json]], after: dict[str, list[Json]
             if gone is not None:
                 removed[name] = gone
     return written or None, removed or None
+
+
+def unchanged(before: Json, after: Json, parent: Node) -> bool:
+    """Whether two values of a field are certainly the same, without looking into them.
+
+    To Python 1 and true are equal. Types of built-in kinds fix which one a field has; elsewhere the texts decide.
+    """
+    if before != after or before.__class__ is not after.__class__:
+        return False
+    return bool(parent.name) or before.__class__ not in _NESTED or json_text(before) == json_text(after)
 
 
 def same(left: Json, right: Json) -> bool:
