@@ -81,7 +81,7 @@ class ApiServer:
         self.router.special["pods", "log", "get"] = self.nodes.log
         for action in ("exec", "attach", "portforward"):
             for verb in ("get", "create"):
-                self.router.special["pods", action, verb] = upgrade_required
+                self.router.special["pods", action, verb] = self.nodes.refuse_plain
         proxies = ProxyEndpoints(self.parts, forwarder)
         for bucket, endpoint in (("pods", proxies.pod), ("services", proxies.service), ("nodes", proxies.node)):
             for verb in ("create", "delete", "get", "patch", "update"):
@@ -215,10 +215,6 @@ class ApiServer:
 
 def kinds_handled(catalog: Catalog, reviews: Reviews) -> list[Kind]:
     return [kind for kind in catalog.kinds() if reviews.handles(kind.resource.kind)]
-
-
-async def upgrade_required(call: Call) -> Response:
-    raise errors.bad_request("Upgrade request required")
 
 
 def access_request(user: User, verb: str, path: paths.ResourcePath, request: Request) -> AccessRequest:

@@ -157,7 +157,7 @@ async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession)
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await client.ws_connect(f"{PODS}/{pod}/exec", params=query, protocols=("v5.channel.k8s.io",))
         assert refused.value.status in (400, 404)
-    async with client.get(f"{PODS}/p/exec") as answer:
+    async with client.get(f"{PODS}/p/exec", params={"stdout": "1"}) as answer:
         assert (answer.status, (await answer.json())["message"]) == (400, "Upgrade request required")
 
 

@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import boolean, integer
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.kube import errors
+from kohort.kube import clock, errors
 from kohort.kube.http import Response
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
@@ -50,7 +50,7 @@ class NodeEndpoints:
         self._client = client
 
     async def log(self, call: Call) -> Response:
-        query = log_query(call)
+        query = log_query(call, split_streams=self._parts.gates.get("PodLogsQuerySplitStreams", False))
         pod = self._pod(call)
         container = container_of(pod, call.request.param("container"))
         if not (pod.get("spec") or {}).get("nodeName"):
@@ -77,6 +77,11 @@ class NodeEndpoints:
         await self._parts.admission.validate(attributes)
         return self._location(pod, _NODE_PATHS[action], container, query)
 
+    async def refuse_plain(self, call: Call) -> Response:
+        """The same request without an upgrade: what is wrong with it otherwise is said first."""
+        await self.connect(call)
+        raise errors.bad_request("Upgrade request required")
+
     def _pod(self, call: Call) -> JsonObject:
         stored = self._parts.store.get("pods", call.namespace, call.name)
         if stored is None:
@@ -87,7 +92,8 @@ class NodeEndpoints:
         name = pod["spec"]["nodeName"]
         stored = self._parts.store.get("nodes", "", name)
         if stored is None:
-            raise errors.not_found("nodes", name)
+            # Upstream calls it a pod here: the request is about pods.
+            raise errors.not_found("pods", name)
         host, port = address_of(stored.decode())
         metadata = pod["metadata"]
         tail = f"/{container}" if container else ""
@@ -143,8 +149,8 @@ def container_of(pod: JsonObject, wanted: str) -> str:
     raise errors.bad_request(f"a container name must be specified for pod {name}{choices}")
 
 
-def log_query(call: Call) -> Query:
-    """The options of a log request, checked, in the node agent's names."""
+def log_query(call: Call, *, split_streams: bool = False) -> Query:
+    """The options of a log request, checked, in the node agent's names. `split_streams` is a feature gate."""
     request = call.request
     found: list[FieldError] = []
     query = [(flag, "true") for flag in ("follow", "previous", "timestamps") if boolean(request, flag)]
@@ -156,18 +162,30 @@ def log_query(call: Call) -> Query:
             found.append(fielderrors.invalid(name, value, f"must be greater than {least - 1}" if least else _NOT_LESS))
         query.append((name, str(value)))
     if request.param("sinceTime"):
+        _check_time(request.param("sinceTime"))
         query.append(("sinceTime", request.param("sinceTime")))
         if request.param("sinceSeconds"):
-            found.append(fielderrors.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
-    stream = request.param("stream") or "All"
-    if stream not in ("All", "Stdout", "Stderr"):
+            found.append(fielderrors.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    stream = request.param("stream")
+    if stream and not split_streams:
+        found.append(fielderrors.forbidden("stream", "may not be specified"))
+    elif stream not in ("", "All", "Stdout", "Stderr"):
         found.append(fielderrors.not_supported("stream", stream, ("All", "Stderr", "Stdout")))
-    elif stream != "All" and request.param("tailLines"):
+    elif stream not in ("", "All") and request.param("tailLines"):
         detail = "`tailLines` and specific `stream` are mutually exclusive for now"
-        found.append(fielderrors.forbidden("", detail))
+        found.append(fielderrors.forbidden("[]", detail))
     if found:
         raise errors.invalid("PodLogOptions", call.name, found)
-    return (*query, ("stream", stream)) if stream != "All" else tuple(query)
+    return (*query, ("stream", stream)) if stream else tuple(query)
+
+
+def _check_time(text: str) -> None:
+    try:
+        clock.parse_time(text)
+    except ValueError:
+        layout = "2006-01-02T15:04:05Z07:00"
+        message = f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"'
+        raise errors.bad_request(message) from None
 
 
 _NOT_LESS: Final = "must be greater than or equal to 0"

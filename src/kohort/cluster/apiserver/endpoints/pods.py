@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.deletion import Deleter, check_preconditions
 from kohort.cluster.apiserver.endpoints.options import DeleteOptions, WriteOptions, delete_options, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.writing import Writer
+from kohort.cluster.apiserver.endpoints.writing import Writer, storage_problem
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
@@ -50,6 +50,7 @@ class PodActions:
         pod_call = self._pod_call(call, name)
         while True:
             stored = self._pod(pod_call)
+            _check_identity(pod_call, pod_call.view.document(stored), binding["metadata"])
             pod = _bound(pod_call.view.document(stored), binding, target["name"])
             if options.dry_run:
                 break
@@ -211,15 +212,20 @@ def _aggregated(problems: list[fielderrors.FieldError]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
+def _check_identity(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
+    """The uid and the resourceVersion of a binding are conditions."""
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        found = pod["metadata"].get(field) or ""
+        if wanted.get(field) and wanted[field] != found:
+            detail = f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: {found}"
+            raise errors.conflict("pods", call.name, storage_problem(call, detail))
+
+
 def _bound(pod: JsonObject, binding: JsonObject, node: str) -> JsonObject:
     """The pod on its node; a pod that cannot be bound is a conflict."""
     metadata, spec = pod["metadata"], pod["spec"]
     name = metadata["name"]
     wanted = binding["metadata"]
-    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(field) and wanted[field] != metadata.get(field):
-            detail = f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: "
-            raise errors.conflict("pods", name, detail + (metadata.get(field) or ""))
     problem = ""
     if metadata.get("deletionTimestamp"):
         problem = f"pod {name} is being deleted, cannot be assigned to a host"

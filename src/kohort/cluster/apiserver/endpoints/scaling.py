@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stampi
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
-from kohort.cluster.apiserver.endpoints.writing import Writer, Written
+from kohort.cluster.apiserver.endpoints.writing import Writer, Written, storage_problem
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema import builtin
@@ -95,7 +95,7 @@ async def get(parts: Parts, call: Call) -> Response:
     if call.kind.custom and replicas_of(call.kind, parent)[0] is None:
         assert call.kind.scale_paths is not None
         raise errors.internal(f'the spec replicas field "{call.kind.scale_paths[0]}" does not exist')
-    return answers.of_document(200, scale_of(call.kind, parent), call.media)
+    return answers.of_object(call, scale_of(call.kind, parent))
 
 
 async def update(writer: Writer, call: Call) -> Response:
@@ -114,7 +114,7 @@ async def update(writer: Writer, call: Call) -> Response:
         if uid and uid != live["metadata"].get("uid"):
             resource = call.kind.resource
             detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
-            raise errors.conflict(resource.plural, call.name, detail, resource.group)
+            raise errors.conflict(resource.plural, call.name, storage_problem(call, detail), resource.group)
         return _recorded(writer, call, options, live, document)
 
     return _answer(call, await writer.replace(call, options, produce))
@@ -233,4 +233,4 @@ def _check_replicas(call: Call, replicas: int) -> None:
 def _answer(call: Call, written: Written) -> Response:
     parent = call.view.document(written.stored) if written.stored is not None else written.document
     assert parent is not None
-    return answers.of_document(200, scale_of(call.kind, parent), call.media)
+    return answers.of_object(call, scale_of(call.kind, parent))

@@ -161,7 +161,7 @@ class Writer:
             if uid and uid != live_uid:
                 detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
                 resource = call.kind.resource
-                raise errors.conflict(resource.plural, call.name, detail, resource.group)
+                raise errors.conflict(resource.plural, call.name, storage_problem(call, detail), resource.group)
             obj = pristine()
             self.record(call, options, live, obj)
             return obj
@@ -432,6 +432,17 @@ def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
         return served, target.schema()
 
     return convert
+
+
+_KEYS: Final = {"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions"}
+
+
+def storage_problem(call: Call, detail: str) -> str:
+    """A failed precondition in the words of the storage layer, key included."""
+    resource = call.kind.resource
+    place = f"{resource.group}/{resource.plural}" if call.kind.custom else _KEYS.get(resource.plural, resource.plural)
+    key = "/".join(part for part in ("/registry", place, call.namespace, call.name) if part)
+    return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {detail}"
 
 
 def _frozen(body: JsonObject) -> Callable[[], JsonObject]:
