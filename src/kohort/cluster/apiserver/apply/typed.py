@@ -88,16 +88,19 @@ def _whole(value: Json, node: Node) -> FieldSet:
         return EMPTY
     if value.__class__ is dict:
         unwritten = always_null(node)
-        if not unwritten and not _NESTED.intersection(map(type, value.values())):
-            return _flat(tuple(value))
+        if not unwritten:
+            for entry in value.values():
+                if entry.__class__ in _NESTED:
+                    break
+            else:
+                return _flat(tuple(value))
         result: FieldSet = {SELF: EMPTY}
         for key in unwritten:
             result["f:" + key] = EMPTY
         fields = node.fields
         fallback = node.items
         for key, entry in value.items():
-            kind = entry.__class__
-            if kind is dict or kind is list:
+            if entry and entry.__class__ in _NESTED:
                 result["f:" + key] = _whole(entry, fields.get(key, fallback))
             else:
                 result["f:" + key] = EMPTY
