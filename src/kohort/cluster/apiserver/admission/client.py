@@ -146,7 +146,7 @@ def _reason(error: Exception) -> str:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"tls: failed to verify certificate: x509: {error.certificate_error}"
+        return f"tls: failed to verify certificate: x509: {_certificate_problem(error.certificate_error)}"
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         if isinstance(cause, ConnectionRefusedError):
@@ -155,6 +155,20 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "EOF"
     return str(error) or type(error).__name__
+
+
+def _certificate_problem(error: Exception) -> str:
+    code = getattr(error, "verify_code", 0)
+    if code in _UNKNOWN_AUTHORITY:
+        return "certificate signed by unknown authority"
+    if code in _NOT_VALID_NOW:
+        return "certificate has expired or is not yet valid"
+    return str(getattr(error, "verify_message", "") or error)
+
+
+_UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
+_NOT_VALID_NOW: Final = (9, 10)
+"""Result codes of OpenSSL."""
 
 
 def _refusal(status: int, answer: bytes) -> str:

@@ -83,7 +83,12 @@ def condition_environment() -> Environment:
 
 
 def policy_environment(
-    variables: Mapping[str, Type], *, params: bool, authorizer: bool = True, mutating: bool = False
+    variables: Mapping[str, Type],
+    *,
+    params: bool,
+    authorizer: bool = True,
+    mutating: bool = False,
+    variables_visible: bool = True,
 ) -> Environment:
     """For admission policies. `variables` are the types of the policy's own variables that are defined so far."""
     base = mutation_environment() if mutating else kubernetes_environment()
@@ -96,6 +101,8 @@ def policy_environment(
     names["variables"] = StructType("kubernetes.variables", dict(variables))
     if not params:
         names.pop("params")
+    if not variables_visible:
+        names.pop("variables")
     structs = _MUTATION_STRUCTS if mutating else {}
     return base.with_variables(names, structs=structs)
 

@@ -5,6 +5,7 @@ parameters, and whether a violation denies, warns or is only audited. Policies a
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
@@ -89,7 +90,7 @@ class Policy:
         params = self.param_kind is not None
         known: dict[str, Type] = {}
         environment = policy_environment(known, params=params, mutating=mutating)
-        conditions = policy_environment({}, params=params)
+        conditions = _condition_environment(params)
         self.conditions = [conditions.compile(entry["expression"]) for entry in spec.get("matchConditions") or ()]
         for variable in spec.get("variables") or ():
             program = environment.compile(variable["expression"])
@@ -324,9 +325,8 @@ class Policies:
 
     def _conditions_hold(self, policy: Policy, evaluation: Evaluation) -> bool:
         problems = []
-        environment = policy_environment({}, params=policy.param_kind is not None) if policy.conditions else None
+        environment = _condition_environment(policy.param_kind is not None)
         for condition in policy.conditions:
-            assert environment is not None
             try:
                 if evaluation.run(condition, environment) is False:
                     return False
@@ -335,6 +335,15 @@ class Policies:
         if problems:
             raise CelError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
         return True
+
+
+def _condition_environment(params: bool) -> Environment:
+    """Conditions decide before the policy's variables exist."""
+    return _WITH_PARAMS() if params else _WITHOUT_PARAMS()
+
+
+_WITH_PARAMS: Final = cache(lambda: policy_environment({}, params=True, variables_visible=False))
+_WITHOUT_PARAMS: Final = cache(lambda: policy_environment({}, params=False, variables_visible=False))
 
 
 def _message(validation: Validation, evaluation: Evaluation, policy: Policy) -> str:

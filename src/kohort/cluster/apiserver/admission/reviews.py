@@ -54,7 +54,7 @@ def request_for(
         "object": obj,
         "oldObject": old,
         "dryRun": attributes.dry_run,
-        "options": attributes.options or None,
+        "options": _options(attributes.options),
     }
     return {key: value for key, value in request.items() if value != "" or key in _ALWAYS}
 
@@ -67,6 +67,13 @@ def request_namespace(attributes: Attributes) -> str:
     if is_namespace(attributes.resource) and attributes.operation != "CREATE":
         return attributes.name
     return attributes.namespace
+
+
+def _options(options: JsonObject) -> JsonObject | None:
+    """Clients send DeleteOptions in the version of any group; webhooks always see them in the same."""
+    if options.get("kind") == "DeleteOptions":
+        return {**options, "apiVersion": "meta.k8s.io/v1"}
+    return options or None
 
 
 def _kind(attributes: Attributes, resource: Resource, obj: JsonObject | None, old: JsonObject | None) -> JsonObject:

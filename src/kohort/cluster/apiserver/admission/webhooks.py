@@ -33,11 +33,12 @@ from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, repla
 from kohort.cluster.apiserver.cel import BudgetExceeded, CelError, CompileError, Program
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 from kohort.cluster.apiserver.patch import jsonpatch
+from kohort.cluster.apiserver.schema.decode import Undecodable
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.log import Log
 from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 
 DEFAULT_TIMEOUT: Final = 10
 
@@ -164,8 +165,12 @@ class Webhooks:
             )
         before = converted(obj, attributes, matched, self._kinds_of)
         try:
-            after = jsonpatch.apply(before, verdict.patch)
+            after = _patched(before, verdict.patch)
             reshaped(after, attributes, matched, self._kinds_of)
+        except Undecodable as error:
+            raise errors.internal(error.detail) from None
+        except errors.InternalError:
+            raise
         except errors.ApiError as error:
             raise errors.internal(error.message) from None
         if after == before:
@@ -258,6 +263,18 @@ class Webhooks:
         request = request_for(attributes, matched, shown[0], shown[1], uid)
         answer = await self.client.post(webhook.client_config, review_bytes(version, request), webhook.timeout)
         return verdict_of(answer, version, uid, mutating=mutating)
+
+
+def _patched(document: JsonObject, patch: list[Json]) -> JsonObject:
+    """The patched document; of a patch that does not apply, the operation that does not is named."""
+    for operation in patch:
+        try:
+            document = jsonpatch.apply(document, [operation])
+        except errors.Invalid:
+            kind, path = operation.get("op"), operation.get("path")
+            reason = f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
+            raise errors.internal(reason) from None
+    return document
 
 
 def _snapshot(attributes: Attributes) -> bytes:

@@ -1,5 +1,6 @@
 """Configurations of admission webhooks, and of admission policies."""
 
+from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -94,7 +95,10 @@ def _check_hook(errors: Errors, path: str, hook: JsonObject, mutating: bool) -> 
     for field in ("namespaceSelector", "objectSelector"):
         errors += selector_errors(hook.get(field), f"{path}.{field}")
     _check_client(errors, f"{path}.clientConfig", hook.get("clientConfig") or {})
-    _check_conditions(errors, f"{path}.matchConditions", hook.get("matchConditions") or [])
+    conditions = hook.get("matchConditions") or []
+    _check_conditions(errors, f"{path}.matchConditions", conditions)
+    if conditions:
+        errors += _expression_rules().webhook_condition_errors(conditions, f"{path}.matchConditions")
     _check_versions(errors, f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or [])
 
 
@@ -282,8 +286,8 @@ class AdmissionPolicyStrategy(Strategy):
         else:
             check_match(errors, "spec.matchConstraints", constraints, with_rules=True)
         _check_conditions(errors, "spec.matchConditions", spec.get("matchConditions") or [])
-        if self.validating:
-            _check_validations(errors, spec)
+        name = obj["metadata"].get("name") or ""
+        errors += _expression_rules().policy_errors(name, spec, mutating=not self.validating)
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -295,18 +299,11 @@ class MutatingAdmissionPolicyStrategy(AdmissionPolicyStrategy):
     validating = False
 
 
-def _check_validations(errors: Errors, spec: JsonObject) -> None:
-    validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
-    if not validations and not annotations:
-        detail = "validations or auditAnnotations must contain at least one item"
-        errors += [required("spec.validations", detail), required("spec.auditAnnotations", detail)]
-    for index, validation in enumerate(validations):
-        if not (validation.get("expression") or "").strip():
-            errors.append(required(f"spec.validations[{index}].expression", "expression is not specified"))
-        reason = validation.get("reason")
-        allowed = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
-        if reason is not None and reason not in allowed:
-            errors.append(not_supported(f"spec.validations[{index}].reason", reason, allowed))
+def _expression_rules() -> ModuleType:
+    """The language of expressions takes a while to load, and most clusters have none of these objects."""
+    from kohort.cluster.apiserver.admission import expression_rules
+
+    return expression_rules
 
 
 def default_match(match: JsonObject) -> None:
