@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.builders import lws
 
 from kohort.kube import errors, kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, STATEFUL_SETS, Key
+from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, NAMESPACES, PODS, SECRETS, STATEFUL_SETS, Key
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
@@ -74,6 +75,23 @@ async def test_a_foreign_operator_runs_beside_our_own_parts() -> None:
         await order(cluster)
         await cluster.until(lambda: "order" in names(cluster))
         assert cluster.find(NAMESPACES, "default") is not None
+
+
+async def test_everything_together_makes_groups_ready() -> None:
+    parts = ("workloads", "scheduler", "operator")
+    async with Cluster(parts=parts, nodes=3, node_settings={"start_latency": 5.0}) as cluster:
+        await cluster.client.create(LEADER_WORKER_SETS, lws("inference").replicas(2).size(3).startup("LeaderReady"))
+        await cluster.until(lambda: _ready_groups(cluster, "inference") == 2)
+        pods = cluster.objects(PODS)
+        assert len(pods) == 6
+        assert {pod["spec"]["nodeName"] for pod in pods} <= {"sim-0", "sim-1", "sim-2"}
+        assert asyncio.get_running_loop().time() >= 10, "workers start after their leaders, each after its latency"
+
+
+def _ready_groups(cluster: Cluster, name: str) -> int:
+    found = cluster.find(LEADER_WORKER_SETS, name, "default") or {}
+    ready: int = found.get("status", {}).get("readyReplicas", 0)
+    return ready
 
 
 async def test_parts_can_die_and_come_back() -> None:

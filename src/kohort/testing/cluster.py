@@ -32,13 +32,14 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import NAMESPACES, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import parts as known_parts
 from kohort.testing.faults import Faults
 from kohort.testing.matching import is_write
 from kohort.testing.parts import Register
 
 _SIGNS_OF_LIFE = ("/leases", "/events")
+_NOTHING: Mapping[str, Json] = MappingProxyType({})
 _STEP = 0.1
 SIMULATION = "simulation"
 PATIENCE = 600.0
@@ -120,11 +121,17 @@ class Address(msgspec.Struct, frozen=True):
 
 class Cluster:
     def __init__(
-        self, *, parts: Sequence[str] = (), nodes: int = 0, extra: Mapping[str, Register] = MappingProxyType({})
+        self,
+        *,
+        parts: Sequence[str] = (),
+        nodes: int = 0,
+        node_settings: Mapping[str, Json] = _NOTHING,
+        extra: Mapping[str, Register] = _NOTHING,
     ) -> None:
         """`parts` are ours (`workloads`, `scheduler`, `operator`), `nodes` is how many simulated ones there shall be,
-        `extra` are other people's controllers, by any name."""
-        simulated = {SIMULATION: known_parts.simulated_nodes(nodes)} if nodes else {}
+        with `node_settings` as `kohort.cluster.simulation.registration.register` takes them (`capacity`, `labels`,
+        `topology`, `start_latency`); `extra` are other people's controllers, by any name."""
+        simulated = {SIMULATION: known_parts.simulated_nodes(nodes, node_settings)} if nodes else {}
         self._registers = {name: known_parts.named(name) for name in parts} | simulated | {**extra}
         self.server: ApiServer
         self.client: Client

@@ -3,12 +3,13 @@
 A part is imported when it is first wanted: a test of the API server alone does not pay for the scheduler.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 
 from kohort.kube.manager import Manager
+from kohort.objects.jsontypes import Json
 
 Register = Callable[[Manager], None]
 """Adds controllers to a manager: how every set of controllers, ours or foreign, is plugged in."""
@@ -22,9 +23,9 @@ def named(part: str) -> Register:
     return found
 
 
-def simulated_nodes(count: int) -> Register:
+def simulated_nodes(count: int, settings: Mapping[str, Json]) -> Register:
     def register(manager: Manager) -> None:
-        import_module("kohort.cluster.simulation.registration").register(manager, nodes=count)
+        import_module("kohort.cluster.simulation.registration").register(manager, nodes=count, **settings)
 
     return register
 
