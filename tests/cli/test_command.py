@@ -1,0 +1,77 @@
+"""The command line itself."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kohort import __version__
+from kohort.cli.main import COMMANDS, main
+from kohort.cli.up import blocks, pairs
+from kohort.up.failures import CannotStart
+
+
+def test_help_names_every_command() -> None:
+    output = CliRunner().invoke(main, ["--help"]).output
+    assert all(f"  {name} " in output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: main {name}")
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main, ["version"]).output == f"kohort {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["version"]])
+def test_help_does_not_load_what_it_does_not_need(arguments: list[str]) -> None:
+    """Each of these takes longer to import than a person waits for help."""
+    code = (
+        "import sys; from kohort.cli.main import main; main(standalone_mode=False); "
+        "print([name for name in ('aiohttp', 'cryptography', 'structlog', 'yaml', 'asyncio') if name in sys.modules])"
+    )
+    path = {"PYTHONPATH": ":".join(sys.path)}
+    child = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert child.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_is_an_error() -> None:
+    assert CliRunner().invoke(main, ["fly"]).exit_code == 2
+
+
+def test_an_unknown_part_is_one_line_on_stderr(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), "--parts", "etcd"])
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("kohort: there is no part 'etcd'")
+    assert not (tmp_path / "data").exists()
+
+
+def test_down_without_a_cluster(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path)])
+    assert (result.exit_code, result.output) == (0, f"kohort is not running on {tmp_path}\n")
+
+
+def test_lists_of_pairs() -> None:
+    assert pairs("--x", "cpu=8, example.com/gpu=2,") == {"cpu": "8", "example.com/gpu": "2"}
+    assert blocks({"rack": "4"}) == {"rack": 4}
+
+
+@pytest.mark.parametrize("text", ["cpu", "=8", "cpu=1,memory"])
+def test_what_is_no_pair_is_named(text: str) -> None:
+    with pytest.raises(CannotStart, match=r"--x: .* is not of the form name=value"):
+        pairs("--x", text)
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many"])
+def test_what_is_no_number_of_blocks_is_named(count: str) -> None:
+    with pytest.raises(CannotStart, match="rack must be divided"):
+        blocks({"rack": count})

@@ -1,0 +1,212 @@
+"""Starting, stopping, restarting, and refusing to start."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Kohort
+
+pytestmark = pytest.mark.e2e
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "data": {"key": name}}
+
+
+def fingerprint(path: Path) -> dict[str, bytes]:
+    """The content of everything in a directory that must survive."""
+    files = [path / "kubeconfig", path / "store.db", *(path / "pki").iterdir()]
+    return {str(file): file.read_bytes() for file in files if file.exists()}
+
+
+def test_ready_means_that_the_api_answers(kohort: "Kohort") -> None:
+    kohort.up("--parts", "apiserver")
+    assert re.fullmatch(r"https://127\.0\.0\.1:\d+", kohort.server)
+    assert kohort.request("/readyz") == "ok"
+    assert kohort.request(CONFIG_MAPS, config_map("x"))["data"] == {"key": "x"}
+
+
+def test_others_can_read_nothing(kohort: "Kohort") -> None:
+    kohort.up("--parts", "apiserver")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in kohort.data.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(kohort.data.stat().st_mode) == 0o700
+
+
+def test_strangers_get_health_and_version_and_nothing_else(kohort: "Kohort") -> None:
+    kohort.up("--parts", "apiserver")
+    allowed = ["/healthz", "/livez", "/readyz", "/version"]
+    denied = ["/api", "/apis", "/api/v1/namespaces", "/api/v1/secrets", "/metrics", "/openapi/v3"]
+    assert {path: kohort.status(path, token="") for path in allowed} == dict.fromkeys(allowed, 200)
+    assert {path: kohort.status(path, token="") for path in denied} == dict.fromkeys(denied, 403)
+    assert kohort.status("/healthz", token="wrong") == 401
+
+
+def test_it_listens_on_loopback_only(kohort: "Kohort") -> None:
+    child = kohort.up("--parts", "apiserver")
+    port = int(kohort.server.rpartition(":")[2])
+    sockets = Path(f"/proc/{child.pid}/net/tcp").read_text()
+    listening = [line.split()[1] for line in sockets.splitlines()[1:] if line.split()[3] == "0A"]
+    assert [address for address in listening if address.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(kohort: "Kohort", number: signal.Signals) -> None:
+    child = kohort.up()
+    kohort.request(CONFIG_MAPS, config_map("x"))
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=30)
+    assert (child.returncode, errors) == (0, "")
+    assert not (kohort.data / "store.db-wal").exists()
+
+
+def test_a_killed_cluster_continues_with_everything(kohort: "Kohort") -> None:
+    child = kohort.up("--parts", "apiserver")
+    created = [kohort.request(CONFIG_MAPS, config_map(f"x{number}"))["metadata"] for number in range(20)]
+    before = fingerprint(kohort.data)
+    port = int(kohort.server.rpartition(":")[2])
+    child.kill()
+    child.wait()
+    kohort.up("--parts", "apiserver", port=port)
+    found = kohort.request(CONFIG_MAPS)
+    assert {item["metadata"]["uid"] for item in found["items"]} >= {item["uid"] for item in created}
+    assert int(found["metadata"]["resourceVersion"]) >= int(created[-1]["resourceVersion"])
+    later = kohort.request(CONFIG_MAPS, config_map("later"))["metadata"]
+    assert int(later["resourceVersion"]) > int(created[-1]["resourceVersion"])
+    after = fingerprint(kohort.data)
+    assert {name: after[name] == content for name, content in before.items() if not name.endswith(".db")} == {
+        name: True for name in before if not name.endswith(".db")
+    }
+
+
+def test_a_second_one_on_the_same_directory_is_refused(kohort: "Kohort") -> None:
+    child = kohort.up("--parts", "apiserver")
+    before = fingerprint(kohort.data)
+    assert kohort.refusal("--port", "0") == (
+        f"kohort: kohort is already running on {kohort.data} (pid {child.pid}); "
+        "stop it with kohort down, or choose another directory with --data-dir"
+    )
+    assert fingerprint(kohort.data) == before
+    assert kohort.request("/readyz") == "ok"
+
+
+def test_a_port_in_use_is_named_and_nothing_is_written(kohort: "Kohort") -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = kohort.refusal("--port", str(port))
+    assert message == f"kohort: port {port} on 127.0.0.1 is in use; choose another with --port, or 0 for any free one"
+    assert sorted(path.name for path in kohort.data.iterdir()) == ["kohort.lock"]
+
+
+def test_an_address_of_another_machine_is_refused(kohort: "Kohort") -> None:
+    assert "cannot listen on 192.0.2.1 port 7777" in kohort.refusal("--host", "192.0.2.1", "--port", "7777")
+
+
+@pytest.mark.parametrize("damage", ["garbage", "truncated"])
+def test_a_damaged_database_is_left_as_it_is(kohort: "Kohort", damage: str) -> None:
+    child = kohort.up("--parts", "apiserver")
+    for number in range(50):
+        kohort.request(CONFIG_MAPS, {**config_map(f"x{number}"), "data": {"padding": "x" * 2000}})
+    child.send_signal(signal.SIGTERM)
+    child.wait(30)
+    database = kohort.data / "store.db"
+    content = database.read_bytes()
+    database.write_bytes(b"garbage" * 1000 if damage == "garbage" else content[: len(content) // 2])
+    before = fingerprint(kohort.data)
+    assert f"the database {database} is damaged" in kohort.refusal("--port", "0")
+    assert fingerprint(kohort.data) == before
+
+
+AS_NOBODY = """
+import os, sys
+import kohort.cli.main, kohort.cli.up, kohort.up.process, kohort.cluster.apiserver.auth.issuing
+import kohort.cluster.apiserver.http.front, kohort.cluster.apiserver.http.streams
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+sys.argv = ["kohort", "up", "--data-dir", sys.argv[1], "--port", "0", "--parts", "apiserver"]
+kohort.cli.main.main()
+"""
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Root may write everywhere, so the attempt is made without privileges."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o555)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)
+    result = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(data)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"kohort: cannot write to the data directory {data}: Permission denied; "
+        "make it writable, or choose another with --data-dir\n"
+    )
+    assert list(data.iterdir()) == []
+
+
+def test_in_the_background(kohort: "Kohort") -> None:
+    started = kohort.call("up", "--detach", "--port", "0", "--simulated-nodes", "3")
+    assert started.returncode == 0, started.stderr
+    ready, export = started.stdout.splitlines()
+    kohort.server = ready.removeprefix("ready ")
+    assert export == f"export KUBECONFIG={kohort.kubeconfig}"
+    names = [node["metadata"]["name"] for node in kohort.request("/api/v1/nodes")["items"]]
+    assert [name for name in names if name.startswith("sim-")] == ["sim-0", "sim-1", "sim-2"]
+    again = kohort.call("up", "--detach", "--port", "0")
+    assert again.returncode == 1
+    assert "already running" in again.stderr
+    stopped = kohort.call("down")
+    assert (stopped.returncode, bool(re.fullmatch(r"stopped \(pid \d+\)\n", stopped.stdout))) == (0, True)
+    assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"
+
+
+def test_a_failed_start_in_the_background_says_why(kohort: "Kohort") -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = kohort.call("up", "--detach", "--port", str(port))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"kohort: port {port} on 127.0.0.1 is in use")
+
+
+def test_parts_alone_run_against_another_cluster(kohort: "Kohort", tmp_path: Path) -> None:
+    from tests.e2e.conftest import Kohort
+
+    kohort.up("--parts", "apiserver")
+    other = Kohort(tmp_path / "other")
+    command = other.command("up", "--parts", "workloads", "--kubeconfig", str(kohort.kubeconfig))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == f"ready {kohort.server}\n"
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 0
+
+
+def test_kubectl_sees_the_nodes(kohort: "Kohort", run_kubectl: Callable[..., str]) -> None:
+    kohort.up("--simulated-nodes", "2")
+    run_kubectl("wait", "--for=condition=Ready", "node/sim-0", "node/sim-1", "--timeout=20s")
+    table = run_kubectl("get", "nodes").splitlines()
+    assert table[0].split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
+    assert [line.split()[0] for line in table[1:] if line.startswith("sim-")] == ["sim-0", "sim-1"]
+    assert run_kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}") == "kubernetes-admin"

@@ -1,0 +1,83 @@
+"""A data directory and the one process it belongs to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.up.datadir import DataDirectory, default_directory
+from kohort.up.failures import CannotStart
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from kohort.up.datadir import DataDirectory
+with DataDirectory(Path(sys.argv[1])).owned():
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "deep" / "data")
+
+
+def holder(data: DataDirectory) -> "subprocess.Popen[str]":
+    """Another process that owns the directory until its input ends."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(data.path)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "mine\n"
+    return child
+
+
+def test_the_directory_is_made_for_its_owner_only(data: DataDirectory) -> None:
+    with data.owned():
+        assert data.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: DataDirectory) -> None:
+    with holder(data) as child:
+        assert data.owner() == child.pid
+        with pytest.raises(CannotStart, match=rf"already running on {data.path} \(pid {child.pid}\)"), data.owned():
+            pass
+        child.kill()
+    with data.owned():
+        assert data.owner() == os.getpid()
+    assert data.owner() is None
+
+
+def test_nobody_owns_a_directory_that_does_not_exist(data: DataDirectory) -> None:
+    assert data.owner() is None
+    assert data.stop_owner() is None
+    assert not data.path.exists()
+
+
+def test_the_owner_can_be_asked_to_stop(data: DataDirectory) -> None:
+    with holder(data) as child:
+        assert data.stop_owner() == child.pid
+    assert data.owner() is None
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("keep me")
+    with pytest.raises(CannotStart, match="is not a directory"):
+        DataDirectory(tmp_path / "file").create()
+    assert (tmp_path / "file").read_text() == "keep me"
+
+
+@pytest.mark.parametrize(
+    ("xdg", "expected"),
+    [("/data", "/data/kohort"), ("", "~/.local/share/kohort"), ("not/absolute", "~/.local/share/kohort")],
+)
+def test_where_a_cluster_lives_by_default(monkeypatch: pytest.MonkeyPatch, xdg: str, expected: str) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", xdg)
+    assert default_directory() == Path(expected).expanduser()
