@@ -69,7 +69,7 @@ NEVER_TRACKED: Final = from_paths(
 )
 
 AtVersion = Callable[[JsonObject, str], "tuple[JsonObject, Node] | None"]
-"""An object in another apiVersion with the schema of that version; None when the version is no longer served."""
+"""An object of any served version in the given one, with its schema; None when that version is no longer served."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -163,7 +163,8 @@ class Versions:
         self._convert = convert
 
     def view(self, obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
-        if self._convert is None or api_version == self.api_version:
+        """An object, whatever version it is in now, in another version."""
+        if self._convert is None or api_version == self.api_version == obj.get("apiVersion", api_version):
             return obj, self.node
         converted = self._convert(obj, api_version)
         return None if converted is None else (converted[0], with_metadata(converted[1]))

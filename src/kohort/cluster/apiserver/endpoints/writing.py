@@ -421,13 +421,14 @@ def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
     if len(parts.catalog.of_bucket(call.kind.bucket)) < 2:
         return None
 
+    versions = {one.resource.api_version: one for one in parts.catalog.siblings(call.kind)}
+
     def convert(obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
-        target = next(
-            (one for one in parts.catalog.siblings(call.kind) if one.resource.api_version == api_version), None
-        )
+        target = versions.get(api_version)
         if target is None:
             return None
-        stored = call.kind.to_storage(obj) if call.kind.to_storage is not None else obj
+        source = versions.get(obj.get("apiVersion", ""), call.kind)
+        stored = source.to_storage(obj) if source.to_storage is not None else obj
         served = target.from_storage(stored) if target.from_storage is not None else stored
         return served, target.schema()
 
