@@ -44,7 +44,8 @@ async def conditions(api: Api, name: str = "widgets.example.com") -> dict[str, s
 
 async def widget(api: Api, name: str, **content: Json) -> Answer:
     metadata = content.pop("metadata", {})
-    return await api.post(WIDGETS, {"metadata": {"name": name, **metadata}, **content})
+    head = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, **metadata}}
+    return await api.post(WIDGETS, {**head, **content})
 
 
 async def test_what_is_established_is_served(api: Api) -> None:
@@ -79,6 +80,19 @@ async def test_a_custom_resource_must_say_which_version_it_changes(api: Api) -> 
     refused = await api.put(f"{WIDGETS}/a", body)
     assert refused.message.endswith("metadata.resourceVersion: Invalid value: 0: must be specified for an update")
     assert (await api.patch(f"{WIDGETS}/a", {}, "application/strategic-merge-patch+json")).code == 415
+
+
+async def test_a_custom_resource_must_say_what_it_is(api: Api) -> None:
+    await define(api, definition())
+    nameless = await api.post(WIDGETS, {"metadata": {"name": "a"}})
+    assert nameless.message.startswith(
+        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is "
+    )
+    other = await widget(api, "a", kind="Other")
+    assert (other.code, other.message) == (
+        422,
+        'Other.example.com "a" is invalid: kind: Invalid value: "Other": must be Widget',
+    )
 
 
 async def test_new_defaults_apply_to_old_objects_when_they_are_read(api: Api) -> None:

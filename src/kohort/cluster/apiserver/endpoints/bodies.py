@@ -35,7 +35,8 @@ def read_object(parts: Parts, call: Call, field_validation: str) -> JsonObject:
     document, duplicates = decode_request(call)
     resource = call.kind.resource
     check_type(parts, call, document, resource.kind, resource.api_version)
-    document["kind"], document["apiVersion"] = resource.kind, resource.api_version
+    if not call.kind.custom:
+        document["kind"], document["apiVersion"] = resource.kind, resource.api_version
     shape(call, document, call.kind.schema(), duplicates, field_validation)
     call.kind.strategy.default(document)
     complete(call.kind, document)
@@ -52,7 +53,7 @@ def check_type(parts: Parts, call: Call, document: JsonObject, kind: str, api_ve
     """Refuse a body that says it is something else. What it does not say is taken from the endpoint."""
     found_kind, found_version = document.get("kind") or "", document.get("apiVersion") or ""
     if call.kind.custom and kind == call.kind.resource.kind:
-        _check_custom_type(found_kind or kind, found_version or api_version, kind, api_version)
+        _check_custom_type(call, found_kind, found_version)
         return
     if found_kind and found_kind != kind:
         raise errors.bad_request(_wrong_kind(parts, call, found_kind, found_version or api_version, kind))
@@ -86,11 +87,14 @@ def _wrong_kind(parts: Parts, call: Call, found: str, found_version: str, wanted
 _PACKAGES: Final = {"Scale": "autoscaling", "Eviction": "policy", "TokenRequest": "authentication"}
 
 
-def _check_custom_type(found_kind: str, found_version: str, kind: str, api_version: str) -> None:
-    if found_version != api_version:
-        raise _wrong_version(found_version, api_version)
-    if found_kind != kind:
-        raise errors.bad_request(f"the kind in the data ({found_kind}) does not match the expected kind ({kind})")
+def _check_custom_type(call: Call, found_kind: str, found_version: str) -> None:
+    """A custom resource must say what it is; whether its kind is right is a matter of validation."""
+    body, resource = call.request.body, call.kind.resource
+    if not found_kind:
+        detail = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
+        raise decode.unrecognized(resource.kind, detail, body)
+    if found_version != resource.api_version:
+        raise _wrong_version(found_version, resource.api_version)
 
 
 def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:

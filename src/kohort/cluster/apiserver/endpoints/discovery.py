@@ -132,7 +132,8 @@ class Discovery:
         resources = []
         for kind in kinds:
             resources.append(_api_resource(kind, self._catalog.siblings(kind)[0].resource))
-            resources += [_api_subresource(kind, kind.subresources[name]) for name in sorted(kind.subresources)]
+            names = sorted(kind.subresources, reverse=kind.custom)
+            resources += [_api_subresource(kind, kind.subresources[name]) for name in names]
         document: JsonObject = {"kind": "APIResourceList"}
         if group:
             document["apiVersion"] = "v1"

@@ -36,7 +36,7 @@ _CUSTOM: Final = (JSON_PATCH, MERGE_PATCH, APPLY)
 
 def patch_type(call: Call) -> str:
     media_type = media_type_of(call.request.headers.get("content-type", ""))
-    accepted = _CUSTOM if call.kind.custom and call.path.subresource != "scale" else _BUILT_IN
+    accepted = _CUSTOM if call.kind.custom else _BUILT_IN
     if media_type not in accepted:
         if accepted is _BUILT_IN:
             raise errors.generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")

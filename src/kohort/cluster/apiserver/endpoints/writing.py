@@ -239,7 +239,7 @@ class Writer:
         if sent in ("", "0"):
             if not call.kind.strategy.unconditional_update:
                 wrong = fielderrors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise errors.invalid(resource.kind, call.name, [wrong], resource.group)
+                raise errors.invalid(resource.plural, call.name, [wrong], resource.group)
             metadata["resourceVersion"] = str(stored.revision)
         elif not (sent.isascii() and sent.isdigit()):
             raise errors.failure(500, "", f'strconv.ParseUint: parsing "{sent}": invalid syntax')
@@ -359,8 +359,10 @@ class Writer:
     def invalid(self, kind: Kind, obj: JsonObject, found: list[fielderrors.FieldError]) -> errors.ApiError:
         """A custom resource is called what it calls itself, since that may be what is wrong with it."""
         name = obj["metadata"].get("name") or ""
-        shown = (obj.get("kind") if kind.custom else "") or kind.resource.kind
-        return errors.invalid(shown, name, found, kind.resource.group)
+        shown, group = kind.resource.kind, kind.resource.group
+        if kind.custom:
+            shown, group = obj.get("kind") or "", (obj.get("apiVersion") or "").rpartition("/")[0]
+        return errors.invalid(shown, name, found, group)
 
     def answer(self, call: Call, written: Written) -> Response:
         status = 201 if written.created else 200

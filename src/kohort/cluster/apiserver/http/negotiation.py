@@ -140,7 +140,7 @@ def wants_pretty(request: Request) -> bool:
 
 def not_acceptable(request: Request, *, custom: bool = False, of_list: bool = False) -> errors.ApiError:
     """Two wordings: one when no media type is known at all, one when only its parameters are in the way."""
-    offered = f"{JSON}, {YAML}" if custom else f"{JSON}, {YAML}, {PROTOBUF}"
+    offered = f"{JSON}, {YAML}, {PROTOBUF}"
     known = (JSON, YAML, PROTOBUF)
     named = any(_covers(clause.type, one) for clause in clauses(request.headers.get("accept", "")) for one in known)
     if custom or named:
