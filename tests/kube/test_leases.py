@@ -180,7 +180,7 @@ TROUBLE = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TROUBLE, st.integers(0, 50))
 def test_never_two_leaders_and_always_one_in_the_end(trouble: list[tuple[str, int, int]], seed: int) -> None:
     virtual_time.run(_compete(trouble), seed=seed)

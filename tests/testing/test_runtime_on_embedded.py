@@ -134,7 +134,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(STEPS, st.integers(0, 4), st.integers(0, 3), st.floats(0, 2))
 def test_a_cache_of_the_embedded_server_ends_up_equal_whatever_happens(
     steps: list[tuple[str, str]], drop: int, duplicate: int, delay: float

@@ -8,9 +8,10 @@
     def test_the_operator_can_die_anywhere() -> None:
         sweep(lambda: Cluster(parts=("workloads", "operator")), "operator", story)
 
-The scenario first runs undisturbed, which counts the part's writes. Then it runs once per write and way to die: killed
-before the server has seen the write, and killed after the server has done it. Each time the part comes back a second
-later with empty caches, and the scenario must end as it does without a crash. Every run has its own virtual time.
+The scenario first runs undisturbed, which counts the part's writes from the moment the cluster is up and quiet. Then it
+runs once per write and way to die: killed before the server has seen the write, and killed after the server has done
+it. Each time the part comes back a second later with empty caches, and the scenario must end as it does without a
+crash. Every run has its own virtual time.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from kohort.testing.cluster import Cluster
 
 Story = Callable[[Cluster], Awaitable[None]]
 DOWN_SECONDS = 1.0
+_QUIET_SECONDS = 10.0
 
 
 class CrashPoint(msgspec.Struct, frozen=True):
@@ -55,12 +57,15 @@ def sweep(new_cluster: Callable[[], Cluster], part: str, story: Story, *, stride
 
 async def _undisturbed(cluster: Cluster, part: str, story: Story) -> list[Request]:
     async with cluster:
+        await cluster.settle(quiet=_QUIET_SECONDS)
+        before = len(cluster.faults(part).writes)
         await story(cluster)
-        return [*cluster.faults(part).writes]
+        return cluster.faults(part).writes[before:]
 
 
 async def _with_crash(cluster: Cluster, part: str, story: Story, point: CrashPoint) -> None:
     async with cluster:
+        await cluster.settle(quiet=_QUIET_SECONDS)
         faults = cluster.faults(part)
         faults.crash_at_write(point.write, after_effect=point.after_effect)
         revival = asyncio.create_task(_revive(cluster, part, faults.crashed), name=f"revival of {part}")

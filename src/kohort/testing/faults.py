@@ -113,9 +113,9 @@ class Faults:
         self._rules.append(_Rule(on, Answer(reaches_server=True, delay=seconds), times, 0))
 
     def crash_at_write(self, number: int, *, after_effect: bool = False) -> None:
-        """Die at the write with this number (the first is 1): before it reaches the server, or with `after_effect`
-        when the server has done it and the answer is on its way."""
-        self._crash_at = number
+        """Die at the write with this number, counted from now (the next one is 1): before it reaches the server, or
+        with `after_effect` when the server has done it and the answer is on its way."""
+        self._crash_at = len(self.writes) + number
         self._crash_after_effect = after_effect
 
     def crash(self) -> None:
