@@ -265,6 +265,32 @@ def test_one_and_true_are_two_values_where_no_schema_tells_them_apart() -> None:
     assert refusal(live, {**custom, "spec": {"free": {"on": True}}}, "m2", node).message.endswith(": .spec.free.on")
 
 
+def test_what_was_applied_in_another_version_is_removed_when_it_is_left_out() -> None:
+    """v2 keeps in `words` what v1 keeps in `text`."""
+    nodes = {
+        "g/v1": Node("object", fields={"text": Node("string"), "n": Node("integer")}),
+        "g/v2": Node("object", fields={"words": Node("string"), "n": Node("integer")}),
+    }
+
+    def at_version(obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
+        if api_version not in nodes:
+            return None
+        names = {"text": "words"} if api_version == "g/v2" else {"words": "text"}
+        converted = {names.get(key, key): value for key, value in obj.items()}
+        return {**converted, "apiVersion": api_version}, nodes[api_version]
+
+    def custom(api_version: str, **fields: Json) -> JsonObject:
+        return {"apiVersion": api_version, "kind": "K", "metadata": {"name": "a"}, **fields}
+
+    live = apply(None, custom("g/v1", text="t", n=1), node=nodes["g/v1"], at_version=at_version)
+    seen, _ = at_version(live, "g/v2") or ({}, None)
+    kept = apply(seen, custom("g/v2", words="t"), node=nodes["g/v2"], at_version=at_version)
+    assert (kept["apiVersion"], kept["words"], "n" in kept) == ("g/v2", "t", False)
+    gone = apply(seen, custom("g/v2", n=1), node=nodes["g/v2"], at_version=at_version)
+    assert ("words" in gone, gone["n"]) == (False, 1)
+    assert owners(gone) == {"m1 Apply": {"f:n": {}}}
+
+
 def test_an_object_with_nothing_but_a_name_owns_nothing() -> None:
     assert "managedFields" not in apply(None, config_map())["metadata"]
 
