@@ -69,6 +69,13 @@ def test_how_much_of_the_object_goes_along(include_object: str, keys: set[str] |
     assert (row["object"] and set(row["object"])) == keys
 
 
+def test_the_metadata_of_a_row_has_no_nulls() -> None:
+    bookmark = {"kind": "ConfigMap", "metadata": {"resourceVersion": "7", "creationTimestamp": None}}
+    row = table(kind_of(CONFIG_MAPS), [bookmark], now=NOW)["rows"][0]
+    assert row["cells"] == ["", 0, "<unknown>"]
+    assert row["object"]["metadata"] == {"resourceVersion": "7"}
+
+
 def test_lists_bring_their_own_metadata_and_may_be_empty() -> None:
     metadata = {"resourceVersion": "9", "continue": "c", "remainingItemCount": 3}
     shown = table(kind_of(CONFIG_MAPS), [config_map("a"), config_map("b")], metadata=metadata, now=NOW)

@@ -82,8 +82,8 @@ def _row(obj: JsonObject, cells: list[Json], include_object: str, version: str) 
     elif include_object == "None":
         row["object"] = None
     else:
-        api_version = f"meta.k8s.io/{version}"
-        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}
+        metadata = {key: value for key, value in obj["metadata"].items() if value is not None}
+        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata}
     return row
 
 
