@@ -10,23 +10,33 @@ reconciler that sent it looks again and decides.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from enum import Enum
-from functools import lru_cache
-from typing import Generic, Literal, cast, overload
+from typing import Literal, cast, overload
 
 import msgspec
 
 from kohort.kube import errors
-from kohort.kube.errors import ApiError, ListMeta
-from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of, tolerant_decode
+from kohort.kube.errors import ApiError
+from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of
 from kohort.kube.http import Request, Response, Transport
-from kohort.kube.identity import T, View, key_of
+from kohort.kube.identity import T, key_of
 from kohort.kube.metrics import Metrics
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import Resource
+from kohort.kube.wire import (
+    Body,
+    Page,
+    PatchType,
+    Selection,
+    decode,
+    decode_page,
+    delete_options,
+    document,
+    namespace_of,
+)
 from kohort.objects.jsontypes import Json, JsonObject
 
-Body = View | JsonObject | msgspec.Struct
+__all__ = ["Client", "Page", "PatchType", "Propagation", "Selection"]
+
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 _JSON = "application/json"
@@ -35,46 +45,6 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.
 _RETRIES = 5
 _TURN = 100
 """Events after which a busy watch lets others run: 100 of them take some milliseconds."""
-
-
-class PatchType(Enum):
-    MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-    APPLY = "application/apply-patch+yaml"
-
-
-class Page(msgspec.Struct, Generic[T]):
-    """A list, or a part of one. `continue_` is the token for the rest."""
-
-    items: list[T]
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-
-    @property
-    def resource_version(self) -> str:
-        return self.metadata.resource_version
-
-    @property
-    def continue_(self) -> str:
-        return self.metadata.continue_
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-
-class Selection(msgspec.Struct, frozen=True):
-    """Which objects of a resource a list or a watch is about."""
-
-    resource: Resource
-    namespace: str = ""
-    label_selector: str = ""
-    field_selector: str = ""
-    metadata_only: bool = False
-    """Ask the server for PartialObjectMetadata instead of whole objects."""
-
-    def query(self) -> tuple[tuple[str, str], ...]:
-        pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
-        return tuple(pair for pair in pairs if pair[1])
 
 
 class Client:
@@ -114,7 +84,7 @@ class Client:
         subresource: str = "",
     ) -> Json:
         response = await self._send(Request("GET", resource.path(namespace, name, subresource), (), self._headers()))
-        return _decode(response, type)
+        return decode(cast(bytes, response.body), type)
 
     async def find(self, resource: Resource, name: str, namespace: str = "", *, type: Json = JsonObject) -> Json:
         """Like `get`, but None when there is no such object."""
@@ -175,7 +145,7 @@ class Client:
             "resourceVersionMatch": resource_version_match,
         }
         response = await self.list_bytes(selection, page)
-        return _complete(tolerant_decode(_page_decoder(type), response), resource)
+        return decode_page(response, type, resource)
 
     async def pages(
         self, selection: Selection, *, type: Json = JsonObject, chunk: int = 500
@@ -184,7 +154,7 @@ class Client:
         token = ""
         while True:
             raw = await self.list_bytes(selection, {"limit": str(chunk), "continue": token})
-            page = _complete(tolerant_decode(_page_decoder(type), raw), selection.resource)
+            page = decode_page(raw, type, selection.resource)
             yield page
             token = page.continue_
             if not token:
@@ -285,8 +255,8 @@ class Client:
         dry_run: bool = False,
     ) -> Json:
         """`name` only for subresources (`binding`, `eviction`, `token`)."""
-        body = _document(resource, obj, subresource)
-        path = resource.path(namespace or _namespace_of(body), name, subresource)
+        body = document(resource, obj, subresource)
+        path = resource.path(namespace or namespace_of(body), name, subresource)
         return await self._write("POST", path, body, type, self._options(dry_run))
 
     async def update(
@@ -301,8 +271,8 @@ class Client:
     ) -> Json:
         """Replace the whole object. A `metadata.resourceVersion` in it makes the server refuse (Conflict) if the object
         has changed since."""
-        body = _document(resource, obj, subresource)
-        path = resource.path(namespace or _namespace_of(body), body["metadata"]["name"], subresource)
+        body = document(resource, obj, subresource)
+        path = resource.path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
         return await self._write("PUT", path, body, type, self._options(dry_run))
 
     async def update_status(
@@ -340,7 +310,7 @@ class Client:
         dry_run: bool = False,
     ) -> Json:
         """Server-side apply: `obj` is everything this manager wants, and all it wants."""
-        body = _document(resource, obj, "")
+        body = document(resource, obj, "")
         key = key_of(body)
         return await self.patch(
             resource,
@@ -368,7 +338,7 @@ class Client:
         dry_run: bool = False,
     ) -> JsonObject:
         """`uid` and `resource_version` are preconditions: Conflict unless the live object has them."""
-        body = _delete_options(propagation, grace_seconds, uid, resource_version, dry_run)
+        body = delete_options(propagation, grace_seconds, uid, resource_version, dry_run)
         answer: JsonObject = await self._write("DELETE", resource.path(namespace, name), body, JsonObject, ())
         return answer
 
@@ -382,7 +352,7 @@ class Client:
         propagation: Propagation | None = None,
         grace_seconds: int | None = None,
     ) -> JsonObject:
-        body = _delete_options(propagation, grace_seconds, None, None, False)
+        body = delete_options(propagation, grace_seconds, None, None, False)
         query = Selection(resource, namespace, label_selector, field_selector).query()
         answer: JsonObject = await self._write("DELETE", resource.path(namespace), body, JsonObject, query)
         return answer
@@ -410,7 +380,7 @@ class Client:
     ) -> Json:
         headers = self._headers(content_type=content_type)
         response = await self._send(Request(method, path, query, headers, msgspec.json.encode(body)))
-        return _decode(response, type)
+        return decode(cast(bytes, response.body), type)
 
     def _options(self, dry_run: bool, field_manager: str = "") -> tuple[tuple[str, str], ...]:
         manager = field_manager or self.field_manager
@@ -467,57 +437,3 @@ def _asked_pause(response: Response) -> float | None:
 
 def _failure(response: Response) -> ApiError:
     return errors.from_response(response.status, cast(bytes, response.body))
-
-
-def _delete_options(
-    propagation: str | None, grace_seconds: int | None, uid: str | None, version: str | None, dry_run: bool
-) -> JsonObject:
-    options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if grace_seconds is not None:
-        options["gracePeriodSeconds"] = grace_seconds
-    if preconditions:
-        options["preconditions"] = preconditions
-    if dry_run:
-        options["dryRun"] = ["All"]
-    return options
-
-
-def _document(resource: Resource, obj: Body, subresource: str) -> JsonObject:
-    """The object as it goes over the wire. Views need not carry apiVersion and kind; a subresource with an own kind
-    (Scale, Eviction, Binding) must."""
-    document: JsonObject = obj if isinstance(obj, dict) else msgspec.to_builtins(obj)
-    if "kind" in document or subresource not in ("", "status"):
-        return document
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-
-
-def _namespace_of(document: JsonObject) -> str:
-    namespace: str = document.get("metadata", {}).get("namespace", "")
-    return namespace
-
-
-@lru_cache(maxsize=256)
-def _decoder(view: Json) -> "msgspec.json.Decoder[Json]":
-    return msgspec.json.Decoder(view)
-
-
-@lru_cache(maxsize=256)
-def _page_decoder(view: Json) -> "msgspec.json.Decoder[Page[Json]]":
-    return msgspec.json.Decoder(Page[view])
-
-
-def _decode(response: Response, view: Json) -> Json:
-    return tolerant_decode(_decoder(view), cast(bytes, response.body))
-
-
-def _complete(page: Page[Json], resource: Resource) -> Page[Json]:
-    """Items of typed lists come without apiVersion and kind; whole objects get them back."""
-    for item in page.items:
-        if not isinstance(item, dict):
-            break
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
-    return page

@@ -12,6 +12,7 @@ encoded bytes, because dictionaries inside have no hash.
 
 import types
 import typing
+from functools import lru_cache
 from typing import Union
 
 import msgspec
@@ -55,7 +56,7 @@ class Sharing:
     """What the objects of one cache have in common."""
 
     def __init__(self, view: Json) -> None:
-        self._fields = _candidates(view)
+        self._fields = [_Field(section, name) for section, name in _candidates(view)]
         self._encode = msgspec.msgpack.Encoder().encode
         self._judged = 0
 
@@ -74,12 +75,14 @@ class Sharing:
             self._fields = [field for field in self._fields if not field.useless]
 
 
-def _candidates(view: Json) -> list[_Field]:
-    found = [_Field("", each.name) for each in _fields_of(view) if _is_collection(each.type)]
+@lru_cache(maxsize=256)
+def _candidates(view: Json) -> tuple[tuple[str, str], ...]:
+    """Section and name of the fields worth trying; the section is empty for fields of the object itself."""
+    found = [("", each.name) for each in _fields_of(view) if _is_collection(each.type)]
     for section in _fields_of(view):
         inside = _fields_of(_struct(section.type))
-        found += [_Field(section.name, each.name) for each in inside if _is_collection(each.type) or _struct(each.type)]
-    return found
+        found += [(section.name, each.name) for each in inside if _is_collection(each.type) or _struct(each.type)]
+    return tuple(found)
 
 
 def _fields_of(view: Json) -> tuple[msgspec.structs.FieldInfo, ...]:
