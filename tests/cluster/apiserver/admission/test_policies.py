@@ -20,6 +20,7 @@ SPEC = Node(
     fields={
         "size": Node("integer"),
         "owner": Node("string"),
+        "tags": Node("array", items=Node("string")),
         "items": Node("array", items=ITEM, list_type="map", list_keys=("name",)),
     },
 )
@@ -233,8 +234,27 @@ async def test_an_apply_configuration_is_merged_by_the_schema(world: World) -> N
 async def test_a_mutation_that_fails_denies_unless_failures_are_ignored(world: World) -> None:
     broken = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/spec/nope'}]"}}
     await world.mutating(broken)
-    with pytest.raises(errors.ApiError, match="MutatingAdmissionPolicy 'p' with binding 'b' denied request"):
+    with pytest.raises(
+        errors.ApiError,
+        match="policy 'p' with binding 'b' denied request: JSON Patch: error in remove for path: '/spec/nope'",
+    ):
         await world.chain.mutate(request(widget()))
     other = World()
     await other.mutating(broken, failurePolicy="Ignore")
     await other.chain.mutate(request(widget()))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ("Object{spec: Object.spec{tags: ['a']}}", "may not mutate atomic arrays, maps or structs: .spec.tags"),
+        ("Object{spec: Object.spec{nope: 1}}", ".spec.nope: field not declared in schema"),
+        ("Object{spec: Object.spec{size: object.spec.nope}}", "resulted in error: no such key: nope"),
+    ],
+)
+async def test_what_an_apply_configuration_cannot_do(world: World, configuration: str, problem: str) -> None:
+    await world.mutating({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": configuration}})
+    with pytest.raises(errors.ApiError) as caught:
+        await world.chain.mutate(request(widget()))
+    assert (caught.value.code, caught.value.reason) == (403, "Invalid")
+    assert problem in caught.value.message

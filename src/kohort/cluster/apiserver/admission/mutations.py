@@ -6,6 +6,8 @@
 | ApplyConfiguration | `Object{...}` with some fields | these fields are merged in, lists by their keys |
 """
 
+from collections.abc import Iterator
+
 from kohort.cluster.apiserver.apply.merging import merged
 from kohort.cluster.apiserver.cel import CelError, Environment
 from kohort.cluster.apiserver.cel.times import duration_text, timestamp_text
@@ -14,12 +16,12 @@ from kohort.cluster.apiserver.cel.values import (
     Timestamp,
     WrappedList,
     WrappedMap,
-    is_list,
     items_of,
     unwrapped,
 )
 from kohort.cluster.apiserver.patch import jsonpatch
 from kohort.cluster.apiserver.schema.node import ANY, Node
+from kohort.kube import errors
 from kohort.objects.jsontypes import Json, JsonObject
 
 
@@ -33,23 +35,54 @@ class Mutation:
 
 
 def apply_mutation(mutation: Mutation, obj: JsonObject, outcome: Json, node: Node | None) -> JsonObject:
-    """The object after a mutation; the given one stays as it is."""
+    """The object after a mutation; the given one stays as it is. Raises CelError when it cannot be made."""
     if mutation.json_patch:
-        if not is_list(outcome):
-            raise CelError("JSON patch expression must evaluate to a list")
-        return jsonpatch.apply(obj, [_operation(one) for one in items_of(outcome)])
+        return _patched(obj, [as_json(operation) for operation in items_of(outcome)])
     configuration = as_json(outcome)
-    if not isinstance(configuration, dict):
-        raise CelError("apply configuration must evaluate to an object")
-    for field in ("apiVersion", "kind"):
-        if field in configuration:
-            raise CelError(f"{field} may not be set in an apply configuration")
-    return merged(obj, configuration, node or ANY)
+    configuration = {key: value for key, value in configuration.items() if key not in ("apiVersion", "kind")}
+    shape = node or ANY
+    undeclared = [path for path, problem in _problems(configuration, shape, "") if problem == "undeclared"]
+    if undeclared:
+        text = f"{undeclared[0]}: field not declared in schema"
+        raise CelError(f"error applying patch: failed to convert patch object to typed object: {text}")
+    atomic = [path for path, problem in _problems(configuration, shape, "") if problem == "atomic"]
+    if atomic:
+        text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
+        raise CelError(f"error applying patch: invalid ApplyConfiguration: {text}")
+    return merged(obj, configuration, shape)
 
 
-def _operation(value: Json) -> JsonObject:
-    operation: JsonObject = as_json(value)
-    return operation
+def _patched(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
+    for operation in operations:
+        try:
+            obj = jsonpatch.apply(obj, [operation])
+        except errors.ApiError:
+            kind, path = operation.get("op"), operation.get("path") or ""
+            if kind == "remove":
+                reason = f"error in remove for path: '{path}': Unable to remove nonexistent key: "
+                raise CelError(f"JSON Patch: {reason}{path.rpartition('/')[2]}: missing value") from None
+            reason = f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
+            raise CelError(f"JSON Patch: {reason}") from None
+    return obj
+
+
+def _problems(value: Json, node: Node, path: str) -> Iterator[tuple[str, str]]:
+    """Fields that the schema does not have, and parts that have only one owner as a whole and so cannot be merged."""
+    if node.type == "any":
+        return
+    whole = node.list_type == "atomic" if isinstance(value, list) else isinstance(value, dict) and node.atomic
+    if whole:
+        yield path, "atomic"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            field = node.field(key)
+            if field is not None:
+                yield from _problems(inner, field, f"{path}.{key}")
+            elif not node.preserve_unknown:
+                yield f"{path}.{key}", "undeclared"
+    elif isinstance(value, list):
+        for item in value:
+            yield from _problems(item, node.items, path)
 
 
 def as_json(value: Json) -> Json:

@@ -20,6 +20,7 @@ from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.cel.values import NONE, Optional, WrappedMap
+from kohort.cluster.apiserver.schema.decode import Undecodable
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.resources import Resource
@@ -274,7 +275,6 @@ class Policies:
                 round.called.add(key)
 
     def _mutate_with(self, policy: Policy, binding: Binding, attributes: Attributes, matched: Resource) -> bool:
-        subject = f"MutatingAdmissionPolicy '{policy.name}' with binding '{binding.name}' denied request: "
         try:
             if policy.problem:
                 raise CelError(policy.problem)
@@ -282,10 +282,10 @@ class Policies:
             for parameter in self._parameters.of(policy.param_kind, binding.param_ref, attributes.namespace):
                 changed |= self._mutated(policy, attributes, matched, parameter)
             return changed
-        except (CelError, BudgetExceeded, ParameterProblem, errors.ApiError) as error:
+        except (CelError, BudgetExceeded, ParameterProblem) as error:
             if policy.ignore_failure:
                 return False
-            raise _denial(attributes, subject + str(error), Decision(str(error))) from None
+            raise _mutation_denial(attributes, policy, binding, str(error)) from None
 
     def _mutated(self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None) -> bool:
         obj = attributes.object
@@ -298,9 +298,12 @@ class Policies:
             before = converted(obj, attributes, matched, self._kinds_of)
             evaluation = self._evaluation(policy, attributes, matched, parameter)
             kind = next((one for one in self._kinds_of(matched) if one.resource == matched), None)
-            outcome = evaluation.run(mutation.program, policy.environment)
+            outcome = _outcome(mutation, evaluation, policy)
             after = apply_mutation(mutation, before, outcome, kind.schema() if kind is not None else None)
-            reshaped(after, attributes, matched, self._kinds_of)
+            try:
+                reshaped(after, attributes, matched, self._kinds_of)
+            except Undecodable as error:
+                raise errors.internal(error.detail) from None
             if after != before:
                 replace_content(obj, after, attributes, matched, self._kinds_of)
                 changed = True
@@ -362,6 +365,22 @@ def _message(validation: Validation, evaluation: Evaluation, policy: Policy) -> 
 def _without_authorizer(policy: Policy) -> Environment:
     types = {name: program.result_type for name, program in policy.variables}
     return policy_environment(types, params=policy.param_kind is not None, authorizer=False)
+
+
+def _outcome(mutation: Mutation, evaluation: Evaluation, policy: Policy) -> Json:
+    try:
+        return evaluation.run(mutation.program, policy.environment)
+    except CelError as error:
+        raise CelError(f"expression '{mutation.program.source}' resulted in error: {error}") from None
+
+
+def _mutation_denial(attributes: Attributes, policy: Policy, binding: Binding, reason: str) -> errors.ApiError:
+    message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {reason}"
+    resource = attributes.resource
+    cause = errors.StatusCause(message=message)
+    return errors.failure(
+        403, "Invalid", message, name=attributes.name, group=resource.group, kind=resource.plural, causes=[cause]
+    )
 
 
 def _denial(attributes: Attributes, message: str, decision: Decision) -> errors.ApiError:
