@@ -18,6 +18,8 @@ from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.caches import Caches
+from kohort.kube.client import Client
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
 from kohort.kube.transport import InProcessTransport
@@ -102,9 +104,10 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
 def _controllers(
     options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
 ) -> contextlib.AbstractAsyncContextManager[None]:
+    caches = Caches(Client(transport("caches"), user_agent="kohort-caches"))
     return supervision.running(
         [
-            supervision.Part(name, transport(name), partial(parts.register, name, surroundings))
+            supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
             for name in options.controllers
         ]
     )

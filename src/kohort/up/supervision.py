@@ -1,14 +1,15 @@
 """Keeping the parts of a cluster alive.
 
-Every part has a manager and a client of its own. One that fails is started again after a pause, without the others
-noticing: it comes back like any controller does, from what the API server holds. Only one that fails before it was ever
-ready ends the start.
+Every part has a manager and a client of its own; what they keep of the cluster in memory they share. One that fails is
+started again after a pause, without the others noticing: it comes back like any controller does, from what the API
+server holds. Only one that fails before it was ever ready ends the start.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.http import Transport
 from kohort.kube.log import Log
@@ -25,9 +26,16 @@ _log = Log(part="up")
 
 
 class Part:
-    def __init__(self, name: str, transport: Transport, register: Callable[[Manager], Settled | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        register: Callable[[Manager], Settled | None],
+        caches: Caches | None = None,
+    ) -> None:
         self.name = name
         self._transport = transport
+        self._caches = caches
         self._register = register
         self._manager: Manager | None = None
         self._stopping = False
@@ -50,7 +58,8 @@ class Part:
             self._manager.stop()
 
     async def _run_once(self) -> None:
-        self._manager = Manager(Client(self._transport, user_agent=f"kohort-{self.name}"), name=self.name)
+        client = Client(self._transport, user_agent=f"kohort-{self.name}")
+        self._manager = Manager(client, name=self.name, caches=self._caches)
         settled = self._register(self._manager)
         announcing = asyncio.create_task(self._announce(self._manager, settled), name=f"{self.name}-ready")
         try:

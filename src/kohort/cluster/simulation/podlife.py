@@ -24,7 +24,7 @@ from kohort.objects.core import Node
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.pods import Pod
 
-BY_NODE = "node"
+BY_NODE = "simulated-node"
 
 
 class Life(msgspec.Struct):

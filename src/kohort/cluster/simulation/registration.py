@@ -35,7 +35,8 @@ def register(
     """
     fleet = Fleet(nodes, prefix, capacity or {}, labels or {}, topology, start_latency)
     node_cache = manager.informer(NODES, Node)
-    pod_cache = manager.informer(PODS, Pod, field_selector="spec.nodeName!=", indexes={BY_NODE: _node_of})
+    # All pods, not only those with a node: other parts of the process keep them too, and then it is one cache.
+    pod_cache = manager.informer(PODS, Pod, indexes={BY_NODE: _node_of})
     simulated = SimulatedNodes(manager.client, node_cache, fleet, heartbeat)
     recorder = manager.recorder("simulated-node")
     life = PodLife(manager.client, pod_cache, simulated, recorder, start_latency)
