@@ -1,0 +1,169 @@
+"""The cgroup v2 tree of this node: a cgroup for every pod, one for each of its containers below it.
+
+    PARENT/guaranteed pods                 PARENT/pod<uid>/<container>
+    PARENT/burstable, PARENT/besteffort    PARENT/burstable/pod<uid>/<container>
+
+The parent is any cgroup that the agent may write to. Without one (`find_parent` returns None: no cgroup v2, or no
+controllers, or no right to write) the agent runs pods all the same, without limits, and refuses pods with resources of
+their own.
+
+Every write goes through `Cgroups.write`, which tells a witness first: that is how tests see the order of writes, and
+how they end the agent between any two of them.
+"""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from kohort.node.checkpoint import Witness, nobody
+from kohort.node.views import Usage
+from kohort.resources import BEST_EFFORT, BURSTABLE, CgroupValues, QosClass
+from kohort.resources.cgroups import DEFAULT_PERIOD
+
+MOUNT: Final = Path("/sys/fs/cgroup")
+NAME: Final = "kohort"
+CONTROLLERS: Final = ("cpu", "memory")
+OPTIONAL_CONTROLLERS: Final = ("pids", "hugetlb", "cpuset")
+TIERS: Final = {BURSTABLE: "burstable", BEST_EFFORT: "besteffort"}
+DYING_SECONDS: Final = 2.0
+
+
+class Cgroups:
+    def __init__(self, parent: Path, witness: Witness = nobody) -> None:
+        self.parent = parent
+        self._witness = witness
+
+    def prepare(self) -> None:
+        """Make the parent and the tiers, with controllers for what is below them."""
+        for path in (self.parent, *(self.parent / tier for tier in TIERS.values())):
+            path.mkdir(parents=True, exist_ok=True)
+            enable_controllers(path)
+        with contextlib.suppress(OSError):
+            self.write(self.parent / TIERS[BEST_EFFORT], "cpu.weight", "1")
+
+    def pod(self, uid: str, quality: QosClass) -> Path:
+        tier = TIERS.get(quality)
+        return (self.parent / tier if tier else self.parent) / f"pod{uid}"
+
+    def container(self, uid: str, quality: QosClass, name: str) -> Path:
+        return self.pod(uid, quality) / name
+
+    def create(self, path: Path, values: CgroupValues, *, inner: bool) -> None:
+        """Make a cgroup and set all its files; `inner` ones get controllers for cgroups below them."""
+        path.mkdir(parents=True, exist_ok=True)
+        if inner:
+            enable_controllers(path)
+        content = values.files()
+        for file in ("memory.max", "memory.high", "cpu.max", "cpu.weight"):
+            self._write_if_other(path, file, content[file])
+        for file in ("memory.min", "memory.low", *(name for name in content if name.startswith("hugetlb."))):
+            if content[file] != "0" or self.read(path, file) not in ("", "0"):
+                self._write_if_other(path, file, content[file])
+
+    def write(self, path: Path, file: str, content: str) -> None:
+        self._witness("cgroup", path / file, content)
+        (path / file).write_text(content)
+
+    def read(self, path: Path, file: str) -> str:
+        """The content of a file, empty if there is none."""
+        try:
+            return (path / file).read_text().strip()
+        except OSError:
+            return ""
+
+    def held(self, path: Path) -> CgroupValues:
+        """What a cgroup holds now: the actual values."""
+        quota, _, period = (self.read(path, "cpu.max") or f"max {DEFAULT_PERIOD}").partition(" ")
+        memory = self.read(path, "memory.max") or "max"
+        return CgroupValues(
+            cpu_weight=int(self.read(path, "cpu.weight") or 1),
+            cpu_quota=None if quota == "max" else int(quota),
+            cpu_period=int(period or DEFAULT_PERIOD),
+            memory_max=None if memory == "max" else int(memory),
+        )
+
+    def usage(self, path: Path, containers: "list[str]", *, count_cache: bool = True) -> Usage:
+        """Memory in use by a pod and its containers at this moment; without clean file cache if told so."""
+        found = {name: self._in_use(path / name, count_cache) for name in containers}
+        return Usage(
+            self._in_use(path, count_cache), {name: bytes for name, bytes in found.items() if bytes is not None}
+        )
+
+    def oom_kills(self, path: Path) -> int:
+        """How often the kernel has killed here for lack of memory."""
+        for line in self.read(path, "memory.events").splitlines():
+            key, _, count = line.partition(" ")
+            if key == "oom_kill":
+                return int(count)
+        return 0
+
+    def kill(self, path: Path) -> None:
+        """End everything in a cgroup at once."""
+        with contextlib.suppress(OSError):
+            (path / "cgroup.kill").write_text("1")
+
+    def remove(self, path: Path) -> None:
+        """Remove a cgroup and those below it. Processes that are being killed hold it for a moment."""
+        deadline = time.monotonic() + DYING_SECONDS
+        for below in [*self._below(path), path]:
+            while below.exists():
+                try:
+                    below.rmdir()
+                except OSError:
+                    if time.monotonic() > deadline:
+                        return
+                    time.sleep(0.01)
+
+    def pods(self) -> dict[str, Path]:
+        """The pods that have cgroups, by UID."""
+        places = (self.parent, *(self.parent / tier for tier in TIERS.values()))
+        found = (path for place in places if place.is_dir() for path in place.iterdir())
+        return {path.name.removeprefix("pod"): path for path in found if path.name.startswith("pod") and path.is_dir()}
+
+    def _below(self, path: Path) -> list[Path]:
+        return sorted((each for each in path.rglob("*") if each.is_dir()), reverse=True) if path.is_dir() else []
+
+    def _write_if_other(self, path: Path, file: str, content: str) -> None:
+        if self.read(path, file) != content and (path / file).exists():
+            self.write(path, file, content)
+
+    def _in_use(self, path: Path, count_cache: bool) -> int | None:
+        current = self.read(path, "memory.current")
+        if not current:
+            return None
+        cache = 0
+        if not count_cache:
+            rows = (line.partition(" ") for line in self.read(path, "memory.stat").splitlines())
+            cache = next((int(value) for key, _, value in rows if key == "inactive_file"), 0)
+        return max(int(current) - cache, 0)
+
+
+def enable_controllers(path: Path) -> None:
+    """Let cgroups below have what this one has, each by itself: an unknown controller must not hold up the others."""
+    try:
+        offered = (path / "cgroup.controllers").read_text().split()
+        enabled = (path / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return
+    for name in (*CONTROLLERS, *OPTIONAL_CONTROLLERS):
+        if name in offered and name not in enabled:
+            with contextlib.suppress(OSError):
+                (path / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def find_parent(wanted: Path | None = None) -> Path | None:
+    """A cgroup to work in: the wanted one, else one of our own at the top. None when limits cannot be set here."""
+    parent = wanted or MOUNT / NAME
+    try:
+        enable_controllers(parent.parent)
+        parent.mkdir(parents=True, exist_ok=True)
+        offered = (parent / "cgroup.controllers").read_text().split()
+    except OSError:
+        return None
+    if not all(name in offered for name in CONTROLLERS) or not os.access(parent / "cgroup.subtree_control", os.W_OK):
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+        return None
+    return parent

@@ -1,0 +1,115 @@
+"""A small file that survives anything: what the agent must not forget.
+
+A checkpoint is written *before* the memory of the process changes: to another file, flushed to the disk, renamed over
+the old one. If writing fails, nothing has happened and the caller must refuse what it was about to do. The content is
+wrapped with a checksum and a version of the format. The last good content stays beside it as `NAME.previous`; a file
+that does not read is replaced by it, and the caller is told.
+"""
+
+import contextlib
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+VERSION: Final = 1
+T = TypeVar("T")
+
+Witness = Callable[[str, Path, str], None]
+"""Is told of every write before it is made: what kind, where, what."""
+
+
+def nobody(kind: str, path: Path, content: str) -> None:
+    """Watches nothing."""
+
+
+class Corrupt(Exception):
+    """Neither a checkpoint nor its previous version can be read."""
+
+
+class _Envelope(msgspec.Struct):
+    version: int
+    checksum: int
+    data: msgspec.Raw
+
+
+class Checkpoint(Generic[T]):
+    """Entries by pod UID."""
+
+    def __init__(self, path: Path, entry: type[T], witness: Witness = nobody) -> None:
+        self.path = path
+        self.recovered_from_previous = False
+        self._entry = entry
+        self._witness = witness
+        self._written = b""
+        self._entries: dict[str, T] = self._read()
+
+    def get(self, uid: str) -> T | None:
+        return self._entries.get(uid)
+
+    def known(self) -> list[str]:
+        return list(self._entries)
+
+    def put(self, uid: str, entry: T) -> None:
+        """Remember, on the disk first. Raises OSError, and then nothing has changed."""
+        if self._entries.get(uid) == entry:
+            return
+        changed = {**self._entries, uid: entry}
+        self._write(changed)
+        self._entries = changed
+
+    def drop(self, uids: "set[str] | frozenset[str]") -> None:
+        """Forget pods that are gone. The file follows at once, or with the next write if it cannot."""
+        kept = {uid: entry for uid, entry in self._entries.items() if uid not in uids}
+        if len(kept) != len(self._entries):
+            self._entries = kept
+            with contextlib.suppress(OSError):
+                self._write(kept)
+
+    def _write(self, entries: dict[str, T]) -> None:
+        data = msgspec.json.encode(entries)
+        if data == self._written:
+            return
+        self._witness("checkpoint", self.path, data.decode())
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(_Envelope(VERSION, zlib.crc32(data), msgspec.Raw(data))))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._previous)
+        with contextlib.suppress(FileNotFoundError):
+            os.link(self.path, self._previous)
+        os.replace(fresh, self.path)
+        self._written = data
+
+    def _read(self) -> dict[str, T]:
+        for path in (self.path, self._previous):
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            found = self._decoded(content)
+            if found is not None:
+                self.recovered_from_previous = path != self.path
+                return found
+        if self.path.exists():
+            raise Corrupt(f"{self.path} cannot be read; drain this node, remove the file and start again")
+        return {}
+
+    def _decoded(self, content: bytes) -> dict[str, T] | None:
+        try:
+            envelope = msgspec.json.decode(content, type=_Envelope)
+            if envelope.version > VERSION or zlib.crc32(bytes(envelope.data)) != envelope.checksum:
+                return None
+            return msgspec.json.decode(bytes(envelope.data), type=dict[str, self._entry])  # type: ignore[name-defined]
+        except msgspec.MsgspecError:
+            return None
+
+    @property
+    def _previous(self) -> Path:
+        return self.path.with_suffix(".previous")

@@ -1,0 +1,116 @@
+"""What is said of a resize: two conditions that are present only while they are true, and events when there is news.
+
+| condition           | reason     | stays until                                                   |
+|---------------------|------------|---------------------------------------------------------------|
+| PodResizePending    | Deferred   | accepted, taken back, found infeasible, or the pod has ended  |
+| PodResizePending    | Infeasible | the spec changes, the node changes, or the pod has ended      |
+| PodResizeInProgress | (none)     | all that was accepted has been pushed                         |
+| PodResizeInProgress | Error      | a push succeeds, or something else is accepted                |
+
+Both can be there: a newer resize waits while an older one is carried out. `observedGeneration` of the first is the
+generation that was judged, of the second the one that was accepted, and only another acceptance changes it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from kohort.node.resize.judging import Deferred, Infeasible
+from kohort.node.views import Requirements
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import Condition, find_condition
+from kohort.objects.pods import Pod
+
+PENDING = "PodResizePending"
+IN_PROGRESS = "PodResizeInProgress"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """An event on the pod."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class ResizeState(msgspec.Struct, frozen=True):
+    """The two conditions of one pod."""
+
+    pending: Condition | None = None
+    progress: Condition | None = None
+
+    @staticmethod
+    def recovered(pod: Pod) -> "ResizeState":
+        """As an earlier agent has reported it: reasons and times are kept."""
+        return ResizeState(
+            find_condition(pod.status.conditions, PENDING), find_condition(pod.status.conditions, IN_PROGRESS)
+        )
+
+    def conditions(self) -> list[JsonObject]:
+        return [msgspec.to_builtins(each) for each in (self.pending, self.progress) if each is not None]
+
+    def cleared(self) -> "ResizeState":
+        return ResizeState()
+
+    def without_pending(self) -> "ResizeState":
+        return msgspec.structs.replace(self, pending=None)
+
+
+def refused(state: ResizeState, verdict: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
+    """A resize was judged and must wait."""
+    reason = "Infeasible" if isinstance(verdict, Infeasible) else "Deferred"
+    generation, before = pod.metadata.generation, state.pending
+    since = before.last_transition_time if before is not None and before.reason == reason else now
+    pending = Condition(PENDING, "True", reason, verdict.message, generation, since, now)
+    news = before is None or before.reason != reason or before.observed_generation != generation
+    cause = verdict.reason if isinstance(verdict, Deferred) and verdict.reason else reason
+    text = f"{summary(pod, generation)}: {cause}: {verdict.message}"
+    return msgspec.structs.replace(state, pending=pending), [Note("Warning", f"Resize{reason}", text)] if news else []
+
+
+def accepted(pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
+    """A resize was accepted; what was in progress before does not matter any more."""
+    generation = pod.metadata.generation
+    progress = Condition(IN_PROGRESS, "True", "", "", generation, now, now)
+    return ResizeState(None, progress), [Note("Normal", "ResizeStarted", summary(pod, generation))]
+
+
+def progressing(state: ResizeState, generation: int, now: str) -> ResizeState:
+    """Something accepted is not pushed yet. A known error stays visible, a known generation too."""
+    if state.progress is not None:
+        return state
+    return msgspec.structs.replace(state, progress=Condition(IN_PROGRESS, "True", "", "", generation, now, now))
+
+
+def failed(state: ResizeState, error: str, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
+    """A push failed."""
+    before = state.progress
+    generation = before.observed_generation if before is not None else pod.metadata.generation
+    since = before.last_transition_time if before is not None and before.reason == "Error" else now
+    progress = Condition(IN_PROGRESS, "True", "Error", error, generation, since, now)
+    news = before is None or before.reason != "Error" or before.message != error
+    text = f"{summary(pod, generation)}: {error}"
+    return msgspec.structs.replace(state, progress=progress), [Note("Warning", "ResizeError", text)] if news else []
+
+
+def completed(state: ResizeState, pod: Pod) -> tuple[ResizeState, list[Note]]:
+    """All that was accepted has been pushed."""
+    if state.progress is None:
+        return state, []
+    note = Note("Normal", "ResizeCompleted", summary(pod, state.progress.observed_generation))
+    return msgspec.structs.replace(state, progress=None), [note]
+
+
+def summary(pod: Pod, generation: int) -> str:
+    """What a resize is about, as JSON: the pod's own figures included."""
+    found = Requirements.of(pod.spec)
+    document: JsonObject = {}
+    if pod.spec.resources is not None:
+        document["resources"] = msgspec.to_builtins(pod.spec.resources)
+    for key, containers in (("initContainers", pod.spec.init_containers), ("containers", pod.spec.main_containers)):
+        if containers:
+            document[key] = [
+                {"name": each.name, "resources": msgspec.to_builtins(found.containers[each.name])}
+                for each in containers
+            ]
+    return msgspec.json.encode({**document, "generation": generation}).decode()

@@ -1,0 +1,184 @@
+"""The order of steps and who restarts: the tables of the specification."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.node.resizing import sized
+
+from kohort.node.resize.plan import (
+    RecordContainer,
+    RecordPod,
+    StopContainer,
+    WriteContainer,
+    WritePod,
+    after_step,
+    direction,
+    in_progress,
+    plan_resize,
+)
+from kohort.node.views import Actuated, Figures, figures_of
+from kohort.objects.pods import Pod
+from kohort.resources import pod_cgroup
+
+MI = 1 << 20
+
+
+def pushed(pod: Pod) -> Actuated:
+    figures = figures_of(pod)
+    return Actuated(figures.pod, figures.containers)
+
+
+def steps(before: Pod, after: Pod, running: tuple[str, ...] | None = None) -> list[str]:
+    """The plan in words: `pod memory.max 250Mi`, `c1 restart`."""
+    names = running if running is not None else tuple(each.name for each in after.spec.all_containers)
+    plan = plan_resize(after, figures_of(after), pushed(before), pod_cgroup(before), names)
+    found = []
+    for step in plan:
+        match step:
+            case StopContainer(name):
+                found.append(f"{name} restart")
+            case WritePod(file, content):
+                found.append(f"pod {file} {_short(file, content)}")
+            case WriteContainer(name, file, content):
+                found.append(f"{name} {file} {_short(file, content)}")
+    return found
+
+
+def _short(file: str, content: str) -> str:
+    return f"{int(content) // MI}Mi" if file == "memory.max" and content != "max" else content
+
+
+SEED = {"cpu": "NotRequired", "memory": "RestartContainer"}
+C2 = "50m/50Mi:100m/100Mi"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"pod": "100m/100Mi:300m/200Mi"}, ["pod cpu.max 30000 100000", "c1 cpu.max 30000 100000", "c1 cpu.weight 40"]),
+        ({"pod": "100m/100Mi:200m/300Mi"}, ["c1 restart", "pod memory.max 300Mi"]),
+        ({"pod": "100m/100Mi:200m/150Mi"}, ["c1 restart", "pod memory.max 150Mi"]),
+        ({"pod": "150m/100Mi:200m/200Mi"}, ["pod cpu.weight 24"]),
+        ({"pod": "100m/150Mi:200m/200Mi"}, []),
+        ({"c2": "50m/50Mi:100m/120Mi"}, ["c2 restart"]),
+        ({"c2": "50m/50Mi:150m/100Mi"}, ["c2 cpu.max 15000 100000", "c2 cpu.weight 11"]),
+        (
+            {"pod": "100m/100Mi:200m/300Mi", "c2": "50m/50Mi:150m/100Mi"},
+            ["c1 restart", "pod memory.max 300Mi", "c2 cpu.max 15000 100000", "c2 cpu.weight 11"],
+        ),
+        ({"c1": "-/-:200m/200Mi"}, []),
+    ],
+)
+def test_the_example_of_the_proposal(change: dict[str, str], expected: list[str]) -> None:
+    start = {"pod": "100m/100Mi:200m/200Mi", "c1": "", "c2": C2}
+    assert steps(sized(policy=SEED, **start), sized(policy=SEED, **{**start, **change})) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            {"pod": "-:-/300Mi", "c1": "-:-/100Mi", "c2": "-:-/200Mi"},
+            {"pod": "-:-/250Mi", "c1": "-:-/150Mi", "c2": "-:-/100Mi"},
+            ["c2 memory.max 100Mi", "pod memory.max 250Mi", "c1 memory.max 150Mi"],
+        ),
+        (
+            {"pod": "-:-/300Mi", "c1": "-:-/100Mi", "c2": "-:-/200Mi"},
+            {"pod": "-:-/400Mi", "c1": "-:-/300Mi", "c2": "-:-/100Mi"},
+            ["pod memory.max 400Mi", "c2 memory.max 100Mi", "c1 memory.max 300Mi"],
+        ),
+        (
+            {"c1": "-:-/100Mi", "c2": ""},
+            {"pod": "-:-/400Mi", "c1": "-:-/300Mi", "c2": "-:-/100Mi"},
+            ["c2 memory.max 100Mi", "pod memory.max 400Mi", "c1 memory.max 300Mi"],
+        ),
+        (
+            {"pod": "100m:300m", "c1": "50m:100m"},
+            {"pod": "200m:200m", "c1": "60m:100m"},
+            ["pod cpu.weight 29", "pod cpu.max 20000 100000", "c1 cpu.max 10000 100000", "c1 cpu.weight 12"],
+        ),
+    ],
+)
+def test_containers_shrink_before_the_pod_and_grow_after_it(
+    before: dict[str, str], after: dict[str, str], expected: list[str]
+) -> None:
+    assert steps(sized(**before), sized(**after)) == expected  # type: ignore[arg-type]
+
+
+def test_memory_comes_before_cpu() -> None:
+    before, after = sized(c1="100m/100Mi:100m/100Mi"), sized(c1="200m/50Mi:200m/50Mi")
+    assert steps(before, after) == [
+        "c1 memory.max 50Mi",
+        "pod memory.max 50Mi",
+        "pod cpu.max 20000 100000",
+        "pod cpu.weight 29",
+        "c1 cpu.max 20000 100000",
+        "c1 cpu.weight 29",
+    ]
+
+
+def test_a_pod_level_block_equal_to_the_sum_writes_nothing_to_the_pod() -> None:
+    before = sized(c1="100m/100Mi:200m/200Mi")
+    after = sized(pod="100m/100Mi:200m/200Mi", c1="100m/100Mi:200m/200Mi")
+    assert steps(before, after) == []
+
+
+@pytest.mark.parametrize("policy", [None, {"cpu": "NotRequired", "memory": "NotRequired"}])
+def test_a_request_alone_is_recorded_and_restarts_only_by_policy(policy: dict[str, str] | None) -> None:
+    before, after = sized(c1="100m/100Mi:200m/200Mi", policy=policy), sized(c1="100m/90Mi:200m/200Mi", policy=policy)
+    plan = plan_resize(after, figures_of(after), pushed(before), pod_cgroup(before), ["c1"])
+    assert [type(step) for step in plan] == [RecordContainer, RecordPod]
+    both = {"cpu": "RestartContainer", "memory": "RestartContainer"}
+    assert steps(sized(c1="100m/100Mi:200m/200Mi", policy=both), sized(c1="100m/90Mi:200m/200Mi", policy=both)) == [
+        "c1 restart"
+    ]
+
+
+def test_containers_that_do_not_run_are_left_to_their_start() -> None:
+    before, after = sized(c1="-:-/100Mi", c2="-:-/100Mi"), sized(c1="-:-/150Mi", c2="-:-/150Mi")
+    assert steps(before, after, ("c2",)) == ["pod memory.max 300Mi", "c2 memory.max 150Mi"]
+
+
+def test_a_first_limit_is_a_decrease() -> None:
+    assert direction("memory", Figures(), Figures(memory_limit=1)) == -1
+    assert direction("cpu", Figures(cpu_limit=1), Figures()) == 1
+
+
+amount = st.sampled_from(["-", "10m", "50m", "100m", "300m"])
+size = st.sampled_from(["-", "32Mi", "64Mi", "128Mi"])
+text = st.builds("{}/{}:{}/{}".format, amount, size, amount, size)
+pods = st.builds(lambda pod, c1, c2: sized(pod=pod, c1=c1, c2=c2), st.none() | text, text, text)
+
+
+@given(pods, pods, st.integers(0, 30))
+def test_a_plan_that_was_cut_short_is_finished_by_the_next_one(before: Pod, after: Pod, cut: int) -> None:
+    """Whatever was done is not undone, and the record ends at the target."""
+    target, actuated, names = figures_of(after), pushed(before), ["c1", "c2"]
+    for step in plan_resize(after, target, actuated, pod_cgroup(before), names)[:cut]:
+        actuated = after_step(actuated, step)
+    for step in plan_resize(after, target, actuated, pod_cgroup(before), names):
+        actuated = after_step(actuated, step)
+    assert not in_progress(target, actuated, names)
+
+
+@given(pods, pods)
+def test_a_pod_is_never_below_what_a_container_was_just_given(before: Pod, after: Pod) -> None:
+    """When a container grows, the pod's own limit has already its final value."""
+    wanted = figures_of(after)
+    seen: set[str] = set()
+    plan = plan_resize(after, wanted, pushed(before), pod_cgroup(before), ["c1", "c2"])
+    files = [step.file for step in plan if isinstance(step, WritePod)]
+    for step in plan:
+        if isinstance(step, WritePod):
+            seen.add(step.file)
+        if isinstance(step, WriteContainer) and step.file.endswith(".max"):
+            resource = step.file.partition(".")[0]
+            grows = (
+                direction(resource, pushed(before).containers[step.container], wanted.containers[step.container]) > 0
+            )
+            assert not grows or step.file not in files or step.file in seen
+
+
+@given(pods)
+def test_nothing_to_do_is_nothing_done(pod: Pod) -> None:
+    assert plan_resize(pod, figures_of(pod), pushed(pod), pod_cgroup(pod), ["c1", "c2"]) == []

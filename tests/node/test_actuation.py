@@ -1,0 +1,209 @@
+"""Resizes end the same way wherever the agent dies: every write is tried as the last one."""
+
+from pathlib import Path
+
+import pytest
+from tests.node.resizing import sized
+
+from kohort.node.actuation import ActuationFailed, Actuator, actuated_from_cgroups
+from kohort.node.allocation import Allocations
+from kohort.node.cgroups import Cgroups
+from kohort.node.resize.judging import Accepted, NodeFacts
+from kohort.node.resize.plan import in_progress
+from kohort.node.views import Actuated, figures_of
+from kohort.objects.pods import Pod
+from kohort.objects.quantity import Quantity
+from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
+
+ROOM = NodeFacts({"cpu": Quantity.parse("8"), "memory": Quantity.parse("8Gi")})
+FILES = ("memory.max", "memory.high", "cpu.max", "cpu.weight")
+
+
+class Died(BaseException):
+    """kill -9."""
+
+
+class Machine:
+    """A directory that looks like a cgroup tree, and an agent that dies before its n-th write."""
+
+    def __init__(self, root: Path, dies_before: int | None = None) -> None:
+        self.root = root
+        self.dies_before = dies_before
+        self.writes: list[str] = []
+        self.stopped: list[str] = []
+        self.allocations = Allocations(root / "state", self.witness)
+        self.cgroups = Cgroups(root / "cgroup", self.witness)
+
+    def witness(self, kind: str, path: Path, content: str) -> None:
+        if self.dies_before is not None and len(self.writes) == self.dies_before:
+            raise Died
+        self.writes.append(f"{path.parent.name}/{path.name} {content}" if kind == "cgroup" else path.name)
+
+    def run(self, pod: Pod, usage: int = 0) -> None:
+        """Start a pod."""
+        assert self.allocations.admit(pod, [], ROOM) is None
+        path = self.cgroups.pod(pod.metadata.uid, stored_qos_class(pod))
+        for below, values in [
+            (path, pod_cgroup(pod)),
+            *((path / each.name, container_cgroup(pod, each)) for each in pod.spec.all_containers),
+        ]:
+            below.mkdir(parents=True, exist_ok=True)
+            for file in FILES:
+                (below / file).write_text(values.files()[file])
+            (below / "memory.current").write_text(str(usage))
+        figures = figures_of(pod)
+        self.allocations.record_actuated(pod.metadata.uid, Actuated(figures.pod, figures.containers))
+
+    async def resize(self, pod: Pod) -> None:
+        """What the agent does with a pod whose spec has changed, from judgement to cgroups."""
+        self.allocations.admit(pod, [], ROOM)
+        self.allocations.judge(pod, [], ROOM)
+        allocated = self.allocations.as_allocated(pod)
+        running = [each.name for each in pod.spec.all_containers if each.name not in self.stopped]
+
+        async def stop(name: str) -> None:
+            self.stopped.append(name)
+
+        await Actuator(self.cgroups, self.allocations).actuate(allocated, running, stop)
+
+    def files(self, pod: Pod) -> dict[str, str]:
+        path = self.cgroups.pod(pod.metadata.uid, stored_qos_class(pod))
+        return {
+            f"{below.name}/{file}": (below / file).read_text()
+            for below in (path, *(path / each.name for each in pod.spec.all_containers))
+            for file in FILES
+        }
+
+
+BEFORE = sized(pod="200m/200Mi:400m/400Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
+AFTER = sized(
+    pod="150m/150Mi:300m/300Mi", c1="80m/80Mi:150m/150Mi", c2="50m/50Mi:100m/100Mi", generation=2
+)  # fmt: skip
+RESTARTS = {"memory": "RestartContainer"}
+
+
+async def test_an_undisturbed_resize_writes_in_order(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.run(BEFORE)
+    machine.writes.clear()
+    await machine.resize(AFTER)
+    mi = 1 << 20
+    assert [each for each in machine.writes if "memory.high" not in each] == [
+        "allocated.json",
+        f"c2/memory.max {100 * mi}",
+        "actuated.json",
+        f"podu1/memory.max {300 * mi}",
+        f"c1/memory.max {150 * mi}",
+        "actuated.json",
+        "actuated.json",
+        "c2/cpu.weight 11",
+        "c2/cpu.max 10000 100000",
+        "actuated.json",
+        "podu1/cpu.weight 24",
+        "podu1/cpu.max 30000 100000",
+        "c1/cpu.max 15000 100000",
+        "c1/cpu.weight 15",
+        "actuated.json",
+        "actuated.json",
+    ]
+    assert [each for each in machine.writes if "memory.high" in each] == [
+        f"c2/memory.high {100 * mi}",
+        "c2/memory.high max",
+        f"podu1/memory.high {300 * mi}",
+        "podu1/memory.high max",
+    ]
+
+
+@pytest.mark.parametrize("policy", [None, RESTARTS])
+async def test_whenever_the_agent_dies_its_successor_ends_at_the_same_place(
+    tmp_path: Path, policy: dict[str, str] | None
+) -> None:
+    def sizes(pod: str, c1: str, c2: str) -> Pod:
+        return sized(pod=pod, c1=c1, c2=c2, policy=policy)
+
+    before = sizes("200m/200Mi:400m/400Mi", "", "100m/100Mi:200m/200Mi")
+    after = sizes("150m/150Mi:300m/300Mi", "", "100m/100Mi:200m/200Mi")
+    undisturbed = Machine(tmp_path / "undisturbed")
+    undisturbed.run(before)
+    undisturbed.writes.clear()
+    await undisturbed.resize(after)
+    assert len(undisturbed.writes) > 5
+    for point in range(len(undisturbed.writes)):
+        root = tmp_path / str(point)
+        first = Machine(root)
+        first.run(before)
+        first.writes.clear()
+        first.dies_before = point
+        with pytest.raises(Died):
+            await first.resize(after)
+        second = Machine(root)
+        second.stopped = list(first.stopped)
+        await second.resize(after)
+        actuated = second.allocations.actuated("u1")
+        assert actuated is not None
+        assert second.files(after) == undisturbed.files(after), f"died before {undisturbed.writes[point]}"
+        assert second.stopped == undisturbed.stopped
+        running = [name for name in ("c1", "c2") if name not in second.stopped]
+        assert not in_progress(figures_of(after), actuated, running)
+
+
+async def test_memory_below_usage_writes_nothing_and_a_way_back_opens(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.run(BEFORE, usage=120 << 20)
+    before = machine.files(BEFORE)
+    with pytest.raises(ActuationFailed, match="below current usage"):
+        await machine.resize(AFTER)
+    assert machine.files(BEFORE) == before
+    await machine.resize(sized(pod="200m/200Mi:500m/400Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi"))
+    assert machine.files(BEFORE)["podu1/cpu.max"] == "50000 100000"
+
+
+async def test_a_pure_pod_level_decrease_is_checked_too(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.run(BEFORE, usage=250 << 20)
+    shrunk = sized(pod="200m/200Mi:400m/210Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
+    with pytest.raises(ActuationFailed, match="set pod memory limit"):
+        await machine.resize(shrunk)
+
+
+async def test_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.run(BEFORE)
+
+    def full(kind: str, path: Path, content: str) -> None:
+        raise OSError("no space left")
+
+    machine.allocations._allocated._witness = full
+    with pytest.raises(OSError, match="no space"):
+        machine.allocations.judge(AFTER, [], ROOM)
+    held = machine.allocations.allocated("u1")
+    assert held is not None and held.applied_to(AFTER).spec == BEFORE.spec
+
+
+def test_a_lost_record_is_read_back_from_the_cgroups(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.run(BEFORE)
+    found = actuated_from_cgroups(machine.cgroups, AFTER)
+    assert found.pod.memory_limit == 400 << 20 and found.containers["c1"].cpu_limit == 100
+    assert in_progress(figures_of(AFTER), found, ["c1", "c2"])
+    assert not in_progress(figures_of(BEFORE), actuated_from_cgroups(machine.cgroups, BEFORE), ["c1", "c2"])
+
+
+def test_pods_are_taken_in_by_what_they_have(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    small = NodeFacts({"cpu": Quantity.parse("300m"), "memory": Quantity.parse("8Gi"), "pods": Quantity.of(2)})
+    pod = sized(c1="200m")
+    assert machine.allocations.admit(pod, [], small) is None
+    refused = machine.allocations.admit(sized("u2", c1="200m"), [pod], small)
+    assert refused is not None and refused.reason == "OutOfcpu"
+    assert machine.allocations.admit(sized(c1="900m"), [], small) is None
+    assert isinstance(machine.allocations.judge(sized(c1="300m"), [], small), Accepted)
+    second = sized("u3", c1="")
+    assert machine.allocations.admit(second, [pod], small) is None
+    third = machine.allocations.admit(sized("u4", c1=""), [pod, second], small)
+    assert third is not None and third.reason == "OutOfpods"
+
+
+def test_without_cgroup_v2_pods_with_resources_of_their_own_are_refused(tmp_path: Path) -> None:
+    refused = Machine(tmp_path).allocations.admit(sized(pod="100m", c1=""), [], NodeFacts({}, cgroup_v2=False))
+    assert refused is not None and refused.reason == "PodLevelResourcesNotSupported"
