@@ -48,11 +48,13 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        return self.json.get("reason", "")
+        reason: str = self.json.get("reason", "")
+        return reason
 
     @property
     def message(self) -> str:
-        return self.json.get("message", "")
+        message: str = self.json.get("message", "")
+        return message
 
     @property
     def warnings(self) -> list[str]:
@@ -79,19 +81,19 @@ class Api:
         return await self.server.handle(Request(method, path, params, default, sent), user)
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> Answer:
-        return Answer(await self.send("GET", path, None, headers, **query))
+        return Answer(await self.send("GET", path, None, headers, ADMIN, **query))
 
     async def post(self, path: str, body: Json, **query: str) -> Answer:
-        return Answer(await self.send("POST", path, body, **query))
+        return Answer(await self.send("POST", path, body, None, ADMIN, **query))
 
     async def put(self, path: str, body: Json, **query: str) -> Answer:
-        return Answer(await self.send("PUT", path, body, **query))
+        return Answer(await self.send("PUT", path, body, None, ADMIN, **query))
 
     async def patch(self, path: str, body: Json, media: str = MERGE, **query: str) -> Answer:
-        return Answer(await self.send("PATCH", path, body, {"content-type": media}, **query))
+        return Answer(await self.send("PATCH", path, body, {"content-type": media}, ADMIN, **query))
 
     async def delete(self, path: str, body: Json = None, **query: str) -> Answer:
-        return Answer(await self.send("DELETE", path, body, **query))
+        return Answer(await self.send("DELETE", path, body, None, ADMIN, **query))
 
     async def config_map(self, name: str, namespace: str = "default", **metadata: Json) -> Answer:
         body = {"metadata": {"name": name, **metadata}, "data": {"k": "v"}}
@@ -115,7 +117,7 @@ class Api:
         return Api(ApiServer(self.server.store, Catalog(builtin_kinds()), self.everybody), self.everybody)
 
     async def watch(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> "Events":
-        response = await self.send("GET", path, None, headers, watch="true", **query)
+        response = await self.send("GET", path, None, headers, ADMIN, watch="true", **query)
         assert response.status == 200, response.body
         assert not isinstance(response.body, bytes)
         return Events(response.body)

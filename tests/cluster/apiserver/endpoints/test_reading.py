@@ -6,6 +6,8 @@ import json
 import pytest
 from tests.cluster.apiserver.caller import Api
 
+from kohort.cluster.apiserver.storage.store import ObjectStore
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ALL = "/api/v1/configmaps"
 META_LIST = {"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
@@ -20,7 +22,7 @@ async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Api) -> Non
     assert found.raw.endswith(b"]}\n")
 
 
-async def test_an_empty_list_has_items_and_a_revision(api) -> None:
+async def test_an_empty_list_has_items_and_a_revision(api: Api) -> None:
     found = await api.get("/api/v1/secrets")
     assert found.json["items"] == []
     assert int(found.meta["resourceVersion"]) > 0
@@ -69,9 +71,11 @@ async def test_with_a_selector_nothing_is_said_about_what_remains(api: Api) -> N
 async def test_an_expired_token_comes_with_another_that_goes_on_anyway(api: Api) -> None:
     for name in ("a", "b", "c"):
         await api.config_map(name)
-    text = json.dumps({"v": "meta.k8s.io/v1", "rv": 0 + 1, "start": "a\0"})
+    text = json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": "a\0"})
     token = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    api.server.store._start = 2  # the history begins after the token
+    store = api.server.store
+    assert isinstance(store, ObjectStore)
+    store._start = 2  # the history begins after the token
     expired = await api.get(CONFIG_MAPS, limit="1", continue_=token)
     assert (expired.code, expired.reason) == (410, "Expired")
     on = await api.get(CONFIG_MAPS, limit="1", continue_=expired.meta["continue"])
@@ -94,7 +98,7 @@ async def test_an_expired_token_comes_with_another_that_goes_on_anyway(api: Api)
     ],
 )
 async def test_what_a_list_refuses(api: Api, query: dict[str, str], code: int, message: str) -> None:
-    found = await api.get(CONFIG_MAPS, **query)
+    found = await api.get(CONFIG_MAPS, None, **query)
     assert found.code == code
     assert found.message.startswith(message)
 

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from tests.cluster.apiserver.caller import Api
 
+from kohort.cluster.apiserver.storage.store import ObjectStore
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 END = {"k8s.io/initial-events-end": "true"}
 
@@ -59,7 +61,7 @@ async def test_the_present_state_comes_first_when_no_revision_is_given(api: Api)
     for name in ("a", "b"):
         await api.config_map(name)
     for query in ({}, {"resourceVersion": "0"}):
-        events = await api.watch(CONFIG_MAPS, **query)
+        events = await api.watch(CONFIG_MAPS, None, **query)
         assert await events.take(2) == [("ADDED", "a"), ("ADDED", "b")]
 
 
@@ -122,7 +124,9 @@ async def test_a_bookmark_is_never_ahead_of_the_events(api: Api) -> None:
 
 async def test_a_revision_that_is_forgotten_is_an_error_event(api: Api) -> None:
     await api.config_map("a")
-    api.server.store._buckets["configmaps"].window.floor = 5
+    store = api.server.store
+    assert isinstance(store, ObjectStore)
+    store._buckets["configmaps"].window.floor = 5
     events = await api.watch(CONFIG_MAPS, resourceVersion="1")
     (event,) = await events.rest()
     assert event["type"] == "ERROR"

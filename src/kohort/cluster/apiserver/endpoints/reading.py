@@ -72,9 +72,10 @@ class Page(msgspec.Struct):
     continue_: str = ""
     remaining: int | None = None
 
-    def metadata(self) -> JsonObject:
+    def metadata(self, *, custom: bool = False) -> JsonObject:
+        """Lists of custom resources always say whether they go on."""
         metadata: JsonObject = {"resourceVersion": str(self.revision)}
-        if self.continue_:
+        if self.continue_ or custom:
             metadata["continue"] = self.continue_
         if self.remaining is not None:
             metadata["remainingItemCount"] = self.remaining
@@ -108,9 +109,9 @@ def of_page(call: Call, page: Page) -> Response:
     if media.transform == "PartialObjectMetadataList":
         body = encoding.encode_raw(_metadata_list(call, page), media)
     elif media.format == "json" and not media.pretty:
-        body = view.collection(page.items, page.metadata(), b"\n")
+        body = view.collection(page.items, page.metadata(custom=call.kind.custom), b"\n")
     else:
-        body = encoding.encode_raw(view.collection(page.items, page.metadata()), media)
+        body = encoding.encode_raw(view.collection(page.items, page.metadata(custom=call.kind.custom)), media)
     return answers.of_bytes(200, body, media.content_type)
 
 

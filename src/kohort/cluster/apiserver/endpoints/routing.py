@@ -7,6 +7,8 @@ other method is 405, a path that exists for none is 404.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from kohort.cluster.apiserver.endpoints import patching, reading, scaling
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.deletion import Deleter
@@ -111,9 +113,19 @@ class Router:
 
 
 def _terminating(call: Call) -> errors.ApiError:
-    message = f"{call.verb} not allowed while custom resource definition is terminating"
     resource = call.kind.resource
-    return errors.failure(405, "MethodNotAllowed", message, group=resource.group, kind=resource.plural)
+    detail = "create not allowed while custom resource definition is terminating"
+    return errors.forbidden(resource.plural, _name_in(call.request.body), detail, resource.group)
+
+
+def _name_in(body: bytes) -> str:
+    """The name of the object in a body, as far as it has one that can be read."""
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return ""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
 def check_scope(call: Call) -> None:

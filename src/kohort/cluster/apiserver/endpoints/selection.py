@@ -83,6 +83,8 @@ def _fields(kind: Kind, text: str) -> FieldSelector | None:
 def _unknown_field(kind: Kind, field: str) -> str:
     if kind.resource.kind == "Job":
         return f'field label "{field}" not supported for Job'
+    if kind.resource.kind == "ResourceSlice":
+        return f"field label not supported for {kind.resource.api_version}, Kind=ResourceSlice: {field}"
     if kind.selectable_names or kind.custom:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from kohort.cluster.apiserver.endpoints.kept import Kept
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.objects.jsontypes import Json, JsonObject
 
-RENDERED_LIMIT = 20_000
+RENDERED_LIMIT = 32 << 20
 
 
 class _MetadataOnly(msgspec.Struct):
@@ -47,21 +48,15 @@ class View:
         """Brings such an object up to the present schema: prunes and defaults it in place."""
         resource = kind.resource
         self._head = compact({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
-        self._rendered: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self._rendered: Kept[int] = Kept(RENDERED_LIMIT)
+        """By revision, which no two objects share."""
 
     def raw(self, stored: Stored) -> bytes:
         """The object as JSON, ready to be sent."""
         if self._is_direct(stored):
             return stored.raw
-        key = (stored.namespace, stored.name)
-        known = self._rendered.get(key)
-        if known is not None and known[0] == stored.revision:
-            return known[1]
-        raw = compact(self.document(stored))
-        if len(self._rendered) >= RENDERED_LIMIT:
-            self._rendered.clear()
-        self._rendered[key] = (stored.revision, raw)
-        return raw
+        known = self._rendered.get(stored.revision)
+        return known if known is not None else self._rendered.put(stored.revision, compact(self.document(stored)))
 
     def document(self, stored: Stored) -> JsonObject:
         """The object decoded; the caller owns it."""

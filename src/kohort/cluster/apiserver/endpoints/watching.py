@@ -18,6 +18,7 @@ from typing import Final
 from kohort.cluster.apiserver.endpoints import answers
 from kohort.cluster.apiserver.endpoints.bodies import complete
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.kept import Kept
 from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
@@ -34,8 +35,8 @@ BOOKMARK_PERIOD: Final = 60.0
 LAST_BOOKMARK: Final = 2.0
 """How long before its end a watch gets a last bookmark, so that the next one can go on from there."""
 MIN_DURATION, MAX_DURATION = 1800.0, 3600.0
-FRAMES_KEPT: Final = 512
-BATCHES_KEPT: Final = 64
+FRAMES_KEPT: Final = 4 << 20
+BATCHES_KEPT: Final = 4 << 20
 INITIAL_CHUNK: Final = 500
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -46,14 +47,14 @@ class Frames:
     def __init__(self, view: View, media: Media) -> None:
         self.view = view
         self.media = media
-        self._known: dict[tuple[str, int], bytes] = {}
-        self._batches: dict[tuple[int, int, int], bytes] = {}
+        self._known: Kept[tuple[str, int]] = Kept(FRAMES_KEPT)
+        self._batches: Kept[tuple[int, int, int]] = Kept(BATCHES_KEPT)
 
     def of(self, type_: str, stored: Stored) -> bytes:
         key = (type_, stored.revision)
         frame = self._known.get(key)
         if frame is None:
-            frame = self._remember(key, frame_of(type_, self.body(stored)))
+            frame = self._known.put(key, frame_of(type_, self.body(stored)))
         return frame
 
     def of_exit(self, before: Stored, revision: int) -> bytes:
@@ -61,7 +62,7 @@ class Frames:
         key = ("EXIT", revision)
         frame = self._known.get(key)
         if frame is None:
-            frame = self._remember(key, frame_of("DELETED", self.shape(self.view.with_revision(before, revision))))
+            frame = self._known.put(key, frame_of("DELETED", self.shape(self.view.with_revision(before, revision))))
         return frame
 
     def of_batch(self, changes: Sequence[Change]) -> bytes:
@@ -69,9 +70,7 @@ class Frames:
         joined = self._batches.get(key)
         if joined is None:
             joined = b"".join([self.of(change.type, change.after) for change in changes])
-            if len(self._batches) >= BATCHES_KEPT:
-                del self._batches[next(iter(self._batches))]
-            self._batches[key] = joined
+            self._batches.put(key, joined)
         return joined
 
     def body(self, stored: Stored) -> bytes:
@@ -96,12 +95,6 @@ class Frames:
             complete(self.view.kind, document, nulls=True)
             _add_zero_replicas(resource, document)
         return frame_of("BOOKMARK", compact(document))
-
-    def _remember(self, key: tuple[str, int], frame: bytes) -> bytes:
-        if len(self._known) >= FRAMES_KEPT:
-            del self._known[next(iter(self._known))]
-        self._known[key] = frame
-        return frame
 
 
 class TableFrames(Frames):

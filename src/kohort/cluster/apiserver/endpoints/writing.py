@@ -357,9 +357,10 @@ class Writer:
             await listener(stored)
 
     def invalid(self, kind: Kind, obj: JsonObject, found: list[fielderrors.FieldError]) -> errors.ApiError:
-        """A custom resource is called what it calls itself, since that may be what is wrong with it."""
+        """A kind is called what it is stored as; a custom resource what it calls itself, since that may be wrong."""
         name = obj["metadata"].get("name") or ""
-        shown, group = kind.resource.kind, kind.resource.group
+        stored_as = self.parts.catalog.siblings(kind)[0].resource
+        shown, group = stored_as.kind, stored_as.group
         if kind.custom:
             shown, group = obj.get("kind") or "", (obj.get("apiVersion") or "").rpartition("/")[0]
         return errors.invalid(shown, name, found, group)
