@@ -43,6 +43,8 @@ _log = Log(module="kohort.cluster.scheduler")
 
 DEFAULT_NAME: Final = "default-scheduler"
 SWEEP: Final = 30.0
+TICK: Final = 0.001
+"""Waiting less than this is not waiting: rounding could make it forever."""
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
@@ -85,7 +87,7 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         self._work.clear()
         due = self.queue.next_time()
-        pause = SWEEP if due is None else min(max(due - self._now(), 0.0), SWEEP)
+        pause = SWEEP if due is None else min(max(due - self._now(), TICK), SWEEP)
         try:
             async with asyncio.timeout(pause):
                 await self._work.wait()
@@ -159,11 +161,17 @@ class Scheduler:
         except asyncio.CancelledError:
             raise
         except Exception as problem:
-            await self._not_bound(entry, plan, problem)
+            if await self._writer.acted_after_all(pod, problem):
+                self._bound(entry, plan)
+            else:
+                await self._not_bound(entry, plan, problem)
         else:
-            self.queue.remove(pod.uid)
-            self.cluster.storage.release(plan)
-            self.meters.attempt("scheduled", entry.attempts)
+            self._bound(entry, plan)
+
+    def _bound(self, entry: Waiting, plan: VolumePlan) -> None:
+        self.queue.remove(entry.facts.uid)
+        self.cluster.storage.release(plan)
+        self.meters.attempt("scheduled", entry.attempts)
 
     async def _not_bound(self, entry: Waiting, plan: VolumePlan, problem: Exception) -> None:
         pod = entry.facts

@@ -14,16 +14,22 @@ from kohort.cluster.scheduler.storage import (
     is_bound,
 )
 from kohort.kube import errors
+from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, PatchType
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.pods import Pod
 
 VOLUME_PATIENCE: Final = 600.0
 
 
 class VolumesNotBound(Exception):
     """The claims of a pod were not bound in time, or not on the node that was chosen."""
+
+
+def _ambiguous(problem: errors.ApiError) -> bool:
+    return isinstance(problem, errors.Unreachable) or problem.code >= 500
 
 
 class Writer:
@@ -44,6 +50,22 @@ class Writer:
         await self._client.create(PODS, binding, pod.namespace, "binding", pod.key.name)
         message = f"Successfully assigned {pod.namespace}/{pod.key.name} to {node_name}"
         self._recorder.normal(PODS, pod.pod, "Scheduled", message)
+
+    async def acted_after_all(self, pod: PodFacts, problem: Exception) -> bool:
+        """Whether a binding that seemed to fail was made. Without an answer one has to look; giving the room to
+        somebody else before that would fill a node twice."""
+        if not isinstance(problem, errors.ApiError) or not _ambiguous(problem):
+            return False
+        backoff = Backoff(base=0.2, limit=5.0)
+        while True:
+            try:
+                found = await self._client.get(PODS, pod.key.name, pod.namespace, type=Pod)
+            except errors.NotFound:
+                return False
+            except errors.ApiError:
+                await asyncio.sleep(backoff.next())
+            else:
+                return found.metadata.uid == pod.uid and bool(found.spec.node_name)
 
     async def report(self, pod: PodFacts, reason: str, message: str, nominated: str | None) -> None:
         """Tell the pod why it waits; `nominated` is the node where room is being made, None to leave it."""
