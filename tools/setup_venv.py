@@ -1,6 +1,6 @@
 """Install kohort and its development tools into a virtual environment, with uv when it is there, else with pip.
 
-    python3 tools/setup_venv.py .venv
+python3 tools/setup_venv.py .venv
 """
 
 import shutil
@@ -22,7 +22,14 @@ def main(target: Path) -> int:
         subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
     print(f"installing kohort into {target} (once; needs the package index)", flush=True)
     subprocess.run([*installer(target), *packages()], check=True)
+    compile_modules(target)
     return 0
+
+
+def compile_modules(target: Path) -> None:
+    """Start-up is mostly imports; installers may leave modules uncompiled, and some environments never write them."""
+    places = [*map(str, target.glob("lib/python*/site-packages")), "src"]
+    subprocess.run([target / "bin" / "python", "-m", "compileall", "-q", "-j", "0", *places], check=False)
 
 
 def installer(target: Path) -> list[str]:
