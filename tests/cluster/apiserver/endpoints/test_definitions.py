@@ -142,7 +142,7 @@ async def test_a_definition_waits_for_the_finalizers_of_its_objects(api: Api) ->
     assert (await conditions(api))["Terminating"] == "True"
     assert (await api.get(WIDGETS)).names == ["held"]
     refused = await widget(api, "late")
-    assert (refused.code, refused.reason) == (405, "MethodNotAllowed")
+    assert (refused.code, refused.reason) == (403, "Forbidden")
     await api.patch(f"{WIDGETS}/held", {"metadata": {"finalizers": None}})
     await api.settle()
     assert (await api.get(f"{DEFINITIONS}/widgets.example.com")).code == 404
