@@ -13,7 +13,7 @@ from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.uniqueness import list_errors
-from kohort.cluster.apiserver.schema.validate import validate
+from kohort.cluster.apiserver.schema.validate import validate, validate_part
 from kohort.kube.resources import Resource
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
@@ -81,8 +81,7 @@ class CustomResourceStrategy(Strategy):
         wrong_type = self._type_errors(obj)
         if wrong_type:
             return wrong_type
-        found = [error for error in self._shape_errors(obj, old) if _about_status(error)]
-        found += self._scale_status(obj)
+        found = self._status_errors(obj, old) + self._scale_status(obj)
         return found + self._broken_rules(context, obj, old, found)
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
@@ -104,6 +103,16 @@ class CustomResourceStrategy(Strategy):
         if any(error.reason == fielderrors.DUPLICATE for error in found) and list_errors(old, node, ""):
             # A list that repeated itself before the update may go on doing so.
             return [error for error in found if error.reason != fielderrors.DUPLICATE]
+        return found
+
+    def _status_errors(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        node = self._schema()
+        status = node.fields.get("status")
+        found: list[FieldError] = []
+        if "status" in obj and status is not None:
+            found += validate_part(obj["status"], status, "status", old=old.get("status"))
+        if not list_errors(old, node, ""):
+            found += list_errors(obj, node, "")
         return found
 
     def _broken_rules(
@@ -131,12 +140,6 @@ class CustomResourceStrategy(Strategy):
 
 def _content(obj: JsonObject) -> JsonObject:
     return {key: value for key, value in obj.items() if key != "metadata"}
-
-
-def _about_status(error: FieldError) -> bool:
-    """Errors without a place name their place in the text."""
-    inside = error.field == "status" or error.field.startswith(("status.", "status["))
-    return inside or (error.field == "<nil>" and ('"status' in error.message or " in status" in error.message))
 
 
 def _count_errors(obj: JsonObject, path: str) -> list[FieldError]:

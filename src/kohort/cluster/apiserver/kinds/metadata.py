@@ -26,7 +26,9 @@ _STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 
 
 def on_create(kind: Kind, obj: JsonObject) -> list[FieldError]:
-    return object_errors(obj.get("metadata") or {}, kind.resource.namespaced, kind.strategy.validate_name)
+    """Custom resources are only warned about finalizers that are not fully qualified."""
+    meta, rule = obj.get("metadata") or {}, kind.strategy.validate_name
+    return object_errors(meta, kind.resource.namespaced, rule, standard_finalizers=not kind.custom)
 
 
 def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = False) -> list[FieldError]:

@@ -57,8 +57,13 @@ def validate(obj: JsonObject, node: Node, *, old: JsonObject | None = None) -> l
 
 def validate_default(value: Json, node: Node, field: str) -> list[FieldError]:
     """What is wrong with the default of a schema, reported below `field`."""
+    return validate_part(value, node, field)
+
+
+def validate_part(value: Json, node: Node, field: str, *, old: Json = None) -> list[FieldError]:
+    """What is wrong with the values of a part of an object, reported below `field`; texts name places in the part."""
     findings = Findings()
-    _validator(node).run(value, _ROOT, _UNSET, findings)
+    _validator(node).run(value, _ROOT, _UNSET if old is None else old, findings)
     return [FieldError(error.reason, _below(field, error.field), error.message) for error in findings.errors]
 
 
