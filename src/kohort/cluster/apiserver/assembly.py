@@ -12,6 +12,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.chain import Chain, Configured, OnDemand
 from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Plugin
+from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.admission.services import endpoint_resolver
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.escalation import EscalationCheck
@@ -21,6 +22,7 @@ from kohort.cluster.apiserver.auth.rbac import Authorizer
 from kohort.cluster.apiserver.auth.reviews import Reviews
 from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_roles
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
+from kohort.cluster.apiserver.bootstrap import bootstrap_objects, namespaces, own_endpoints
 from kohort.cluster.apiserver.endpoints.call import StoreReader
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
@@ -47,18 +49,24 @@ async def assemble(
     nodes: NodeClient | None = None,
     forwarder: Forwarder | None = None,
     gates: Mapping[str, bool] | None = None,
+    controllers: bool = False,
 ) -> tuple[ApiServer, Authenticator]:
-    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts."""
+    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts.
+
+    `controllers` says that those of the cluster run beside the server: only then can a pod be asked for the account
+    that every namespace has, and a claim be given a class that somebody provisions.
+    """
     reader = StoreReader(store)
     issuer = TokenIssuer(reader, signer, static=tokens)
     authorizer = Authorizer(store)
     catalog = Catalog(builtin_kinds())
     webhooks = WebhookClient(endpoint_resolver(reader))
+    plugins = [EscalationCheck(authorizer), *default_plugins(store, gates=gates, service_accounts=controllers)]
     server = ApiServer(
         store,
         catalog,
         authorizer,
-        admission=_admission(store, catalog, authorizer, webhooks, [EscalationCheck(authorizer)]),
+        admission=_admission(store, catalog, authorizer, webhooks, plugins),
         webhooks=webhooks,
         gates=gates,
         nodes=nodes,
@@ -67,7 +75,8 @@ async def assemble(
         tokens=issuer,
     )
     await server.load()
-    await create_missing(server, bootstrap_roles())
+    for batch in (namespaces(), [*bootstrap_objects(provisioner=controllers), *bootstrap_roles()]):
+        await create_missing(server, batch)
     server.ready = True
     return server, Authenticator(issuer)
 
@@ -103,7 +112,13 @@ _WEBHOOKS: Final = (MUTATING_WEBHOOKS.qualified, VALIDATING_WEBHOOKS.qualified)
 
 async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> None:
     """Create what does not exist yet, all at once so that they share their commits."""
-    await asyncio.gather(*(_create(server, document) for document in objects if not _exists(server, document)))
+    await asyncio.gather(*(_write(server, document) for document in objects if not _exists(server, document)))
+
+
+async def announce(server: ApiServer, address: str, port: int) -> None:
+    """Let the `kubernetes` service lead to this server, wherever it listens this time."""
+    for document in own_endpoints(address, port):
+        await _write(server, document, replace=_exists(server, document))
 
 
 def _exists(server: ApiServer, document: JsonObject) -> bool:
@@ -114,13 +129,15 @@ def _exists(server: ApiServer, document: JsonObject) -> bool:
     return server.store.get(view.kind.bucket, metadata.get("namespace", ""), metadata["name"]) is not None
 
 
-async def _create(server: ApiServer, document: JsonObject) -> None:
+async def _write(server: ApiServer, document: JsonObject, *, replace: bool = False) -> None:
     group, _, _ = document["apiVersion"].rpartition("/")
     view = server.catalog.by_kind(group, document["kind"])
     assert view is not None
-    path = view.kind.resource.path(document["metadata"].get("namespace", ""))
+    metadata = document["metadata"]
+    path = view.kind.resource.path(metadata.get("namespace", ""), metadata["name"] if replace else "")
     headers = {"content-type": "application/json", "user-agent": "kube-apiserver/kohort"}
-    response = await server.handle(Request("POST", path, (), headers, compact(document)), SYSTEM)
+    method = "PUT" if replace else "POST"
+    response = await server.handle(Request(method, path, (), headers, compact(document)), SYSTEM)
     assert isinstance(response.body, bytes)
-    if response.status not in (201, 409, 422):
+    if response.status not in (200, 201, 409, 422):
         raise errors.from_response(response.status, response.body)

@@ -20,6 +20,8 @@ Errors = list[FieldError]
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 NOT_POSITIVE: Final = "must be greater than zero"
+WHOLE_OBJECT: Final = "[]"
+"""How Kubernetes writes the path of the whole object."""
 MAX_INT32: Final = 2**31 - 1
 
 

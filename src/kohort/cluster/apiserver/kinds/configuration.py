@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, named
+from kohort.cluster.apiserver.kinds.checks import WHOLE_OBJECT, Errors, immutable, named
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kohort.objects.jsontypes import JsonObject
@@ -40,7 +40,7 @@ class ConfigMapStrategy(Strategy):
             named(errors, f"binaryData[{key}]", key, config_key)
         size = sum(len(text.encode()) for text in data.values()) + sum(map(_decoded_size, binary.values()))
         if size > SIZE_LIMIT:
-            errors.append(too_long("", SIZE_LIMIT))
+            errors.append(too_long(WHOLE_OBJECT, SIZE_LIMIT))
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

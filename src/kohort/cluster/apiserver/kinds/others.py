@@ -7,7 +7,7 @@ from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.cluster.apiserver.kinds.pod.resources import check_block
+from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.resourcenames import check_container
 from kohort.objects.fielderrors import FieldError, forbidden, invalid, required
@@ -59,7 +59,7 @@ class RuntimeClassStrategy(Strategy):
             named(errors, "handler", handler, dns1123_label)
         fixed = (obj.get("overhead") or {}).get("podFixed")
         if fixed:
-            check_block(errors, "overhead", {}, fixed, check_container, PodRules())
+            check_block(errors, "overhead", {}, fixed, check_container, PLAIN, PodRules())
         scheduling = obj.get("scheduling") or {}
         labels(errors, "scheduling.nodeSelector", scheduling.get("nodeSelector"))
         check_tolerations(errors, "scheduling.tolerations", scheduling.get("tolerations") or [], PodRules())

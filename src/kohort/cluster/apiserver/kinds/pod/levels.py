@@ -56,22 +56,23 @@ def desired_status(pod: JsonObject) -> JsonObject:
     return {side: amounts for side, amounts in sides if amounts}
 
 
-def default_levels(spec: JsonObject, *, legacy: bool = False) -> None:
+def default_levels(spec: JsonObject, *, legacy: bool = False, limits: bool = True) -> None:
+    """Without `limits`, those that are not given stay so."""
     if not is_set(spec):
         return
     block: JsonObject = spec["resources"]
     requests: dict[str, str] = dict(block.get("requests") or {})
-    limits: dict[str, str] = dict(block.get("limits") or {})
+    bounds: dict[str, str] = dict(block.get("limits") or {})
     typed = view(spec)
-    _limits_of_huge_pages(limits, requests, aggregate_containers(typed, limits_of))
-    if limits or not legacy:
+    _limits_of_huge_pages(bounds, requests, aggregate_containers(typed, limits_of))
+    if bounds or not legacy:
         _requests_from_containers(requests, aggregate_containers(typed, requests_of))
-        for name, amount in limits.items():
+        for name, amount in bounds.items():
             if is_pod_level(name):
                 requests.setdefault(name, amount)
-    if not legacy:
-        _limits_from_containers(spec, limits, requests, aggregate_containers(typed, limits_of))
-    for side, amounts in (("requests", requests), ("limits", limits)):
+    if limits and not legacy:
+        _limits_from_containers(spec, bounds, requests, aggregate_containers(typed, limits_of))
+    for side, amounts in (("requests", requests), ("limits", bounds)):
         if amounts:
             block[side] = amounts
 

@@ -8,7 +8,7 @@ quality-of-service class must stay.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, same, same_amounts
+from kohort.cluster.apiserver.kinds.checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.cluster.apiserver.kinds.gates import (
     FIX_POD_LEVEL_DEFAULTING,
     INIT_CONTAINER_RESIZE,
@@ -22,6 +22,7 @@ from kohort.cluster.apiserver.kinds.pod import levels
 from kohort.cluster.apiserver.kinds.pod.changes import MIRROR
 from kohort.objects.fielderrors import FieldError, forbidden, invalid
 from kohort.objects.jsontypes import JsonObject
+from kohort.resources.qos import GUARANTEED
 
 _RESIZABLE: Final = ("cpu", "memory")
 
@@ -74,16 +75,18 @@ def _keep_pod_level(kept: JsonObject, spec: JsonObject, before: JsonObject, gate
             for side, amounts in before["resources"].items()
         }
     if enabled(gates, POD_LEVEL_RESOURCES):
-        levels.default_levels(kept, legacy=not fixed)
+        # a block that is put over containers of class Guaranteed must itself say that it is of that class
+        first = not levels.is_set(before) and levels.quality(before) == GUARANTEED
+        levels.default_levels(kept, legacy=not fixed, limits=not first)
 
 
 def check_resize(errors: Errors, pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]) -> list[FieldError]:
     """All errors of a resize; `errors` are those that the new pod has anyway."""
     spec, before = pod["spec"], old["spec"]
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods cannot be resized")]
+        return [forbidden(WHOLE_OBJECT, "static pods cannot be resized")]
     if (before.get("os") or {}).get("name") == "windows":
-        return [forbidden("", "windows pods cannot be resized")]
+        return [forbidden(WHOLE_OBJECT, "windows pods cannot be resized")]
     pod_level = enabled(gates, POD_LEVEL_RESOURCES)
     was = (old.get("status") or {}).get("qosClass") or levels.quality(before, pod_level=pod_level)
     if was != levels.quality(spec, pod_level=pod_level):
@@ -97,7 +100,7 @@ def check_resize(errors: Errors, pod: JsonObject, old: JsonObject, gates: Mappin
                 "resize of pods with pod-level resources is forbidden when "
                 "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
             )
-            errors.append(forbidden("", detail))
+            errors.append(forbidden(WHOLE_OBJECT, detail))
             return errors
         _check_pod_level(errors, spec.get("resources"), before.get("resources"))
     if not _check_order(errors, spec, before):

@@ -13,14 +13,15 @@ from kohort.objects.quantity import Quantity
 NameCheck = Callable[[Errors, str, str], None]
 
 _COMPUTE: Final = ("cpu", "memory")
-_PLAIN: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+_COMPUTE_NAMES: Final = frozenset(_COMPUTE)
+PLAIN: Final = frozenset((*_COMPUTE, "ephemeral-storage"))
 """Names that are right everywhere in a container and may be overcommitted."""
 
 
 def check_container_block(errors: Errors, path: str, block: JsonObject, claims: Set[str], rules: PodRules) -> None:
     limits, requests = block.get("limits"), block.get("requests")
     if limits or requests:
-        check_block(errors, path, requests or {}, limits or {}, resourcenames.check_container, rules)
+        check_block(errors, path, requests or {}, limits or {}, resourcenames.check_container, PLAIN, rules)
     if block.get("claims"):
         _check_claims(errors, f"{path}.claims", block["claims"], claims)
 
@@ -31,13 +32,15 @@ def check_block(
     requests: Mapping[str, str],
     limits: Mapping[str, str],
     check_name: NameCheck,
+    plain: Set[str],
     rules: PodRules,
 ) -> None:
+    """`plain` names need no check but that of their sign."""
     parse = Quantity.parse
     compute = huge_pages = False
     for name, text in limits.items():
         amount = parse(text)
-        if name in _PLAIN and amount.nano >= 0:
+        if name in plain and amount.nano >= 0:
             compute = compute or name in _COMPUTE
             continue
         _check_entry(errors, f"{path}.limits[{name}]", name, amount, check_name, rules)
@@ -46,7 +49,7 @@ def check_block(
     for name, text in requests.items():
         amount = parse(text)
         limit = limits.get(name)
-        if name in _PLAIN and amount.nano >= 0:
+        if name in plain and amount.nano >= 0:
             compute = compute or name in _COMPUTE
             if limit is not None and amount.nano > parse(limit).nano:
                 errors.append(_above(path, name, amount, limit))
@@ -127,7 +130,7 @@ def check_pod_block(errors: Errors, path: str, spec: JsonObject, claims: Set[str
     if block.get("claims") is not None:
         errors.append(forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level"))
     requests, limits = block.get("requests") or {}, block.get("limits") or {}
-    check_block(errors, here, requests, limits, resourcenames.check_pod_level, rules)
+    check_block(errors, here, requests, limits, resourcenames.check_pod_level, _COMPUTE_NAMES, rules)
     if block.get("claims"):
         _check_claims(errors, f"{here}.claims", block["claims"], claims)
     if requests or limits:

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import NOT_POSITIVE, Errors, dns_label, named, problems_of, qualified
+from kohort.cluster.apiserver.kinds.checks import (
+    NOT_POSITIVE,
+    WHOLE_OBJECT,
+    Errors,
+    dns_label,
+    named,
+    problems_of,
+    qualified,
+)
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
@@ -229,7 +237,7 @@ def check_gates(errors: Errors, path: str, gates: list[JsonObject]) -> None:
 def check_claims(errors: Errors, path: str, claims: list[JsonObject], rules: PodRules) -> None:
     """Device claims of the pod."""
     if "kubernetes.io/config.mirror" in (rules.metadata.get("annotations") or {}):
-        errors += [forbidden("", "static pods do not support resource claims")] * len(claims)
+        errors += [forbidden(WHOLE_OBJECT, "static pods do not support resource claims")] * len(claims)
         return
     seen: set[str] = set()
     for index, claim in enumerate(claims):

@@ -24,7 +24,7 @@ from kohort.cluster.apiserver.kinds.pod.containers import (
     check_init_containers,
 )
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.cluster.apiserver.kinds.pod.resources import check_block, check_pod_block
+from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block, check_pod_block
 from kohort.cluster.apiserver.kinds.pod.volumes import check_volumes
 from kohort.cluster.apiserver.kinds.resourcenames import check_container as check_container_resource
 from kohort.objects.fielderrors import forbidden, invalid, not_found, not_supported, required, too_long
@@ -141,7 +141,7 @@ def _check_identity(errors: Errors, path: str, spec: JsonObject) -> None:
         where = f"{path}.preemptionPolicy"
         errors.append(not_supported(where, preemption, PREEMPTION_POLICIES) if preemption else required(where))
     if get("overhead"):
-        check_block(errors, f"{path}.overhead", {}, spec["overhead"], check_container_resource, PodRules())
+        check_block(errors, f"{path}.overhead", {}, spec["overhead"], check_container_resource, PLAIN, PodRules())
 
 
 def _check_host_name(errors: Errors, path: str, spec: JsonObject) -> None:

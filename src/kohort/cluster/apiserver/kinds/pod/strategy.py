@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import gates
-from kohort.cluster.apiserver.kinds.checks import Errors, same
+from kohort.cluster.apiserver.kinds.checks import WHOLE_OBJECT, Errors, same
 from kohort.cluster.apiserver.kinds.metadata import object_errors, put_back, reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod import levels, resize
@@ -175,7 +175,7 @@ def _keep_ephemeral_only(pod: JsonObject, old: JsonObject) -> None:
 def _check_ephemeral(errors: Errors, pod: JsonObject, old: JsonObject) -> list[FieldError]:
     """Ephemeral containers are only ever added."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods do not support ephemeral containers")]
+        return [forbidden(WHOLE_OBJECT, "static pods do not support ephemeral containers")]
     present = {c.get("name"): c for c in pod["spec"].get("ephemeralContainers") or ()}
     path = "spec.ephemeralContainers"
     for container in old["spec"].get("ephemeralContainers") or ():

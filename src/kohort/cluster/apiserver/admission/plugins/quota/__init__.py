@@ -1,0 +1,1 @@
+"""ResourceQuota: how much of everything a namespace may hold."""

@@ -1,0 +1,129 @@
+"""The objects that every cluster starts with, apart from roles.
+
+They are made once, when they are missing; what somebody changes afterwards stays changed.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from kohort.objects.jsontypes import JsonObject
+
+NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+SERVICE_ADDRESS: Final = "10.96.0.1"
+"""The first of the addresses that services get."""
+STORAGE_CLASS: Final = "local-path"
+PROVISIONER: Final = "kohort.dev/local-path"
+_SYSTEM_CLASSES: Final = (
+    ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, "
+     "but can be moved to another node if necessary."),
+    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
+)  # fmt: skip
+
+
+def bootstrap_objects(*, provisioner: bool = True, client_ca: str = "", front_proxy_ca: str = "") -> list[JsonObject]:
+    """All but the namespaces, which must be there first.
+
+    `provisioner` says that somebody makes volumes for the default storage class. The certificates let other API
+    servers verify clients and proxies of this one.
+    """
+    objects = [*_priority_classes(), _authentication(client_ca, front_proxy_ca), _service()]
+    return [*objects, _storage_class()] if provisioner else objects
+
+
+def own_endpoints(address: str, port: int) -> list[JsonObject]:
+    """Where the `kubernetes` service leads: `address` and `port` of the API server, as pods reach it.
+
+    Loopback addresses cannot be endpoints, since they lead each pod to itself; then there are none.
+    """
+    if ipaddress.ip_address(address).is_loopback:
+        return []
+    return [_endpoints(address, port), _endpoint_slice(address, port)]
+
+
+def namespaces() -> list[JsonObject]:
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
+
+
+def _priority_classes() -> Iterator[JsonObject]:
+    for name, value, description in _SYSTEM_CLASSES:
+        yield {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        }
+
+
+def _storage_class() -> JsonObject:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+def _authentication(client_ca: str, front_proxy_ca: str) -> JsonObject:
+    data = {
+        "client-ca-file": client_ca,
+        "requestheader-client-ca-file": front_proxy_ca,
+        "requestheader-allowed-names": '["front-proxy-client"]' if front_proxy_ca else "",
+        "requestheader-username-headers": '["X-Remote-User"]' if front_proxy_ca else "",
+        "requestheader-group-headers": '["X-Remote-Group"]' if front_proxy_ca else "",
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]' if front_proxy_ca else "",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": {key: value for key, value in data.items() if value},
+    }
+
+
+_LABELS: Final[JsonObject] = {"component": "apiserver", "provider": "kubernetes"}
+
+
+def _service() -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": dict(_LABELS)},
+        "spec": {
+            "clusterIP": SERVICE_ADDRESS,
+            "ipFamilyPolicy": "SingleStack",
+            "ipFamilies": ["IPv4"],
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+    }
+
+
+def _endpoints(address: str, port: int) -> JsonObject:
+    labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+        "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+    }
+
+
+def _endpoint_slice(address: str, port: int) -> JsonObject:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv6" if ":" in address else "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
