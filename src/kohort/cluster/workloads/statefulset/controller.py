@@ -31,6 +31,7 @@ from kohort.cluster.workloads.statefulset.pods import (
 )
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.identity import newer
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
@@ -56,6 +57,9 @@ class StatefulSets:
         cache = manager.informer(
             CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
         )
+        self._written: dict[str, tuple[str, JsonObject]] = {}
+        """By uid: the resource version and status of the last write."""
+        self.sets.on_change(self._forget)
         self.history = History(manager.client, cache)
         controller = manager.controller("statefulset", self.reconcile, workers=8, max_delay=30)
         controller.watches(self.sets)
@@ -68,17 +72,23 @@ class StatefulSets:
             return None
         pods = await self._members(stateful_set)
         resolved = await self.history.resolve(stateful_set)
-        facts = set_facts(stateful_set, resolved)
+        facts = set_facts(self._with_written_status(stateful_set), resolved)
         observed = [self._facts_of(stateful_set, pod) for pod in pods]
         plan = rules.plan(facts, observed)
         created, failure = await self._carry_out(stateful_set, resolved, plan.actions, pods)
-        await self._write_status(stateful_set, resolved, facts, observed, created)
+        deleted = [action for action in plan.actions if isinstance(action, Delete)]
+        counts = rules.count(facts, observed, created, deleted)
+        await self._write_status(stateful_set, status_of(stateful_set, resolved, facts, counts))
         await self.history.forget_surplus(
             stateful_set, resolved, {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         )
         if failure is not None:
             return Requeue()
         return self._when_available(stateful_set, pods)
+
+    def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None and old is not None:
+            self._written.pop(old["metadata"]["uid"], None)
 
     # Observing
 
@@ -274,25 +284,26 @@ class StatefulSets:
                 return True
         return False
 
-    async def _write_status(
-        self,
-        stateful_set: JsonObject,
-        resolved: Resolved,
-        facts: SetFacts,
-        pods: Sequence[PodFacts],
-        created: Sequence[Create],
-    ) -> None:
-        status = status_of(stateful_set, resolved, facts, rules.count(facts, pods, created))
+    def _with_written_status(self, stateful_set: JsonObject) -> JsonObject:
+        """The set with the status that this process wrote last, should the cache not show it yet: the counters decide
+        which revision the next pod gets."""
+        metadata = stateful_set["metadata"]
+        version, status = self._written.get(metadata["uid"], ("0", {}))
+        return {**stateful_set, "status": status} if newer(version, metadata["resourceVersion"]) else stateful_set
+
+    async def _write_status(self, stateful_set: JsonObject, status: JsonObject) -> None:
         before = stateful_set.get("status") or {}
         if all(before.get(name) == value for name, value in status.items()):
             return
         metadata = stateful_set["metadata"]
         try:
-            await self.client.patch(
+            made = await self.client.patch(
                 STATEFUL_SETS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
             )
         except NotFound:
+            self._written.pop(metadata["uid"], None)
             return
+        self._written[metadata["uid"]] = (made["metadata"]["resourceVersion"], made["status"])
 
     def _when_available(self, stateful_set: JsonObject, pods: Sequence[Pod]) -> Requeue | None:
         """A ready pod becomes available by the passing of time alone, so nothing else would wake the set."""

@@ -147,9 +147,16 @@ def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
     return Plan(tuple(actions), waiting)
 
 
-def count(facts: SetFacts, pods: Sequence[PodFacts], created: Sequence[Create] = ()) -> Counts:
-    """The counters for pods that exist and those that were just created."""
-    alive = [pod.revision for pod in pods if not pod.terminating] + [create.revision for create in created]
+def count(
+    facts: SetFacts, pods: Sequence[PodFacts], created: Sequence[Create] = (), deleted: Sequence[Delete] = ()
+) -> Counts:
+    """The counters for pods that exist, those that were just created, and those that were just sent away.
+
+    A pod that is rolled leaves the counter of its revision at once: it decides the revision of the pod that follows.
+    """
+    rolled = {delete.pod for delete in deleted if delete.reason == "update"}
+    alive = [pod.revision for pod in pods if not pod.terminating and pod.name not in rolled]
+    alive += [create.revision for create in created]
     return Counts(
         replicas=len(pods) + len(created),
         ready=sum(pod.ready for pod in pods),
