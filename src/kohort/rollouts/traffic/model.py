@@ -1,0 +1,257 @@
+"""What the step machines ask of traffic, and what they are told.
+
+The step machines know steps, revisions and phases; this side knows Services, Ingresses, HTTPRoutes and custom network
+objects. Between them stands `Traffic`: one operation per thing that a step or a finalising step wants. An operation
+looks at the cluster, does at most what is still missing, and answers `done`, `wait` (look again in so many seconds) or
+`problem` (something a person must repair, in words that name the object, the field and the remedy). Operations are
+idempotent: after a crash at any point, calling again continues.
+
+**Grace periods survive a restart.** Proxies need time to see a change. The time of a change is therefore not kept in
+memory but in *marks*: a map from an action to a time stamp that the caller stores in the status of its object. A mark
+is stored *before* the change is made, since a crash between the change and the note of it would otherwise lose the
+grace period:
+
+| change still needed | mark                    | pace                                                        |
+|---------------------|-------------------------|-------------------------------------------------------------|
+| yes                 | none, or not fresh      | `note`: answer wait 0 with the mark set to now, change nothing |
+| yes                 | fresh                   | `change`: make it, mark again, wait for the grace period    |
+| no                  | younger than the grace  | `wait` for the rest                                         |
+| no                  | older, or none          | `done`, the mark is dropped                                 |
+
+With a grace of 0 there is no mark: `change`, then `done`.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
+
+import msgspec
+from msgspec import field
+
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.view import View
+
+DEFAULT_GRACE: Final = 3
+FRESH_SECONDS: Final = 5.0
+"""A mark must be stored before its change and may be as old as one slow round trip; older, and it is noted anew."""
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+# What is asked for: steps
+
+
+class HeaderMatch(View, frozen=True):
+    name: str
+    value: str = ""
+    type: str = "Exact"
+
+
+class QueryParamMatch(View, frozen=True):
+    name: str
+    value: str = ""
+    type: str = "Exact"
+
+
+class PathMatch(View, frozen=True):
+    type: str = "PathPrefix"
+    value: str = "/"
+
+
+class Match(View, frozen=True):
+    """All parts must hold; of several matches, any."""
+
+    path: PathMatch | None = None
+    headers: tuple[HeaderMatch, ...] = ()
+    query_params: tuple[QueryParamMatch, ...] = ()
+
+
+class Header(View, frozen=True):
+    name: str
+    value: str = ""
+
+
+class HeaderModifier(View, frozen=True):
+    set: tuple[Header, ...] = ()
+    add: tuple[Header, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+class TrafficStep(msgspec.Struct, frozen=True):
+    """What one step wants of traffic. `weight` is the canary's percentage, None when the step names none."""
+
+    weight: int | None = None
+    matches: tuple[Match, ...] = ()
+    header_modifier: HeaderModifier | None = None
+
+    @property
+    def routes(self) -> bool:
+        return self.weight is not None or bool(self.matches)
+
+
+# What is routed with: one element of trafficRoutings
+
+
+class IngressRef(View, frozen=True):
+    name: str = ""
+    class_type: str = "nginx"
+
+
+class GatewayRef(View, frozen=True):
+    http_route_name: str | None = field(default=None, name="httpRouteName")
+
+
+class NetworkRef(View, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class RouteRef(View, frozen=True):
+    """Which Service, and which objects route to it. Any combination of the three; all are driven."""
+
+    service: str = ""
+    grace_period_seconds: int = DEFAULT_GRACE
+    ingress: IngressRef | None = None
+    gateway: GatewayRef | None = None
+    custom_network_refs: tuple[NetworkRef, ...] = ()
+
+
+def routing_grace(refs: tuple[RouteRef, ...]) -> int:
+    """Seconds between changes while a step routes: no route may be changed without a pause."""
+    return max((ref.grace_period_seconds if ref.grace_period_seconds > 0 else DEFAULT_GRACE for ref in refs), default=0)
+
+
+def finalising_grace(refs: tuple[RouteRef, ...]) -> int:
+    """Seconds between changes while a release ends: zero is the user's word for not waiting."""
+    return max(
+        (ref.grace_period_seconds if ref.grace_period_seconds >= 0 else DEFAULT_GRACE for ref in refs), default=0
+    )
+
+
+# Who asks
+
+
+class Selectors(msgspec.Struct, frozen=True):
+    """How pods of the two versions are told apart by a Service.
+
+    `pinned` are selector keys of the canary Service that are asserted on every pass besides the revision; for groups
+    they say "leaders of the canary set". `patched` are labels of patchPodTemplateMetadata: they replace keys that the
+    stable selector has, and are not added otherwise.
+    """
+
+    revision_key: str
+    stable_revision: str = ""
+    canary_revision: str = ""
+    pinned: Mapping[str, str] = NOTHING
+    patched: Mapping[str, str] = NOTHING
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """The whole context of a question; nothing else is remembered between two of them."""
+
+    namespace: str
+    owner: JsonObject
+    """The object that routes: apiVersion, kind, name and uid, as an owner reference (controller=true). New objects
+    belong to it, events are about it."""
+    refs: tuple[RouteRef, ...]
+    step: TrafficStep = TrafficStep()
+    selectors: Selectors = Selectors("")
+    generates_canary_service: bool = True
+    """False with disableGenerateCanaryService: routes tell subsets of the stable Service apart."""
+    only_traffic: bool = False
+    """A TrafficRouting object: no Service is created or changed."""
+    since: datetime | None = None
+    """Since when the step is as it is (the sub-status' lastUpdateTime): routing begins a grace period later."""
+    marks: Mapping[str, str] = NOTHING
+    """When which action was last done, as stored."""
+
+    def canary_service(self, ref: RouteRef) -> str:
+        shared = self.only_traffic or not self.generates_canary_service
+        return ref.service if shared else f"{ref.service}-canary"
+
+
+# What is answered
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that was done or seen, for an event on the owner."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True):
+    state: Literal["done", "wait", "problem"]
+    seconds: float = 0.0
+    """How long to wait; 0 with `wait` means at once, after the marks are stored."""
+    text: str = ""
+    """What is waited for, or what is wrong and what to do."""
+    marks: Mapping[str, str] = NOTHING
+    """All marks, to be stored in place of those that were given."""
+    changed: bool = False
+    """Whether something in the cluster was changed by this call."""
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.state == "done"
+
+
+class Traffic(Protocol):
+    """Every operation may be called with no refs: nothing to do, `done`."""
+
+    async def check(self, asking: Asking) -> Answer:
+        """Whether the Service and every object that `refs` names exist and can be used. Changes nothing. `problem`
+        names the first that is missing. Warnings (a Service that also selects workers, a port that no leader has) are
+        notes."""
+        ...
+
+    async def pin_stable(self, asking: Asking) -> Answer:
+        """The stable Service selects `revision_key: stable_revision` only, and notes in its annotation
+        `rollouts.kruise.io/added-selector` what was added. Waits for the grace period after a change."""
+        ...
+
+    async def route(self, asking: Asking) -> Answer:
+        """Route as the step says: not before `since` plus grace; canary Service with the selector that `selectors`
+        says; pin; then the providers. `done` only when a whole call changed nothing. A weight above 0 or a match is
+        set only while the canary Service has a ready endpoint. A step that routes nothing is `done`."""
+        ...
+
+    async def route_all_to_new(self, asking: Asking) -> Answer:
+        """Everything to the canary Service: no matches, weight 100. Waits for the grace period after a change."""
+        ...
+
+    async def route_all_to_stable(self, asking: Asking) -> Answer:
+        """The routes are as they were before the release, byte for byte: canary Ingress deleted, HTTPRoute and custom
+        objects restored. Waits for the grace period after a change. An object that no longer exists is no obstacle."""
+        ...
+
+    async def restore_stable(self, asking: Asking) -> Answer:
+        """The pin is gone from the stable Service, even where `selectors` is empty because the workload is gone: the
+        Service's annotation says what was added. Waits for the grace period after a change."""
+        ...
+
+    async def remove_canary_service(self, asking: Asking) -> Answer:
+        """The canary Service is gone. Waits for the grace period after a change."""
+        ...
+
+
+# Pace
+
+
+Pace = Literal["note", "change", "wait", "done"]
+
+
+def pace(*, needed: bool, mark: str | None, now: datetime, grace: float) -> tuple[Pace, float]:
+    """What may happen now, by the table at the head of this module, and how many seconds to wait."""
+    if grace <= 0:
+        return ("change" if needed else "done"), 0.0
+    age = None if mark is None else (now - datetime.fromisoformat(mark)).total_seconds()
+    if needed:
+        # A mark from the future is a clock that was set back; it must not stop the change for ever.
+        fresh = age is not None and abs(age) <= FRESH_SECONDS
+        return ("change" if fresh else "note"), 0.0
+    if age is None or age >= grace:
+        return "done", 0.0
+    return "wait", min(grace - age, grace)
