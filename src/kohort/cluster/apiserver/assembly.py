@@ -139,5 +139,5 @@ async def _write(server: ApiServer, document: JsonObject, *, replace: bool = Fal
     method = "PUT" if replace else "POST"
     response = await server.handle(Request(method, path, (), headers, compact(document)), SYSTEM)
     assert isinstance(response.body, bytes)
-    if response.status not in (200, 201, 409, 422):
+    if response.status not in (200, 201, 409):
         raise errors.from_response(response.status, response.body)

@@ -5,6 +5,7 @@ It decides who the caller acts as, what the path means and whether that is allow
 endpoints. Any failure leaves here as a Status object.
 """
 
+import asyncio
 import uuid
 from collections.abc import Mapping
 from typing import Final
@@ -13,6 +14,7 @@ from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
+from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import access, paths
 from kohort.cluster.apiserver.endpoints.call import Admission, Authorizer, Call, Parts, StoreReader, Unhindered
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
@@ -38,6 +40,8 @@ from kohort.objects.jsontypes import Json
 MAX_BODY: Final = 3 * 1024 * 1024
 WARNING_LIMIT: Final = 4096
 LONG_WARNING: Final = 256
+WRITE_DEADLINE: Final = 34.0
+READING: Final = frozenset({"get", "list", "watch"})
 CONNECTIONS: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 """Subresources whose answers are not objects."""
 OIDC_CONFIGURATION: Final = "/.well-known/openid-configuration"
@@ -75,7 +79,9 @@ class ApiServer:
     ) -> None:
         self.catalog = catalog
         self.reader: Reader = StoreReader(store)
-        self.parts = Parts(store, catalog, self.reader, admission or Unhindered(), authorizer, gates or {})
+        self.parts = Parts(
+            store, catalog, self.reader, admission or Unhindered(), authorizer, gates or {}, self._resolve
+        )
         self.router = Router(self.parts)
         self.nodes = NodeEndpoints(self.parts, nodes)
         self.router.special["pods", "log", "get"] = self.nodes.log
@@ -120,7 +126,7 @@ class ApiServer:
         """Answer one request. Never raises, except when the caller is cancelled."""
         warnings: list[str] = []
         try:
-            response = await self._answer(request, user, warnings)
+            response = await self._converted_answer(request, user, warnings)
         except errors.ApiError as error:
             response = failure_response(request, error)
         except Exception as problem:
@@ -132,6 +138,20 @@ class ApiServer:
         if warnings:
             headers["warning"] = "\n".join(warning_headers(warnings))
         return response
+
+    async def _converted_answer(self, request: Request, user: User, warnings: list[str]) -> Response:
+        """The answer, begun again for every conversion by a webhook that turns out to be needed."""
+
+        async def attempt() -> Response:
+            warnings.clear()
+            return await self._answer(request, user, warnings)
+
+        return await with_conversions(attempt, self._resolve)
+
+    async def _resolve(self, need: ConversionNeeded) -> None:
+        if self.webhooks is None:
+            raise errors.internal(f"there is no way to call webhooks: {need}")
+        await need.resolve(self.reader, self.webhooks)
 
     async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:
         paths.check_segments(request.path)
@@ -162,7 +182,14 @@ class ApiServer:
             call.media = negotiate(request, custom=call.kind.custom, of_list=call.verb in ("list", "watch"))
         if call.kind.deprecation_warning:
             warnings.append(call.kind.deprecation_warning)
-        return await endpoint(call)
+        if call.verb in READING:
+            return await endpoint(call)
+        try:
+            async with asyncio.timeout(WRITE_DEADLINE):
+                return await endpoint(call)
+        except TimeoutError:
+            message = "Timeout: request did not complete within the allotted timeout"
+            raise errors.failure(504, "Timeout", message, retry_after=1) from None
 
     def _call(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Call:
         """What a request is about, once it is known that its sender may."""

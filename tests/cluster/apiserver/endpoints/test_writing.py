@@ -228,3 +228,19 @@ async def test_mutating_admission_sees_neither_uid_nor_generated_name() -> None:
         ("validate", "DELETE", name, False),
     ]
     await server.close()
+
+
+class Sleepy(Recorder):
+    """An admission step that takes its time."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        await asyncio.sleep(3600)
+
+
+async def test_a_write_that_takes_too_long_is_given_up() -> None:
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), admission=Sleepy())
+    api = Api(server, Everybody())
+    late = await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}})
+    assert (late.code, late.reason) == (504, "Timeout")
+    assert (await api.get(f"{CONFIG_MAPS}/a")).code == 404
+    await server.close()
