@@ -135,3 +135,22 @@ async def test_a_watch_ends_as_a_complete_answer(client: aiohttp.ClientSession) 
         assert await answer.read() == b""
     async with client.get("/version") as answer:
         assert answer.status == 200
+
+
+async def test_a_reader_that_takes_nothing_is_dropped(
+    client: aiohttp.ClientSession, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.cluster.apiserver.http.front.STALL_LIMIT", 0.1)
+    _, writer = await asyncio.open_connection("127.0.0.1", front.port, limit=1)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(f"GET {CONFIG_MAPS}?watch=true&resourceVersion=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    big = {"k": "x" * 900_000}
+    for number in range(12):
+        async with client.post(CONFIG_MAPS, json={"metadata": {"name": f"c{number}"}, "data": big}) as created:
+            assert created.status == 201
+    async with asyncio.timeout(10):
+        await asyncio.gather(*front._streams, return_exceptions=True)
+    async with client.get("/version") as answer:
+        assert answer.status == 200
+    assert not front._streams
+    writer.close()
