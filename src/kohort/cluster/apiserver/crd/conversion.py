@@ -10,7 +10,7 @@ attempt may stamp an object anew.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ PER_REVIEW: Final = 500
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 Convert = Callable[[JsonObject], JsonObject]
+T = TypeVar("T")
 
 
 class ReviewClient(Protocol):
@@ -49,6 +50,20 @@ def _renamed(api_version: str) -> Convert:
     return lambda obj: {**obj, "apiVersion": api_version}
 
 
+MAX_ATTEMPTS: Final = 20
+"""A request may need several conversions, one after the other; there is an end to it all the same."""
+
+
+async def with_conversions(attempt: Callable[[], Awaitable[T]], resolve: "Resolve") -> T:
+    """What an attempt yields once every conversion that it asks for has been made."""
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return await attempt()
+        except ConversionNeeded as need:
+            await resolve(need)
+    raise errors.internal("the object changes faster than it can be converted")
+
+
 class ConversionNeeded(Exception):
     """An object has to be converted by its webhook before the request can go on."""
 
@@ -62,6 +77,9 @@ class ConversionNeeded(Exception):
         """Ask the webhook, for all stored objects at once: a list would come back for each of them otherwise."""
         siblings = reader.list(self._converter.bucket)
         await self._converter.ask([self._object, *siblings], self._api_version, client)
+
+
+Resolve: TypeAlias = Callable[[ConversionNeeded], Awaitable[None]]
 
 
 class Converter:
@@ -84,7 +102,11 @@ class Converter:
         if converted is None:
             raise ConversionNeeded(self, obj, api_version)
         self._known.move_to_end(key)
-        return _with_metadata_of(obj, converted)
+        result = _with_metadata_of(obj, converted)
+        # What was just converted for storage is read back for the answer: that must not need another conversion,
+        # since a write that is done cannot start again.
+        self._known.setdefault(_key(result, obj["apiVersion"]), obj)
+        return result
 
     async def ask(self, objects: Iterable[JsonObject], api_version: str, client: ReviewClient) -> None:
         wanted = {_key(obj, api_version): obj for obj in objects if obj.get("apiVersion") != api_version}

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kohort.cluster.apiserver.admission.model import Attributes, Reader
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.crd.conversion import Resolve
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.views import View
@@ -48,6 +49,8 @@ class Parts:
     admission: Admission
     authorizer: Authorizer
     gates: Mapping[str, bool] = field(default_factory=dict)
+    resolve: Resolve | None = None
+    """Makes a conversion that only a webhook can make."""
     committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
     """By bucket: who must know of a write before its writer is answered."""
 

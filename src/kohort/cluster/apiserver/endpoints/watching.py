@@ -12,9 +12,11 @@ whatever was committed meanwhile is sent first.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
+from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import answers
 from kohort.cluster.apiserver.endpoints.bodies import complete
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
@@ -199,6 +201,7 @@ class Watch:
     def __init__(self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int) -> None:
         self._store = parts.store
         self._catalog = parts.catalog
+        self._resolve = parts.resolve
         self._frames = frames
         self._bucket = frames.view.kind.bucket
         self._selection = selection
@@ -225,8 +228,8 @@ class Watch:
             since = self._store.revision
             state = self._store.list(self._bucket, self._selection.namespace)
             changes = self._store.watch(self._bucket, since)
-            for chunk in self._initial(state):
-                yield chunk
+            for part in self._initial(state):
+                yield await self._converted(partial(self._added, part))
             if self._options.bookmarks:
                 yield self._frames.bookmark(since, end_of_initial=True)
         else:
@@ -248,7 +251,7 @@ class Watch:
                 continue
             if batch is None:
                 return
-            if chunk := self._render(batch):
+            if chunk := await self._converted(partial(self._render, batch)):
                 yield chunk
 
     def _still_served(self) -> bool:
@@ -272,11 +275,26 @@ class Watch:
         if self._frames.view.kind.custom and since < self._frames.view.served_since:
             raise HistoryExpired(self._frames.view.served_since)
 
-    def _initial(self, state: Sequence[Stored]) -> Iterable[bytes]:
+    def _initial(self, state: Sequence[Stored]) -> Iterable[list[Stored]]:
         selected = [stored for stored in state if self._selection.matches(stored)]
+        return (selected[start : start + INITIAL_CHUNK] for start in range(0, len(selected), INITIAL_CHUNK))
+
+    def _added(self, part: list[Stored]) -> bytes:
         shape = self._frames.body
-        for start in range(0, len(selected), INITIAL_CHUNK):
-            yield b"".join([frame_of("ADDED", shape(stored)) for stored in selected[start : start + INITIAL_CHUNK]])
+        return b"".join([frame_of("ADDED", shape(stored)) for stored in part])
+
+    async def _converted(self, render: Callable[[], bytes]) -> bytes:
+        """Frames, once the webhook of the definition has converted what is in them."""
+        try:
+            return render()
+        except ConversionNeeded as need:
+            assert self._resolve is not None
+            await self._resolve(need)
+
+            async def again() -> bytes:
+                return render()
+
+            return await with_conversions(again, self._resolve)
 
     def _render(self, batch: Sequence[Change]) -> bytes:
         if self._whole:
@@ -306,7 +324,7 @@ class Watch:
                     batch = await anext(changes)
             except (TimeoutError, StopAsyncIteration):
                 break
-            chunks.append(self._render(batch))
+            chunks.append(await self._converted(partial(self._render, batch)))
             last = batch[-1].revision
         chunks.append(self._frames.bookmark(max(now, last), end_of_initial=False))
         return b"".join(chunks)
