@@ -12,7 +12,8 @@ import msgspec
 from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
-from kohort.cluster.apiserver.endpoints.writing import Writer, at_version, ignored_fields, tracked_fields
+from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
+from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
 from kohort.cluster.apiserver.kinds.model import Kind

@@ -16,11 +16,11 @@ from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
+from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, status_resets, tracked_fields
 from kohort.cluster.apiserver.endpoints.reading import missing
 from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
-from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
@@ -371,71 +371,6 @@ class Writer:
             return answers.of_stored(call, written.stored, status)
         assert written.document is not None
         return answers.of_object(call, written.document, status)
-
-
-_STATUS_RESETS: Final[dict[str, tuple[str, ...]]] = {
-    "deployments.apps": ("spec", "metadata.labels"),
-    "pods": ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
-    "certificatesigningrequests.certificates.k8s.io": ("spec", "status.conditions"),
-    "resourceclaims.resource.k8s.io": ("metadata", "spec"),
-    "volumeattachments.storage.k8s.io": ("metadata", "spec"),
-    "servicecidrs.networking.k8s.io": ("metadata", "spec"),
-    "flowschemas.flowcontrol.apiserver.k8s.io": ("metadata", "spec"),
-    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": ("metadata", "spec"),
-    "customresourcedefinitions.apiextensions.k8s.io": ("metadata", "spec"),
-}
-"""What writing the status of a kind resets, where it is more than the spec."""
-
-_TRACKED: Final[dict[str, tuple[str, ...]]] = {
-    "resize": (
-        "spec.containers.*.resources",
-        "spec.containers.*.resizePolicy",
-        "spec.initContainers.*.resources",
-        "spec.initContainers.*.resizePolicy",
-        "spec.resources",
-    ),
-    "ephemeralcontainers": ("spec.ephemeralContainers",),
-}
-"""Subresources through which only these fields can be owned."""
-
-
-def ignored_fields(call: Call) -> tuple[str, ...]:
-    """The fields that this endpoint resets, so that writing them through it owns nothing."""
-    kind = call.kind
-    if call.path.subresource == "status":
-        return status_resets(kind)
-    if call.path.subresource == "approval":
-        return ("spec", "status.certificate")
-    if kind.bucket == "certificatesigningrequests.certificates.k8s.io":
-        return ("spec", "status")
-    return ("status",) if kind.strategy.has_status else ()
-
-
-def status_resets(kind: Kind) -> tuple[str, ...]:
-    return _STATUS_RESETS.get(kind.bucket, ("metadata", "spec") if kind.custom else ("spec",))
-
-
-def tracked_fields(call: Call) -> tuple[str, ...]:
-    return _TRACKED.get(call.path.subresource, ())
-
-
-def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
-    """Managed fields are recorded in the version of their writer; this shows the object in another one."""
-    if len(parts.catalog.of_bucket(call.kind.bucket)) < 2:
-        return None
-
-    versions = {one.resource.api_version: one for one in parts.catalog.siblings(call.kind)}
-
-    def convert(obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
-        target = versions.get(api_version)
-        if target is None:
-            return None
-        source = versions.get(obj.get("apiVersion", ""), call.kind)
-        stored = source.to_storage(obj) if source.to_storage is not None else obj
-        served = target.from_storage(stored) if target.from_storage is not None else stored
-        return served, target.schema()
-
-    return convert
 
 
 _KEYS: Final = {"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions"}
