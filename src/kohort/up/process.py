@@ -27,8 +27,10 @@ async def _run(options: Options, ready: Callable[[Running], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
     start = cluster if API_SERVER in options.parts else parts_only
     async with start(options) as running:
-        # What was loaded to get here stays; the collector need not look at it again.
+        # What was loaded to get here stays; the collector need not look at it again. Caches grow by many small objects
+        # that live long, so it should look rarely at the rest, too.
         gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
         ready(running)
         await stopped.wait()
 
