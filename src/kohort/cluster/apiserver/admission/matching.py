@@ -5,7 +5,7 @@ subresources, `pods/*` with all of them, `*/scale` one subresource of everything
 labels of the namespace, and by those of the object before or after the change.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kohort.cluster.apiserver.admission.model import Attributes
@@ -112,14 +112,21 @@ def _labels(obj: JsonObject) -> JsonObject:
     return labels
 
 
-def first_match(rules: Iterable[Rule], attributes: Attributes, others: Iterable[Resource]) -> Resource | None:
+Equivalents = Callable[[], Sequence[Resource]]
+"""The versions of the requested resource; only asked for when the requested one does not match."""
+
+
+def first_match(rules: Sequence[Rule], attributes: Attributes, others: Equivalents | None) -> Resource | None:
     """The resource as which a request is matched: its own, or else the first equivalent one that a rule names."""
-    rules = tuple(rules)
-    if any(rule.matches(attributes, attributes.resource) for rule in rules):
-        return attributes.resource
-    others = tuple(others)
+    own = attributes.resource
     for rule in rules:
-        for other in others:
+        if rule.matches(attributes, own):
+            return own
+    if others is None:
+        return None
+    equivalents = others()
+    for rule in rules:
+        for other in equivalents:
             if other != attributes.resource and rule.matches(attributes, other):
                 return other
     return None

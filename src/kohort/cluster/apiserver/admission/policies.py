@@ -4,12 +4,12 @@ A policy says what must hold (or, for mutating ones, what to change); a binding 
 parameters, and whether a violation denies, warns or is only audited. Policies are compiled when they change.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from typing import Final
 
 from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
-from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
+from kohort.cluster.apiserver.admission.matching import Equivalents, Rule, Selectors, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
 from kohort.cluster.apiserver.admission.parameters import FindKind, ParameterProblem, Parameters
@@ -43,8 +43,8 @@ class MatchResources:
         self.equivalent = (match.get("matchPolicy") or "Equivalent") == "Equivalent"
         self.selectors = Selectors(match.get("namespaceSelector"), match.get("objectSelector"))
 
-    def matched(self, attributes: Attributes, others: Sequence[Resource], store: Store) -> Resource | None:
-        others = others if self.equivalent else ()
+    def matched(self, attributes: Attributes, equivalents: Equivalents, store: Store) -> Resource | None:
+        others = equivalents if self.equivalent else None
         if self.excluded and first_match(self.excluded, attributes, others) is not None:
             return None
         matched = first_match(self.rules, attributes, others) if self.rules else attributes.resource
@@ -213,11 +213,12 @@ class Policies:
     def _judged(
         self, policy: Policy, bindings: list[Binding], attributes: Attributes
     ) -> Iterator[tuple[str, Decision, list[str]]]:
-        matched = policy.match.matched(attributes, self._equivalents(attributes), self._store)
+        equivalents = partial(self._equivalents, attributes.resource)
+        matched = policy.match.matched(attributes, equivalents, self._store)
         if matched is None:
             return
         for binding in bindings:
-            if binding.match.matched(attributes, self._equivalents(attributes), self._store) is None:
+            if binding.match.matched(attributes, equivalents, self._store) is None:
                 continue
             subject = f"'{policy.name}' with binding '{binding.name}'"
             try:
@@ -260,13 +261,14 @@ class Policies:
     async def mutate(self, attributes: Attributes, round: Reinvocation) -> None:
         if attributes.object is None or attributes.operation not in ("CREATE", "UPDATE"):
             return
+        equivalents = partial(self._equivalents, attributes.resource)
         for policy, bindings in self._mutating.entries():
             key = f"policy/{policy.name}"
-            matched = policy.match.matched(attributes, self._equivalents(attributes), self._store)
+            matched = policy.match.matched(attributes, equivalents, self._store)
             if matched is None or (round.second_round and key not in round.to_call):
                 continue
             for binding in bindings:
-                if binding.match.matched(attributes, self._equivalents(attributes), self._store) is None:
+                if binding.match.matched(attributes, equivalents, self._store) is None:
                     continue
                 if self._mutate_with(policy, binding, attributes, matched):
                     round.changed()
@@ -311,8 +313,8 @@ class Policies:
 
     # -- both
 
-    def _equivalents(self, attributes: Attributes) -> list[Resource]:
-        return [kind.resource for kind in self._kinds_of(attributes.resource)]
+    def _equivalents(self, resource: Resource) -> list[Resource]:
+        return [kind.resource for kind in self._kinds_of(resource)]
 
     def _evaluation(
         self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None

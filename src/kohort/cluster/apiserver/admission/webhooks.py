@@ -9,7 +9,7 @@ Second round: when a webhook changed the object, built-in steps run again, and w
 """
 
 import asyncio
-from collections.abc import Sequence
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -199,8 +199,8 @@ class Webhooks:
 
     def _matched(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
         """The resource, in the version that the webhook wants to see; None when it does not want to."""
-        others = self._equivalents(attributes) if webhook.equivalent else ()
-        matched = first_match(webhook.rules, attributes, others)
+        equivalents = partial(self._equivalents, attributes.resource) if webhook.equivalent else None
+        matched = first_match(webhook.rules, attributes, equivalents)
         if matched is None:
             return None
         if webhook.problem:
@@ -209,8 +209,8 @@ class Webhooks:
             return None
         return matched if self._conditions_hold(webhook, attributes, matched) else None
 
-    def _equivalents(self, attributes: Attributes) -> Sequence[Resource]:
-        return [kind.resource for kind in self._kinds_of(attributes.resource)]
+    def _equivalents(self, resource: Resource) -> list[Resource]:
+        return [kind.resource for kind in self._kinds_of(resource)]
 
     def _conditions_hold(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
         if not webhook.conditions:
