@@ -1,0 +1,106 @@
+"""What the agent asks of whatever runs its containers. A CRI runtime would be another implementation."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+"""Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
+
+
+class Mount(msgspec.Struct, frozen=True):
+    source: str
+    target: str
+    read_only: bool = False
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Everything needed to start one process."""
+
+    id: str
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    directory: str = ""
+    root: str = ""
+    """A root directory; empty for the machine's own."""
+    cgroup: str = ""
+    log: str = ""
+    """Where its output goes; empty for a process that somebody is attached to."""
+    mounts: tuple[Mount, ...] = ()
+    hostname: str = ""
+    netns: str = ""
+    """Path of a network namespace; empty for the machine's own."""
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    oom_score_adj: int | None = None
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """A process that was started, and how it ended."""
+
+    id: str
+    pid: int
+    birth: int
+    """Start time as the kernel counts it: with the pid, an identity that does not come back."""
+    started: str
+    ended: str = ""
+    exit_code: int | None = None
+    """None while it runs; 128 plus the signal for one that was killed."""
+    oom_killed: bool = False
+    lost: bool = False
+    """Nobody was there to see how it ended."""
+
+    @property
+    def running(self) -> bool:
+        return self.exit_code is None
+
+
+class CannotStart(Exception):
+    """A process could not be started; the message says why."""
+
+
+class Session(Protocol):
+    """Talks to one process: what it writes comes as (channel, bytes), its end as (ERROR, exit code as text)."""
+
+    async def read(self) -> tuple[int, bytes] | None: ...
+    async def write(self, channel: int, data: bytes) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Runtime(Protocol):
+    name: str
+
+    def on_exit(self, tell: "Callable[[Instance], None]") -> None:
+        """Be told of every instance that ends."""
+        ...
+
+    async def instances(self) -> dict[str, Instance]:
+        """All that were started and not removed, the ones of an earlier agent included."""
+        ...
+
+    async def start(self, launch: Launch) -> Instance:
+        """Raises CannotStart."""
+        ...
+
+    async def signal(self, id: str, number: int) -> None:
+        """To the process itself; SIGKILL to everything that it has started."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Forget an instance that has ended."""
+        ...
+
+    async def execute(self, within: str, launch: Launch) -> Session:
+        """Another process where instance `within` runs. Raises CannotStart."""
+        ...
+
+    async def attach(self, id: str) -> Session: ...
+
+    async def close(self, *, stop: bool) -> None:
+        """Let go; `stop` ends everything that runs."""
+        ...

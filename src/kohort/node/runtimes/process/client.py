@@ -1,0 +1,161 @@
+"""The agent's side of the supervisor: finds it, starts it if it is not there, asks."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Session
+from kohort.node.runtimes.process.wire import CONTROL, Answer, Ask, frame, read, socket_path
+
+START_SECONDS: Final = 10.0
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class SupervisedSession:
+    def __init__(self, connection: _Connection) -> None:
+        self._reader, self._writer = connection
+
+    async def read(self) -> tuple[int, bytes] | None:
+        return await read(self._reader)
+
+    async def write(self, channel: int, data: bytes) -> None:
+        self._writer.write(frame(channel, data))
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        self._writer.close()
+
+
+class ProcessRuntime:
+    name = "process"
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._instances: dict[str, Instance] = {}
+        self._tell: list[Callable[[Instance], None]] = []
+        self._connection: _Connection | None = None
+        self._asking = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+
+    def on_exit(self, tell: Callable[[Instance], None]) -> None:
+        self._tell.append(tell)
+
+    async def instances(self) -> dict[str, Instance]:
+        """What the supervisor has. One that never was there has nothing, and need not be started to say so."""
+        if self._connection is None and not (self._state / "instances").is_dir():
+            return {}
+        answer = await self._ask(Ask("list"))
+        return {each.id: each for each in answer.instances}
+
+    async def start(self, launch: Launch) -> Instance:
+        answer = await self._ask(Ask("launch", launch=launch))
+        if answer.problem:
+            raise CannotStart(answer.problem)
+        return answer.instances[0]
+
+    async def signal(self, id: str, number: int) -> None:
+        await self._ask(Ask("signal", id, number=number))
+
+    async def remove(self, id: str) -> None:
+        await self._ask(Ask("remove", id))
+
+    async def execute(self, within: str, launch: Launch) -> Session:
+        return await self._session(Ask("execute", within, launch))
+
+    async def attach(self, id: str) -> Session:
+        return await self._session(Ask("attach", id))
+
+    async def close(self, *, stop: bool) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._connection is None:
+            return
+        if stop:
+            for id, instance in (await self.instances()).items():
+                if instance.running:
+                    await self.signal(id, signal.SIGKILL)
+            with contextlib.suppress(ConnectionError):
+                await self._ask(Ask("stop"))
+        self._connection[1].close()
+        self._connection = None
+
+    async def _session(self, ask: Ask) -> Session:
+        await self._connected()
+        reader, writer = await asyncio.open_unix_connection(socket_path(self._state))
+        writer.write(frame(CONTROL, msgspec.json.encode(ask)))
+        message = await read(reader)
+        answer = Answer("the supervisor has gone") if message is None else _decoded(message[1])
+        if answer.problem:
+            writer.close()
+            raise CannotStart(answer.problem)
+        return SupervisedSession((reader, writer))
+
+    async def _ask(self, ask: Ask) -> Answer:
+        async with self._asking:
+            for _ in range(2):
+                reader, writer = await self._connected()
+                writer.write(frame(CONTROL, msgspec.json.encode(ask)))
+                message = await read(reader)
+                if message is not None:
+                    return _decoded(message[1])
+                self._connection = None
+                if ask.what == "stop":
+                    break
+        raise ConnectionResetError("the supervisor of this node's processes has gone")
+
+    async def _connected(self) -> _Connection:
+        if self._connection is None:
+            self._connection = await self._open()
+            if self._watching is not None:
+                self._watching.cancel()
+            self._watching = asyncio.create_task(self._watch(), name="node-exits")
+        return self._connection
+
+    async def _open(self) -> _Connection:
+        path = socket_path(self._state)
+        with contextlib.suppress(OSError):
+            return await asyncio.open_unix_connection(path)
+        self._state.mkdir(parents=True, exist_ok=True)
+        with (self._state / "supervisor.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kohort.node.runtimes.process.supervisor", str(self._state)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                with contextlib.suppress(OSError):
+                    return await asyncio.open_unix_connection(path)
+                if process.poll() is not None:
+                    raise CannotStart(f"the supervisor of processes did not start; see {self._state}/supervisor.log")
+                await asyncio.sleep(0.01)
+
+    async def _watch(self) -> None:
+        """Pass on who has ended, as long as the supervisor is there."""
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_unix_connection(socket_path(self._state))
+            try:
+                writer.write(frame(CONTROL, msgspec.json.encode(Ask("watch"))))
+                while (message := await read(reader)) is not None:
+                    for instance in _decoded(message[1]).instances:
+                        for tell in self._tell:
+                            tell(instance)
+            finally:
+                writer.close()
+        self._connection = None
+
+
+def _decoded(content: bytes) -> Answer:
+    return msgspec.json.decode(content, type=Answer)

@@ -1,0 +1,157 @@
+"""Starting a process: namespaces, mounts, cgroup, user, and the program.
+
+What needs rights that are not there is left out in this order of importance: a cgroup or a network namespace that was
+asked for must be entered; mounts are made in a mount namespace of its own, as root or in a user namespace; if neither
+is permitted the process runs without its mounts.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kohort.node.runtimes.interface import CannotStart, Launch, Mount
+
+CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWUTS: Final = 0x04000000
+CLONE_NEWUSER: Final = 0x10000000
+CLONE_NEWNET: Final = 0x40000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+PR_SET_CHILD_SUBREAPER: Final = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def spawn(launch: Launch, stdin: int, stdout: int, stderr: int) -> int:
+    """Start it; the pid. Raises CannotStart."""
+    command = list(launch.command)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=launch.env,
+            close_fds=True,
+            start_new_session=True,
+            preexec_fn=_prepared(launch),
+        )
+    except FileNotFoundError as problem:
+        raise CannotStart(f'exec: "{command[0]}": executable file not found in $PATH ({problem.filename})') from None
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise CannotStart(f'exec: "{command[0]}": {problem}') from None
+    process.returncode = 0  # reaped by the supervisor, not by this object
+    return process.pid
+
+
+def birth(pid: int) -> int | None:
+    """When a process was started, as the kernel counts it; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def become_subreaper() -> None:
+    """Orphans of our processes become ours, so that they can be ended."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def enter_namespace(path: str, kind: int) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_libc.setns(handle, kind), f"setns {path}")
+    finally:
+        os.close(handle)
+
+
+def _prepared(launch: Launch) -> Callable[[], None]:
+    """What happens in the child between fork and exec. Simple calls only."""
+
+    def prepare() -> None:
+        if launch.cgroup:
+            with open(f"{launch.cgroup}/cgroup.procs", "w") as procs:
+                procs.write(str(os.getpid()))
+        if launch.oom_score_adj is not None:
+            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+                score.write(str(launch.oom_score_adj))
+        if launch.netns:
+            enter_namespace(launch.netns, CLONE_NEWNET)
+        if launch.mounts and _own_mounts():
+            for mount in launch.mounts:
+                _bind(mount, launch.root)
+        if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
+            name = launch.hostname.encode()
+            _libc.sethostname(name, len(name))
+        if launch.root and launch.root != "/":
+            os.chroot(launch.root)
+            os.chdir("/")
+        if launch.directory:
+            os.chdir(launch.directory)
+        _become(launch)
+        if launch.tty:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    return prepare
+
+
+def _own_mounts() -> bool:
+    """A mount namespace of its own: nobody else sees what is mounted in it."""
+    if _libc.unshare(CLONE_NEWNS) != 0:
+        uid, gid = os.geteuid(), os.getegid()
+        if _libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
+            return False
+        for file, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with contextlib.suppress(OSError), open(f"/proc/self/{file}", "w") as table:
+                table.write(content)
+    return bool(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0)
+
+
+def _bind(mount: Mount, root: str) -> None:
+    target = f"{root.rstrip('/')}{mount.target}" if root else mount.target
+    source = os.fsencode(mount.source)
+    _make_place(mount.source, target)
+    place = os.fsencode(target)
+    _checked(_libc.mount(source, place, None, MS_BIND | MS_REC, None), f"mount {mount.target}")
+    if mount.read_only:
+        _libc.mount(source, place, None, MS_BIND | MS_REC | MS_REMOUNT | MS_RDONLY, None)
+
+
+def _make_place(source: str, target: str) -> None:
+    """Somewhere to mount on."""
+    if os.path.exists(target):
+        return
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "a"):
+            pass
+
+
+def _become(launch: Launch) -> None:
+    if os.geteuid() != 0:
+        return
+    if launch.groups or launch.gid is not None or launch.uid is not None:
+        os.setgroups(list(launch.groups))
+    if launch.gid is not None:
+        os.setgid(launch.gid)
+    if launch.uid is not None:
+        os.setuid(launch.uid)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

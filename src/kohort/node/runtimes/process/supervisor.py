@@ -1,0 +1,416 @@
+"""The parent of all containers of one node: starts them, keeps their output, sees how they end.
+
+Run as `python -m kohort.node.runtimes.process.supervisor STATE_DIRECTORY`. It listens on a socket and ends by itself
+when nothing runs and nobody has been connected for a while. It imports little, for it is always there.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.node.runtimes.interface import (
+    CLOSE,
+    ERROR,
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    CannotStart,
+    Instance,
+    Launch,
+)
+from kohort.node.runtimes.process import launching
+from kohort.node.runtimes.process.logs import LogWriter, stamp
+from kohort.node.runtimes.process.wire import CONTROL, LONGEST, Answer, Ask, frame, read, socket_path
+
+IDLE_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 0.5
+CHUNK: Final = 65536
+UNKNOWN_CODE: Final = 137
+
+
+class Kept(msgspec.Struct):
+    """What is on disk of an instance."""
+
+    launch: Launch
+    instance: Instance
+
+
+class Supervised:
+    """One process with its output. `listeners` get what it writes and, at the end, its exit code."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.instance: Instance | None = None
+        self.listeners: set[asyncio.StreamWriter] = set()
+        self.input: int | None = None
+        self.sources: dict[int, int] = {}
+        self.drained = asyncio.Event()
+        self.log = LogWriter(launch.log) if launch.log else None
+
+    def tell(self, channel: int, data: bytes) -> None:
+        for listener in self.listeners:
+            listener.write(frame(channel, data))
+
+    def follow(self, source: int, channel: int) -> None:
+        """Take what comes out of a descriptor."""
+        os.set_blocking(source, False)
+        self.sources[source] = channel
+        asyncio.get_running_loop().add_reader(source, self._take, source)
+
+    def _take(self, source: int) -> None:
+        try:
+            data = os.read(source, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            channel = self.sources[source]
+            if self.log is not None:
+                self.log.write("stderr" if channel == STDERR else "stdout", data)
+            self.tell(channel, data)
+        else:
+            self.unfollow(source)
+
+    def unfollow(self, source: int) -> None:
+        if self.sources.pop(source, None) is not None:
+            asyncio.get_running_loop().remove_reader(source)
+            if source != self.input:
+                os.close(source)
+        if not self.sources:
+            self.drained.set()
+
+    def close_input(self) -> None:
+        if self.input is not None and not self.launch.tty:
+            os.close(self.input)
+            self.input = None
+
+    async def drain(self) -> None:
+        """Wait for the last words; somebody else may hold the other end."""
+        if self.sources:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.drained.wait(), DRAIN_SECONDS)
+        for source in list(self.sources):
+            self._take(source)
+            self.unfollow(source)
+        if self.log is not None:
+            self.log.close()
+        if self.input is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.input)
+            self.input = None
+
+
+class Supervisor:
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._containers: dict[str, Supervised] = {}
+        self._by_pid: dict[int, Supervised] = {}
+        self._watchers: set[asyncio.StreamWriter] = set()
+        self._connections = 0
+        self._leaving = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        launching.become_subreaper()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        loop.add_signal_handler(signal.SIGTERM, self._leaving.set)
+        self._adopt()
+        path = socket_path(self._state)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        server = await asyncio.start_unix_server(self._serve, path)
+        os.chmod(path, 0o600)
+        while not self._leaving.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), IDLE_SECONDS)
+            if not self._connections and not self._by_pid:
+                break
+        server.close()
+
+    # Requests
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            while (message := await read(reader)) is not None:
+                ask = msgspec.json.decode(message[1], type=Ask)
+                if ask.what in ("execute", "attach"):
+                    await self._session(ask, reader, writer)
+                    return
+                if ask.what == "watch":
+                    self._watchers.add(writer)
+                    continue
+                writer.write(frame(CONTROL, msgspec.json.encode(self._answer(ask))))
+                await writer.drain()
+        except (ConnectionError, msgspec.MsgspecError):
+            pass
+        finally:
+            self._connections -= 1
+            self._watchers.discard(writer)
+            writer.close()
+
+    def _answer(self, ask: Ask) -> Answer:
+        match ask.what:
+            case "list":
+                return Answer(instances=tuple(each.instance for each in self._containers.values() if each.instance))
+            case "launch":
+                assert ask.launch is not None
+                return self._launch(ask.launch)
+            case "signal":
+                self._signal(ask.id, ask.number)
+            case "remove":
+                self._containers.pop(ask.id, None)
+                for suffix in (".json", ".stdout", ".stderr"):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._file(ask.id, suffix).unlink()
+            case "stop":
+                self._leaving.set()
+        return Answer()
+
+    def _launch(self, launch: Launch) -> Answer:
+        known = self._containers.get(launch.id)
+        if known is not None and known.instance is not None:
+            return Answer(instances=(known.instance,))
+        supervised = Supervised(launch)
+        try:
+            instance = self._start(supervised)
+        except CannotStart as problem:
+            return Answer(str(problem))
+        self._containers[launch.id] = supervised
+        self._keep(supervised)
+        return Answer(instances=(instance,))
+
+    def _start(self, supervised: Supervised) -> Instance:
+        """Start a process; a container writes to named pipes that it holds open itself."""
+        launch = supervised.launch
+        given: list[int] = []
+        try:
+            if launch.tty:
+                ours, theirs = pty.openpty()
+                given = [theirs]
+                stdin = stdout = stderr = theirs
+                supervised.input = ours
+                supervised.follow(ours, STDOUT)
+            else:
+                stdin = os.open(os.devnull, os.O_RDONLY)
+                if launch.stdin:
+                    os.close(stdin)
+                    stdin, supervised.input = os.pipe()
+                stdout = self._output(supervised, STDOUT)
+                stderr = self._output(supervised, STDERR)
+                given = [stdin, stdout, stderr]
+            pid = launching.spawn(launch, stdin, stdout, stderr)
+        except CannotStart:
+            for source in list(supervised.sources):
+                supervised.unfollow(source)
+            raise
+        finally:
+            for descriptor in given:
+                os.close(descriptor)
+        supervised.instance = Instance(launch.id, pid, launching.birth(pid) or 0, stamp()[:19] + "Z")
+        self._by_pid[pid] = supervised
+        return supervised.instance
+
+    def _output(self, supervised: Supervised, channel: int) -> int:
+        if not supervised.launch.log:
+            ours, theirs = os.pipe()
+            supervised.follow(ours, channel)
+            return theirs
+        path = self._file(supervised.launch.id, ".stdout" if channel == STDOUT else ".stderr")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        os.mkfifo(path, 0o600)
+        supervised.follow(os.open(path, os.O_RDONLY | os.O_NONBLOCK), channel)
+        return os.open(path, os.O_RDWR)
+
+    def _signal(self, id: str, number: int) -> None:
+        supervised = self._containers.get(id)
+        instance = supervised.instance if supervised is not None else None
+        if supervised is None or instance is None or not instance.running:
+            return
+        if launching.birth(instance.pid) != instance.birth:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(instance.pid, number)
+        if number == signal.SIGKILL:
+            self._kill_all(supervised.launch, instance.pid)
+
+    def _kill_all(self, launch: Launch, pid: int) -> None:
+        """Everything that a process has started."""
+        if launch.cgroup:
+            with contextlib.suppress(OSError):
+                Path(launch.cgroup, "cgroup.kill").write_text("1")
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    # Sessions
+
+    async def _session(self, ask: Ask, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        supervised = self._session_process(ask, writer)
+        if supervised is None:
+            return
+        supervised.listeners.add(writer)
+        started = ask.what == "execute"
+        try:
+            while (message := await read(reader)) is not None:
+                await self._hear(supervised, *message)
+        finally:
+            supervised.listeners.discard(writer)
+            if supervised.launch.stdin_once:
+                supervised.close_input()
+            if started and supervised.instance is not None and supervised.instance.running:
+                self._kill_all(msgspec.structs.replace(supervised.launch, cgroup=""), supervised.instance.pid)
+
+    def _session_process(self, ask: Ask, writer: asyncio.StreamWriter) -> Supervised | None:
+        problem = ""
+        supervised = self._containers.get(ask.id)
+        if supervised is None or supervised.instance is None or not supervised.instance.running:
+            problem = f"container {ask.id} does not run"
+        elif ask.what == "execute":
+            assert ask.launch is not None
+            supervised = Supervised(ask.launch)
+            supervised.listeners.add(writer)
+            try:
+                self._start(supervised)
+            except CannotStart as refused:
+                problem = str(refused)
+        writer.write(frame(CONTROL, msgspec.json.encode(Answer(problem))))
+        return None if problem else supervised
+
+    async def _hear(self, supervised: Supervised, channel: int, data: bytes) -> None:
+        if channel == STDIN and supervised.input is not None:
+            await asyncio.to_thread(_write_all, supervised.input, data)
+        elif channel == CLOSE:
+            supervised.close_input()
+        elif channel == RESIZE and supervised.launch.tty and supervised.input is not None:
+            size = msgspec.json.decode(data, type=dict[str, int])
+            packed = struct.pack("HHHH", size.get("Height", 24), size.get("Width", 80), 0, 0)
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(supervised.input, termios.TIOCSWINSZ, packed)
+
+    # Ends
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            supervised = self._by_pid.pop(pid, None)
+            if supervised is not None:
+                code = os.waitstatus_to_exitcode(status)
+                self._later(self._ended(supervised, code if code >= 0 else 128 - code))
+
+    async def _ended(self, supervised: Supervised, code: int, *, lost: bool = False) -> None:
+        instance = supervised.instance
+        assert instance is not None
+        if supervised.launch.log:
+            self._kill_all(supervised.launch, instance.pid)
+        await supervised.drain()
+        out_of_memory = code == 128 + signal.SIGKILL and _oom_kills(supervised.launch.cgroup) > 0
+        supervised.instance = msgspec.structs.replace(
+            instance, exit_code=code, ended=stamp()[:19] + "Z", oom_killed=out_of_memory, lost=lost
+        )
+        supervised.tell(ERROR, str(code).encode())
+        for listener in supervised.listeners:
+            with contextlib.suppress(ConnectionError):
+                await listener.drain()
+        if supervised.launch.id in self._containers:
+            self._keep(supervised)
+            for watcher in self._watchers:
+                watcher.write(frame(CONTROL, msgspec.json.encode(Answer(instances=(supervised.instance,)))))
+
+    # What is on disk
+
+    def _file(self, id: str, suffix: str) -> Path:
+        return self._state / "instances" / f"{id}{suffix}"
+
+    def _keep(self, supervised: Supervised) -> None:
+        assert supervised.instance is not None
+        path = self._file(supervised.launch.id, ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(Kept(supervised.launch, supervised.instance)))
+        os.replace(fresh, path)
+
+    def _adopt(self) -> None:
+        """Take over what an earlier supervisor has started."""
+        for path in (self._state / "instances").glob("*.json"):
+            try:
+                kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+            except (OSError, msgspec.MsgspecError):
+                continue
+            supervised = Supervised(kept.launch)
+            supervised.instance = kept.instance
+            self._containers[kept.launch.id] = supervised
+            if not kept.instance.running:
+                continue
+            if launching.birth(kept.instance.pid) != kept.instance.birth:
+                self._later(self._ended(supervised, UNKNOWN_CODE, lost=True))
+                continue
+            for suffix, channel in ((".stdout", STDOUT), (".stderr", STDERR)):
+                with contextlib.suppress(OSError):
+                    supervised.follow(os.open(self._file(kept.launch.id, suffix), os.O_RDONLY | os.O_NONBLOCK), channel)
+            self._by_pid[kept.instance.pid] = supervised
+            handle = os.pidfd_open(kept.instance.pid)
+            asyncio.get_running_loop().add_reader(handle, self._foreign_end, handle, supervised)
+
+    def _foreign_end(self, handle: int, supervised: Supervised) -> None:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+        assert supervised.instance is not None
+        if self._by_pid.pop(supervised.instance.pid, None) is not None:
+            self._later(self._ended(supervised, UNKNOWN_CODE, lost=True))
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    with contextlib.suppress(OSError):
+        while view:
+            try:
+                view = view[os.write(descriptor, view[:LONGEST]) :]
+            except BlockingIOError:
+                os.set_blocking(descriptor, True)
+
+
+def _oom_kills(cgroup: str) -> int:
+    if not cgroup:
+        return 0
+    with contextlib.suppress(OSError):
+        for line in Path(cgroup, "memory.events").read_text().splitlines():
+            key, _, count = line.partition(" ")
+            if key == "oom_kill":
+                return int(count)
+    return 0
+
+
+def main() -> None:
+    asyncio.run(Supervisor(Path(sys.argv[1])).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Real processes of this machine, through the supervisor."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch
+from kohort.node.runtimes.process.client import ProcessRuntime
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+class Ends:
+    """Waits for instances to end, as the agent does."""
+
+    def __init__(self, runtime: ProcessRuntime) -> None:
+        self._queue: asyncio.Queue[Instance] = asyncio.Queue()
+        runtime.on_exit(self._queue.put_nowait)
+
+    async def next(self) -> Instance:
+        async with asyncio.timeout(20):
+            return await self._queue.get()
+
+
+@pytest.fixture
+async def runtime(tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
+    found = ProcessRuntime(tmp_path)
+    yield found
+    await found.close(stop=True)
+
+
+def shell(tmp_path: Path, script: str, id: str = "c1", **more: object) -> Launch:
+    return Launch(id, ("/bin/sh", "-c", script), ENV, log=str(tmp_path / "log"), **more)  # type: ignore[arg-type]
+
+
+def lines(tmp_path: Path) -> list[str]:
+    path = tmp_path / "log"
+    return [line.split(" ", 1)[1] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """The kernel tells nobody, so look again until it is so."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_output_and_exit_code_are_kept(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    ends = Ends(runtime)
+    started = await runtime.start(shell(tmp_path, "echo out; echo err >&2; printf rest; exit 7"))
+    assert started.running and started.pid > 0
+    ended = await ends.next()
+    assert (ended.exit_code, ended.pid, ended.oom_killed) == (7, started.pid, False)
+    assert sorted(lines(tmp_path)) == ["stderr F err", "stdout F out", "stdout P rest"]
+
+
+async def test_a_program_that_is_not_there_is_named(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="executable file not found"):
+        await runtime.start(Launch("c1", ("/no/such/program",), ENV, log=str(tmp_path / "log")))
+
+
+async def test_starting_twice_starts_once(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    launch = shell(tmp_path, "exec sleep 60")
+    assert (await runtime.start(launch)).pid == (await runtime.start(launch)).pid
+
+
+async def test_a_kill_reaches_everything_that_was_started(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    ends = Ends(runtime)
+    await runtime.start(shell(tmp_path, "sleep 61 & echo $!; wait"))
+    await until(lambda: bool(lines(tmp_path)))
+    child = int(lines(tmp_path)[0].split()[-1])
+    await runtime.signal("c1", signal.SIGKILL)
+    assert (await ends.next()).exit_code == 137
+    await until(lambda: not Path(f"/proc/{child}").exists())
+
+
+async def test_another_agent_finds_the_same_processes(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    started = await runtime.start(shell(tmp_path, "exec sleep 60"))
+    other = ProcessRuntime(tmp_path)
+    assert await other.instances() == {"c1": started}
+    await other.close(stop=False)
+    assert (await runtime.instances())["c1"].running
+
+
+async def test_processes_outlive_their_supervisor_and_keep_talking(tmp_path: Path) -> None:
+    first = ProcessRuntime(tmp_path)
+    gate = tmp_path / "gate"
+    script = f"echo before; while [ ! -e {gate} ]; do sleep 0.05; done; echo after; sleep 60"
+    started = await first.start(shell(tmp_path, script))
+    supervisor = int(Path(f"/proc/{started.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    await until(lambda: bool(lines(tmp_path)))
+    os.kill(supervisor, signal.SIGKILL)
+    await first.close(stop=False)
+    second = ProcessRuntime(tmp_path)
+    assert await second.instances() == {"c1": started}
+    gate.touch()
+    await until(lambda: len(lines(tmp_path)) == 2)
+    assert lines(tmp_path) == ["stdout F before", "stdout F after"]
+    ends = Ends(second)
+    await second.signal("c1", signal.SIGKILL)
+    ended = await ends.next()
+    assert ended.lost and ended.exit_code == 137
+    await second.close(stop=True)
+
+
+async def collected(session: object) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    async with asyncio.timeout(20):
+        while (message := await session.read()) is not None:  # type: ignore[attr-defined]
+            found[message[0]] = found.get(message[0], b"") + message[1]
+            if message[0] == ERROR:
+                break
+    await session.close()  # type: ignore[attr-defined]
+    return found
+
+
+async def test_commands_run_beside_a_container_with_streams_of_their_own(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    await runtime.start(shell(tmp_path, "exec sleep 60"))
+    session = await runtime.execute("c1", Launch("e1", ("/bin/sh", "-c", "cat; echo no >&2; exit 3"), ENV, stdin=True))
+    await session.write(STDIN, b"hello")
+    await session.write(255, b"\x00")
+    assert await collected(session) == {STDOUT: b"hello", STDERR: b"no\n", ERROR: b"3"}
+
+
+async def test_a_terminal_has_the_size_of_the_users(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    await runtime.start(shell(tmp_path, "exec sleep 60"))
+    session = await runtime.execute(
+        "c1", Launch("e1", ("/bin/sh", "-c", "read x; stty size"), ENV, stdin=True, tty=True)
+    )
+    await session.write(RESIZE, b'{"Width":123,"Height":45}')
+    await session.write(STDIN, b"go\n")
+    assert b"45 123" in (await collected(session))[STDOUT]
+
+
+async def test_executing_where_nothing_runs_is_refused(runtime: ProcessRuntime) -> None:
+    with pytest.raises(CannotStart, match="does not run"):
+        await runtime.execute("c9", Launch("e1", ("true",), ENV))
+
+
+async def test_attaching_shows_what_is_written_from_then_on(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    await runtime.start(shell(tmp_path, "read line; echo got $line", stdin=True, stdin_once=True))
+    session = await runtime.attach("c1")
+    await session.write(STDIN, b"this\n")
+    assert await collected(session) == {STDOUT: b"got this\n", ERROR: b"0"}
