@@ -48,6 +48,7 @@ CASES = [
         ["1:14: found no matching overload for '_?_:_' applied to '(int, list(int), list(int))'"],
     ),
     ("[1,'a'] == []", ["1:4: expected type 'int' but found 'string'"]),
+    ("self.l == [1, dyn(2)]", ["1:18: expected type 'int' but found 'dyn'"]),
     (
         "{1:'a','b':2} == {}",
         ["1:8: expected type 'int' but found 'string'", "1:12: expected type 'string' but found 'int'"],

@@ -55,9 +55,6 @@ class Checker:
         self.structs = structs
         self.bindings = Bindings()
         self.issues: list[Issue] = []
-        self.mixtures: list[Issue] = []
-        """Literals with elements of unlike types: only worth telling when nothing else is wrong."""
-        self.mixing_allowed = False
         self.checked: list[Expr] = []
         self.depth = 0
         self.used: set[str] = set()
@@ -65,8 +62,8 @@ class Checker:
     def run(self, root: Expr) -> Type:
         """Check the whole tree; afterwards every node has its final type."""
         self.check(root)
-        if self.issues or self.mixtures:
-            raise CompileError(self.source, self.issues or self.mixtures)
+        if self.issues:
+            raise CompileError(self.source, self.issues)
         for expr in self.checked:
             expr.type = t.final(expr.type)
         return root.type
@@ -154,9 +151,7 @@ class Checker:
     # -- calls
 
     def call(self, expr: Call) -> Type:
-        before, self.mixing_allowed = self.mixing_allowed, self.mixing_allowed or expr.function == "format"
         arguments = [self.check(arg) for arg in expr.args]
-        self.mixing_allowed = before
         if expr.function in ("_&&_", "_||_"):
             return self.logical(expr, arguments)
         if expr.target is None:
@@ -195,7 +190,7 @@ class Checker:
             expr.overloads.append(overload)
             if result is None:
                 result = returned
-            elif not _same(result, returned):
+            elif not t.same_type(result, returned):
                 result = t.DYN
         if result is not None:
             return result
@@ -290,18 +285,18 @@ class Checker:
             found = self.check(item)
             if place in expr.optional:
                 found = self.unwrapped_optional(item, found)
-            element = self.joined(item, element, found)
+            element = self.joined(element, found)
         return t.list_of(element or Variable())
 
     def map_literal(self, expr: MapLiteral) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in expr.entries:
-            key = self.joined(entry.key, key, self.check(entry.key))
+            key = self.joined(key, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
                 found = self.unwrapped_optional(entry.value, found)
-            value = self.joined(entry.value, value, found)
+            value = self.joined(value, found)
         return t.map_of(key or Variable(), value or Variable())
 
     def unwrapped_optional(self, expr: Expr, type: Type) -> Type:
@@ -313,15 +308,9 @@ class Checker:
             self.report(expr.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
         return inner
 
-    def joined(self, expr: Expr, before: Type | None, found: Type) -> Type:
-        """All elements of a literal have one type; `dyn()` is the way to say otherwise, and `format` takes any."""
-        if before is None:
-            return found
-        common = self.bindings.joined(before, found)
-        if common is None and not self.mixing_allowed:
-            shown, other = t.final(before), t.final(found)
-            self.mixtures.append(Issue(expr.offset, f"expected type '{shown}' but found '{other}'"))
-        return common or t.DYN
+    def joined(self, before: Type | None, found: Type) -> Type:
+        """The type of elements of a literal; where it makes sense to mix types is for `literals` to say."""
+        return found if before is None else self.bindings.joined(before, found) or t.DYN
 
     def struct(self, expr: StructLiteral) -> Type:
         struct = self.structs.get(expr.name)
@@ -338,15 +327,3 @@ class Checker:
                 message = f"expected type of field '{init.name}' is '{field}' but provided type is '{t.final(found)}'"
                 self.report(init.offset, message)
         return struct or self.undeclared(expr.offset, expr.name)
-
-
-def _same(one: Type, two: Type) -> bool:
-    one, two = t.resolved(one), t.resolved(two)
-    if isinstance(one, Variable) or isinstance(two, Variable):
-        return one is two
-    return (
-        one.kind == two.kind
-        and one.name == two.name
-        and len(one.params) == len(two.params)
-        and all(map(_same, one.params, two.params))
-    )

@@ -237,3 +237,16 @@ def _less_specific(one: Type, two: Type) -> bool:
             _less_specific(resolved(a), resolved(b)) for a, b in zip(one.params, two.params, strict=True)
         )
     return one.name == two.name
+
+
+def same_type(one: Type, two: Type) -> bool:
+    """Whether two types are the same, as far as they are known."""
+    one, two = resolved(one), resolved(two)
+    if isinstance(one, Variable) or isinstance(two, Variable):
+        return one is two
+    return (
+        one.kind == two.kind
+        and one.name == two.name
+        and len(one.params) == len(two.params)
+        and all(map(same_type, one.params, two.params))
+    )
