@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kohort.cluster.workloads import accounts, namespaces
+from kohort.cluster.workloads import accounts, namespaces, quota
 from kohort.cluster.workloads.deployment import controller as deployment
 from kohort.cluster.workloads.disruption import controller as disruption
 from kohort.cluster.workloads.endpoints import controller as endpoints
@@ -14,7 +14,19 @@ from kohort.cluster.workloads.statefulset import controller as statefulset
 from kohort.cluster.workloads.volumes import controller as volumes
 from kohort.kube.manager import Manager
 
-_PARTS = (deployment, disruption, endpoints, eviction, garbage, job, lifecycle, namespaces, replicaset, statefulset)
+_PARTS = (
+    deployment,
+    disruption,
+    endpoints,
+    eviction,
+    garbage,
+    job,
+    lifecycle,
+    namespaces,
+    quota,
+    replicaset,
+    statefulset,
+)
 
 
 def register(manager: Manager, *, root_certificate: str, volume_directory: Path) -> None:

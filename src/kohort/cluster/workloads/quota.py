@@ -1,0 +1,122 @@
+"""Recounting quotas.
+
+Admission charges a quota for what is created; what is given back, by deletion or by a pod that finished, is credited
+here, by counting everything in the namespace again. What an object costs is the same function in both places.
+"""
+
+from collections.abc import Iterable
+
+from kohort.cluster.apiserver.admission.plugins.quota.usage import IGNORED, concerned, in_scope, usage_of
+from kohort.kube.controller import Requeue
+from kohort.kube.discovery import served_resources
+from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.resources import PODS, RESOURCE_QUOTAS, Key, Resource
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import PartialObject
+from kohort.objects.quantity import ZERO, Quantity
+from kohort.resources.effective import Options
+
+_RECOUNT_SECONDS = 300.0
+_OPTIONS = Options(use_status=True, pod_level=True)
+
+
+def register(manager: Manager) -> None:
+    Quotas(manager)
+
+
+class Quotas:
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        self.client = manager.client
+        self.quotas = manager.informer(RESOURCE_QUOTAS, JsonObject)
+        self._watched: set[Resource] = {PODS}
+        self.controller = manager.controller("resourcequota", self.reconcile, workers=2, max_delay=30)
+        self.controller.watches(self.quotas, when=_bounds_changed)
+        self.controller.watches(manager.informer(PODS, Pod), self._of_namespace, when=_gives_back)
+
+    def _of_namespace(self, obj: Pod | PartialObject) -> Iterable[Key]:
+        namespace = obj.metadata.namespace
+        return [Key(namespace, one["metadata"]["name"]) for one in self.quotas.list(namespace)]
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        quota = self.quotas.get(key)
+        if quota is None:
+            return None
+        hard: JsonObject = quota["spec"].get("hard") or {}
+        used = await self._count(quota, hard)
+        status = {"hard": hard, "used": {name: str(used.get(name, ZERO)) for name in hard}}
+        if (quota.get("status") or {}) != status:
+            await self._write(quota, status)
+        return Requeue(after=_RECOUNT_SECONDS)
+
+    async def _count(self, quota: JsonObject, hard: JsonObject) -> dict[str, Quantity]:
+        used: dict[str, Quantity] = {}
+        namespace = quota["metadata"]["namespace"]
+        for served in await served_resources(self.client):
+            resource = served.resource
+            if not resource.namespaced or resource.qualified in IGNORED or not served.allows("list"):
+                continue
+            names = concerned(resource, hard)
+            if not names:
+                continue
+            self._watch(resource)
+            for obj in await self._list(resource, namespace):
+                if in_scope(quota, resource, obj):
+                    cost = usage_of(resource, obj, _OPTIONS)
+                    for name in names:
+                        used[name] = used.get(name, ZERO) + cost.get(name, ZERO)
+        return used
+
+    async def _list(self, resource: Resource, namespace: str) -> list[JsonObject]:
+        try:
+            return (await self.client.list(resource, namespace)).items
+        except ApiError:
+            return []
+
+    def _watch(self, resource: Resource) -> None:
+        """Deletions of what a quota counts must wake it."""
+        if resource in self._watched:
+            return
+        self._watched.add(resource)
+        informer = self.manager.informer(resource, PartialObject, metadata_only=True)
+        self.controller.watches(informer, self._of_namespace, when=lambda _, new: new is None)
+
+    async def _write(self, quota: JsonObject, status: JsonObject) -> None:
+        """Guarded by the version that was read: admission charges the same status meanwhile."""
+        metadata = quota["metadata"]
+        before = (quota.get("status") or {}).get("hard") or {}
+        gone = {name: None for name in before if name not in status["hard"]}
+        body = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "status": {"hard": {**gone, **status["hard"]}, "used": {**gone, **status["used"]}},
+        }
+        try:
+            await self.client.patch(
+                RESOURCE_QUOTAS, metadata["name"], metadata["namespace"], body, subresource="status"
+            )
+        except NotFound:
+            return
+
+
+def _bounds_changed(old: JsonObject | None, new: JsonObject | None) -> bool:
+    """New bounds need a count. A changed status does not: admission charges before it stores, so counting at that very
+    moment would take the charge back."""
+    if old is None or new is None:
+        return True
+    hard = new["spec"].get("hard") or {}
+    return bool(old["spec"] != new["spec"] or hard != ((new.get("status") or {}).get("hard") or {}))
+
+
+def _gives_back(old: Pod | None, new: Pod | None) -> bool:
+    """A pod vanished, finished or changed its resources; creations are charged by admission."""
+    if old is None:
+        return False
+    if new is None:
+        return True
+    return (
+        old.finished != new.finished
+        or old.spec != new.spec
+        or old.status.allocated_resources != (new.status.allocated_resources)
+    )
