@@ -1,0 +1,130 @@
+"""Hashes that decide whether a plan or a template has changed.
+
+The plan hash is stored in objects and compared with what other implementations stored there, so it is computed from
+exactly the text that Go's encoder would write: fields in the order of their declaration, empty optional ones left out,
+`<`, `>` and `&` escaped. Pauses and the failure threshold do not count: they may be edited at any time.
+
+The fingerprint of a template never leaves a status, so any stable hash does.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.rollouts.api import ReleasePlan
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def plan_hash(strategy: JsonObject) -> str:
+    """Of `spec.strategy` (or of its `canary` or `blueGreen`), as stored in the annotation `rollouts.kruise.io/hash`."""
+    if strategy.get("blueGreen") is not None:
+        ordered = _strategy(strategy["blueGreen"], _BLUE_GREEN_FIELDS)
+    else:
+        ordered = _strategy(strategy.get("canary") or {}, _CANARY_FIELDS)
+    return safe(hashlib.sha256(go_json(ordered).encode()).hexdigest())
+
+
+def safe(text: str) -> str:
+    """Text in letters that spell no words."""
+    return "".join(_ALPHABET[ord(char) % len(_ALPHABET)] for char in text)
+
+
+def release_plan_hash(plan: ReleasePlan) -> str:
+    return hashlib.sha256(msgspec.json.encode(plan.document())).hexdigest()
+
+
+def fingerprint(value: Json) -> str:
+    """Ten letters that are equal for equal documents, whatever the order of their members."""
+    return safe(hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:10])
+
+
+def go_json(value: Json) -> str:
+    """A document as Go's `json.Marshal` writes it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char, escape in _ESCAPES.items():
+        text = text.replace(char, escape)
+    return text
+
+
+_CANARY_FIELDS: Final = (
+    "steps",
+    "trafficRoutings",
+    "patchPodTemplateMetadata",
+    "enableExtraWorkloadForCanary",
+    "trafficRoutingRef",
+    "disableGenerateCanaryService",
+)
+_BLUE_GREEN_FIELDS: Final = ("steps", "trafficRoutings", "trafficRoutingRef", "disableGenerateCanaryService")
+
+
+def _strategy(strategy: JsonObject, fields: Iterable[str]) -> JsonObject:
+    result: JsonObject = {}
+    for name in fields:
+        value = strategy.get(name)
+        if name == "patchPodTemplateMetadata" and value is not None:
+            # A pointer: present although empty.
+            result[name] = {
+                part: dict(sorted(value[part].items())) for part in ("labels", "annotations") if value.get(part)
+            }
+        elif name == "steps" and value:
+            result[name] = [_step(step) for step in value]
+        elif name == "trafficRoutings" and value:
+            result[name] = [_route(ref) for ref in value]
+        elif value:
+            result[name] = value
+    return result
+
+
+def _step(step: JsonObject) -> JsonObject:
+    result: JsonObject = {}
+    if step.get("traffic") is not None:
+        result["traffic"] = step["traffic"]
+    modifier = step.get("requestHeaderModifier")
+    if modifier is not None:
+        result["requestHeaderModifier"] = {
+            name: [_members(one, ("name", "value")) if isinstance(one, dict) else one for one in modifier[name]]
+            for name in ("set", "add", "remove")
+            if modifier.get(name)
+        }
+    if step.get("matches"):
+        result["matches"] = [_match(match) for match in step["matches"]]
+    if step.get("replicas") is not None:
+        result["replicas"] = step["replicas"]
+    return result | {"pause": {}}
+
+
+def _match(match: JsonObject) -> JsonObject:
+    result: JsonObject = {}
+    if match.get("path") is not None:
+        result["path"] = _members(match["path"], ("type", "value"))
+    for name in ("headers", "queryParams"):
+        if match.get(name):
+            result[name] = [_members(one, ("type", "name", "value")) for one in match[name]]
+    return result
+
+
+def _route(ref: JsonObject) -> JsonObject:
+    result: JsonObject = {"service": ref.get("service", "")}
+    if ref.get("gracePeriodSeconds"):
+        result["gracePeriodSeconds"] = ref["gracePeriodSeconds"]
+    ingress = ref.get("ingress")
+    if ingress is not None:
+        named = {"name": ingress.get("name", "")}
+        result["ingress"] = ({"classType": ingress["classType"]} if ingress.get("classType") else {}) | named
+    if ref.get("gateway") is not None:
+        result["gateway"] = _members(ref["gateway"], ("httpRouteName",))
+    if ref.get("customNetworkRefs"):
+        result["customNetworkRefs"] = [
+            {name: one.get(name, "") for name in ("apiVersion", "kind", "name")} for one in ref["customNetworkRefs"]
+        ]
+    return result
+
+
+def _members(document: JsonObject, names: Iterable[str]) -> JsonObject:
+    return {name: document[name] for name in names if document.get(name) is not None}

@@ -1,0 +1,201 @@
+"""What is wrong with a Rollout, in the words that its users know; and what is allowed but probably not meant."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.objects import fielderrors, intstr
+from kohort.objects.fielderrors import FieldError
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import arithmetic, wire
+from kohort.rollouts.api import Rollout, Step, Strategy
+from kohort.rollouts.traffic.model import RouteRef
+
+_WORKLOAD: Final = "Spec.ObjectRef.WorkloadRef"
+LONGEST_NAME: Final = 41
+"""Longer names of sets are shortened in the names of their canaries."""
+_REPLICAS_WRONG: Final = 'replicas must be positive number, or a percentage with "0%" < canaryReplicas <= "100%"'
+_FINAL_PHASES: Final = (wire.PROGRESSING, wire.TERMINATING)
+
+
+def create_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
+    return [*spec_errors(rollout), *conflict_errors(rollout, others)]
+
+
+def update_errors(new: Rollout, old: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
+    found = [*spec_errors(new), *conflict_errors(new, others)]
+    if old.status.phase not in _FINAL_PHASES or new.metadata.deleting:
+        return found
+    which = "Strategy.BlueGreen" if new.blue_green else "Strategy.Canary"
+    if new.spec.workload_ref != old.spec.workload_ref:
+        found.append(fielderrors.forbidden("Spec.ObjectRef", "Rollout 'ObjectRef' field is immutable"))
+    if new.style != old.style:
+        text = "Rollout style and enableExtraWorkloadForCanary are immutable"
+        return [*found, fielderrors.forbidden("Spec.Strategy", text)]
+    if new.strategy.traffic_routings != old.strategy.traffic_routings:
+        text = f"Rollout '{which}.TrafficRoutings' field is immutable"
+        found.append(fielderrors.forbidden(f"Spec.{which}.TrafficRoutings", text))
+    if len(new.strategy.steps) != len(old.strategy.steps):
+        found.append(fielderrors.forbidden(f"Spec.{which}.Steps", "Amount of Rollout steps are immutable"))
+    return found
+
+
+def spec_errors(rollout: Rollout) -> list[FieldError]:
+    chosen = rollout.spec.strategy
+    found = _workload_errors(rollout)
+    if chosen.canary is None and chosen.blue_green is None:
+        return [*found, _wrong("Spec.Strategy", chosen, "Canary and BlueGreen cannot both be empty")]
+    if chosen.canary is not None and chosen.blue_green is not None:
+        return [*found, _wrong("Spec.Strategy", chosen, "Canary and BlueGreen cannot both be set")]
+    path = "Spec.Strategy.BlueGreen" if rollout.blue_green else "Spec.Strategy.Canary"
+    return [
+        *found,
+        *_step_errors(rollout, path),
+        *_route_errors(rollout.strategy.traffic_routings, f"{path}.TrafficRoutings"),
+    ]
+
+
+def _workload_errors(rollout: Rollout) -> list[FieldError]:
+    ref = rollout.spec.workload_ref
+    if not (ref.is_group_set or ref.is_deployment):
+        return [_wrong(_WORKLOAD, ref, "WorkloadRef kind is not supported")]
+    if not ref.name:
+        return [fielderrors.required(f"{_WORKLOAD}.Name", "name the workload that this Rollout releases")]
+    if rollout.style != wire.PARTITION or rollout.spec.strategy.canary is None:
+        return []
+    if ref.is_group_set:
+        remedy = (
+            "LeaderWorkerSet does not support partition style, set enableExtraWorkloadForCanary=true or use blueGreen"
+        )
+    else:
+        remedy = (
+            "Deployment is not released in partition style here, set enableExtraWorkloadForCanary=true or use blueGreen"
+        )
+    return [_wrong("Spec.Strategy.Canary.EnableExtraWorkloadForCanary", False, remedy)]
+
+
+def _step_errors(rollout: Rollout, path: str) -> list[FieldError]:
+    steps = rollout.strategy.steps
+    where = f"{path}.Steps"
+    if not steps:
+        return [_wrong(where, [], "The number of Canary.Steps cannot be empty")]
+    found: list[FieldError] = []
+    for index, step in enumerate(steps):
+        found += _one_step(step, f"{where}[{index}]", blue_green=rollout.blue_green)
+    return found or _order_errors(steps, where)
+
+
+def _one_step(step: Step, path: str, *, blue_green: bool) -> list[FieldError]:
+    if step.replicas is None:
+        return [_wrong(path, step, "replicas cannot be empty")]
+    found = []
+    if not _valid_replicas(step.replicas):
+        found.append(_wrong(f"{path}.Replicas", step.replicas, _REPLICAS_WRONG))
+    if step.traffic is not None and not _valid_traffic(step.traffic, lowest=0 if blue_green else 1):
+        bound, word = ("<=", "blueGreen") if blue_green else ("<", "canary")
+        text = f'traffic must be percentage with "0%" {bound} traffic <= "100%" in {word} strategy'
+        found.append(_wrong(f"{path}.Traffic", step.traffic, text))
+    if step.pause.duration is not None and step.pause.duration < 0:
+        found.append(_wrong(f"{path}.Pause.Duration", step.pause.duration, "duration cannot be negative"))
+    return found
+
+
+def _valid_replicas(value: int | str) -> bool:
+    if isinstance(value, int):
+        return value > 0
+    return intstr.is_percentage(value) and 0 < intstr.percentage(value) <= 100
+
+
+def _valid_traffic(value: str, *, lowest: int) -> bool:
+    return intstr.is_percentage(value) and lowest <= intstr.percentage(value) <= 100
+
+
+def _order_errors(steps: Sequence[Step], path: str) -> list[FieldError]:
+    """Neighbours of the same spelling must not fall; a percentage and a number cannot be compared."""
+    for index, (before, after) in enumerate(itertools.pairwise(steps)):
+        if type(before.replicas) is not type(after.replicas) or before.replicas is None or after.replicas is None:
+            continue
+        if intstr.resolve(after.replicas, 100, round_up=True) < intstr.resolve(before.replicas, 100, round_up=True):
+            where = f"{path}[{index + 1}].CanaryReplicas"
+            return [_wrong(where, after.replicas, "Steps.CanaryReplicas must be a non decreasing sequence")]
+    return []
+
+
+def _route_errors(refs: Sequence[RouteRef], path: str) -> list[FieldError]:
+    if len(refs) > 1:
+        return [_wrong(path, refs, "Rollout currently only support single TrafficRouting.")]
+    found = []
+    for ref in refs:
+        where = f"{path}[0]"
+        if not ref.service:
+            found.append(_wrong(f"{where}.Service", ref.service, "TrafficRouting.Service cannot be empty"))
+        if ref.grace_period_seconds < 0:
+            text = "TrafficRouting.GracePeriodSeconds cannot be negative"
+            found.append(_wrong(f"{where}.GracePeriodSeconds", ref.grace_period_seconds, text))
+        if ref.ingress is None and ref.gateway is None and not ref.custom_network_refs:
+            found.append(_wrong(path, ref, "TrafficRoutings are not set"))
+        if ref.ingress is not None and not ref.ingress.name:
+            found.append(_wrong(f"{where}.Ingress", ref.ingress, "TrafficRouting.Ingress.Ingress cannot be empty"))
+        if ref.gateway is not None and not ref.gateway.http_route_name:
+            text = "TrafficRouting.Gateway must set the name of HTTPRoute or HTTPsRoute"
+            found.append(_wrong(f"{where}.Gateway", ref.gateway, text))
+    return found
+
+
+def conflict_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
+    """One workload, one Rollout: also when they name the kind in different versions, and when one is disabled."""
+    for other in others:
+        same = other.metadata.namespace == rollout.metadata.namespace and other.metadata.name == rollout.metadata.name
+        if same or other.metadata.namespace != rollout.metadata.namespace:
+            continue
+        if other.spec.workload_ref.identity == rollout.spec.workload_ref.identity:
+            name = f"{other.metadata.namespace}/{other.metadata.name}"
+            text = f"This rollout conflict with Rollout({name}), one workload only have less than one Rollout"
+            return [_wrong("", "Conflict Checker", text)]
+    return []
+
+
+def warnings(rollout: Rollout, replicas: int | None) -> list[str]:
+    """What is allowed but deserves a word. `replicas` of the workload, if it exists."""
+    found = []
+    strategy, ref = rollout.strategy, rollout.spec.workload_ref
+    if ref.is_group_set and len(ref.name) > LONGEST_NAME:
+        found.append(
+            f"spec.workloadRef.name: {ref.name} is longer than {LONGEST_NAME} characters; "
+            "the name of its canary will be shortened"
+        )
+    if not strategy.traffic_routings and not rollout.traffic_routing:
+        routed = [number for number, step in enumerate(strategy.steps, start=1) if step.routes]
+        if routed:
+            found.append(f"traffic is ignored without trafficRoutings (steps {', '.join(map(str, routed))})")
+    if replicas:
+        found += _count_warnings(strategy, replicas)
+    return found
+
+
+def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
+    wanted = [step.replicas for step in strategy.steps if step.replicas is not None]
+    found = [
+        f"step {number}: replicas {count} is more than the {replicas} that the workload has"
+        for number, count in enumerate(wanted, start=1)
+        if isinstance(count, int) and count > replicas
+    ]
+    try:
+        pairs = arithmetic.same_targets(wanted, replicas)
+    except ValueError:
+        return found
+    return found + [f"step {i} and {j} both resolve to {count} of {replicas} groups" for i, j, count in pairs]
+
+
+def _wrong(field: str, value: object, text: str) -> FieldError:
+    return fielderrors.invalid(field, msgspec.to_builtins(value), text)
+
+
+def parse(document: JsonObject) -> Rollout:
+    """A Rollout from an admission request; ValueError says what cannot be read."""
+    try:
+        return msgspec.convert(document, Rollout)
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"not a Rollout: {problem}") from problem

@@ -1,0 +1,98 @@
+"""Names that others read: labels, annotations, finalizers, enumerations. Users' scripts depend on every one of them."""
+
+from typing import Final
+
+GROUP: Final = "rollouts.kruise.io"
+API_VERSION: Final = "rollouts.kruise.io/v1beta1"
+FIELD_MANAGER: Final = "kruise-rollout"
+
+# On Rollouts
+ROLLOUT_FINALIZER: Final = "rollouts.kruise.io/rollout"
+PLAN_HASH: Final = "rollouts.kruise.io/hash"
+ROLLBACK_IN_BATCH: Final = "rollouts.kruise.io/rollback-in-batch"
+TRAFFIC_ROUTING: Final = "rollouts.kruise.io/trafficrouting"
+STEP_TIMEOUT: Final = "rollouts.kruise.io/step-ready-timeout-seconds"
+STEP_TIMEOUT_ACTION: Final = "rollouts.kruise.io/step-ready-timeout-action"
+PROGRESSING_FINALIZER: Final = "progressing.rollouts.kruise.io/"
+ROLLING_STYLE: Final = "rollouts.kruise.io/rolling-style"
+
+# On workloads
+WORKLOAD_TYPE: Final = "rollouts.kruise.io/workload-type"
+ROLLOUT_ID: Final = "rollouts.kruise.io/rollout-id"
+BATCH_ID: Final = "rollouts.kruise.io/rollout-batch-id"
+IN_PROGRESSING: Final = "rollouts.kruise.io/in-progressing"
+CONTROL_INFO: Final = "batchrelease.rollouts.kruise.io/control-info"
+STABLE_REVISION: Final = "rollouts.kruise.io/stable-revision"
+STABLE_FINGERPRINT: Final = "rollouts.kruise.io/stable-fingerprint"
+ORIGINAL_LWS_STRATEGY: Final = "rollouts.kruise.io/original-lws-strategy"
+ORIGINAL_DEPLOYMENT_STRATEGY: Final = "rollouts.kruise.io/original-deployment-strategy"
+HOLD_RELEASE: Final = "rollouts.kruise.io/hold-release"
+CANARY_SET: Final = "rollouts.kruise.io/canary-leaderworkerset"
+CANARY_DEPLOYMENT: Final = "rollouts.kruise.io/canary-deployment"
+CANARY_FINALIZER: Final = "finalizer.rollouts.kruise.io/batch-release"
+
+# On BatchReleases
+RELEASE_FINALIZER: Final = "rollouts.kruise.io/batch-release-finalizer"
+FULL_CAPACITY: Final = "rollouts.kruise.io/full-capacity"
+
+# On autoscalers
+DISABLED_SUFFIX: Final = "-DisableByRollout"
+
+# On leader-worker groups, given by their own controller
+GROUP_SET: Final = "leaderworkerset.sigs.k8s.io/name"
+GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+GROUP_REVISION: Final = "leaderworkerset.sigs.k8s.io/template-revision-hash"
+LEADER: Final = "0"
+TEMPLATE_HASH: Final = "pod-template-hash"
+
+# Phases of a Rollout
+INITIAL: Final = "Initial"
+HEALTHY: Final = "Healthy"
+PROGRESSING: Final = "Progressing"
+TERMINATING: Final = "Terminating"
+DISABLED: Final = "Disabled"
+DISABLING: Final = "Disabling"
+
+# States of a step
+BEFORE_UPGRADE: Final = "BeforeStepUpgrade"
+UPGRADE: Final = "StepUpgrade"
+ROUTING: Final = "StepTrafficRouting"
+ANALYSIS: Final = "StepMetricsAnalysis"
+PAUSED: Final = "StepPaused"
+READY: Final = "StepReady"
+COMPLETED: Final = "Completed"
+
+# Reasons of the condition Progressing
+INITIALIZING: Final = "Initializing"
+IN_ROLLING: Final = "InRolling"
+FINALISING: Final = "Finalising"
+CANCELLING: Final = "Cancelling"
+REASON_PAUSED: Final = "Paused"
+IN_TERMINATING: Final = "InTerminating"
+SUCCEEDED: Final = "Succeeded"
+
+# Steps of finalising
+TO_NEW: Final = "FinalisingStepRouteTrafficToNew"
+TO_STABLE: Final = "FinalisingStepRouteTrafficToStable"
+RESTORE_STABLE: Final = "RestoreStableService"
+REMOVE_CANARY_SERVICE: Final = "RemoveCanaryService"
+RESUME: Final = "ResumeWorkload"
+RELEASE_CONTROL: Final = "ReleaseWorkloadControl"
+END: Final = "END"
+
+# Phases and states of a BatchRelease
+PREPARING: Final = "Preparing"
+FINALIZING: Final = "Finalizing"
+UPGRADING: Final = "Upgrading"
+VERIFYING: Final = "Verifying"
+BATCH_READY: Final = "Ready"
+WAIT_RESUME: Final = "WaitResume"
+IMMEDIATE: Final = "Immediate"
+
+# Styles
+CANARY: Final = "Canary"
+PARTITION: Final = "Partition"
+BLUE_GREEN: Final = "BlueGreen"
+
+RECHECK: Final = 3.0
