@@ -13,8 +13,10 @@ from kohort.objects.jsontypes import Json
 
 
 class Caches:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, namespaces: tuple[str, ...] = ()) -> None:
+        """`namespaces` confine every mirror that is not of one namespace anyway."""
         self._client = client
+        self._namespaces = namespaces
         self._mirrors: dict[tuple[Selection, Json], Mirror[Json]] = {}
         self._tasks: dict[Mirror[Json], asyncio.Task[None]] = {}
         self._users: dict[Mirror[Json], int] = {}
@@ -23,7 +25,7 @@ class Caches:
         """The one copy of this selection as this view."""
         found: Mirror[T] | None = self._mirrors.get((selection, view))
         if found is None:
-            found = Mirror(self._client, selection, view)
+            found = Mirror(self._client, selection, view, namespaces=self._namespaces)
             self._mirrors[selection, view] = found
         return found
 

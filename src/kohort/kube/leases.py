@@ -115,8 +115,25 @@ class LeaderElection:
     async def _acquire(self) -> None:
         taken = await self._try()
         while not taken:
-            await asyncio.sleep(self._retry_period * random.uniform(1.0, 2.2))
+            await self._wait_for_a_chance(self._retry_period * random.uniform(1.0, 2.2))
             taken = await self._try()
+
+    async def _wait_for_a_chance(self, longest: float) -> None:
+        """Return when the lease is given back, or after `longest` seconds: time itself may have made it free."""
+        try:
+            async with asyncio.timeout(longest):
+                async for event in self._client.watch(
+                    LEASES, self._namespace, type=_Lease, field_selector=f"metadata.name={self._name}"
+                ):
+                    if event.type == "DELETED" or not event.object.spec.holder_identity:
+                        return
+                # The server ended the watch early.
+                await asyncio.sleep(longest)
+        except TimeoutError:
+            return
+        except errors.ApiError as problem:
+            self._log.debug("lease not watched", problem=problem.message)
+            await asyncio.sleep(longest)
 
     async def _keep(self) -> None:
         """Returns when the lease is lost."""
