@@ -4,6 +4,7 @@ Other than the test of the store alone, this one goes through the socket: what a
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -73,21 +74,24 @@ class Book:
 async def write_until_gone(client: Client, book: Book, writer: int, seed: int) -> None:
     """Create and update until the server is killed; only answers count."""
     pick = random.Random(f"{seed}/{writer}")
-    for count in range(1_000_000):
-        name = f"map-{writer}-{pick.randrange(10)}"
-        known = book.told.get(name)
-        document = {"metadata": {"name": name, "namespace": "default"}, "data": {"value": f"{seed}/{count}"}}
-        try:
-            if known is None:
-                book.note(await client.create(CONFIG_MAPS, document))
-            else:
-                document["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
-                book.note(await client.update(CONFIG_MAPS, document))
-        except errors.Unreachable:
-            return
-        except (errors.Conflict, errors.AlreadyExists):
-            # The last life ended after the write and before its answer: look at what became of it.
-            book.note(await client.get(CONFIG_MAPS, name, "default"))
+    with contextlib.suppress(errors.Unreachable):
+        for count in range(1_000_000):
+            name = f"map-{writer}-{pick.randrange(10)}"
+            try:
+                book.note(await written(client, name, f"{seed}/{count}", book.told.get(name)))
+            except (errors.Conflict, errors.AlreadyExists):
+                # The last life ended after the write and before its answer: look at what became of it.
+                book.note(await client.get(CONFIG_MAPS, name, "default"))
+
+
+async def written(client: Client, name: str, value: str, known: JsonObject | None) -> JsonObject:
+    document: JsonObject = {"metadata": {"name": name, "namespace": "default"}, "data": {"value": value}}
+    if known is None:
+        created: JsonObject = await client.create(CONFIG_MAPS, document)
+        return created
+    document["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
+    updated: JsonObject = await client.update(CONFIG_MAPS, document)
+    return updated
 
 
 async def live(server: Server, book: Book, seed: int) -> None:
