@@ -75,3 +75,10 @@ def test_what_is_no_pair_is_named(text: str) -> None:
 def test_what_is_no_number_of_blocks_is_named(count: str) -> None:
     with pytest.raises(CannotStart, match="rack must be divided"):
         blocks({"rack": count})
+
+
+@pytest.mark.parametrize(("option", "value"), [("--port", "70000"), ("--port", "http"), ("--simulated-nodes", "-1")])
+def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, option: str, value: str) -> None:
+    result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), option, value])
+    assert result.exit_code == 2
+    assert not (tmp_path / "data").exists()

@@ -23,13 +23,17 @@ DEFAULT_PORT = 6443
 @click.command("up")
 @click.option("--data-dir", type=PATH, help="Where the cluster lives.  [default: in the XDG data directory]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one."
+)
 @click.option(
     "--parts", default="", metavar="LIST", help="What to run, for example apiserver,workloads.  [default: all]"
 )
 @click.option("--kubeconfig", type=PATH, help="Another cluster to run the parts on, when apiserver is not one of them.")
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
-@click.option("--simulated-nodes", type=int, default=0, metavar="N", help="Nodes whose pods only pretend to run.")
+@click.option(
+    "--simulated-nodes", type=click.IntRange(0), default=0, metavar="N", help="Nodes whose pods only pretend to run."
+)
 @click.option("--simulated-capacity", default="", metavar="LIST", help="Of each: cpu=8,memory=64Gi,nvidia.com/gpu=4")
 @click.option("--simulated-labels", default="", metavar="LIST", help="Of each: pool=a,disk=fast")
 @click.option("--simulated-topology", default="", metavar="LIST", help="Equal blocks by label: example.com/rack=4")
