@@ -171,13 +171,21 @@ def ip_address(errors: Errors, path: str, text: str, accepted: Iterable[str] = (
     """`accepted` are values of the stored object, which stay valid whatever they are."""
     if text in accepted:
         return
+    problem = address_problem(text)
+    if problem:
+        errors.append(invalid(path, text, problem))
+
+
+def address_problem(text: str) -> str:
+    """What keeps a text from being an address in its usual form."""
     address = parse_address(text)
     if address is None:
-        errors.append(invalid(path, text, _BAD_ADDRESS))
-    elif _DOTTED(text) and str(address) != text:
-        errors.append(invalid(path, text, "must not have leading 0s"))
-    elif isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        errors.append(invalid(path, text, "must not be an IPv4-mapped IPv6 address"))
+        return _BAD_ADDRESS
+    if _DOTTED(text) and str(address) != text:
+        return "must not have leading 0s"
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return "must not be an IPv4-mapped IPv6 address"
+    return ""
 
 
 def cidr(errors: Errors, path: str, text: str, accepted: Iterable[str] = ()) -> None:

@@ -16,6 +16,7 @@ from kohort.cluster.apiserver.kinds.checks import (
     port_number,
     qualified,
     same,
+    supported,
 )
 from kohort.cluster.apiserver.kinds.checks import labels as check_labels
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
@@ -128,7 +129,7 @@ def _check_slice_ports(errors: Errors, ports: list[JsonObject]) -> None:
         if name in names:
             errors.append(duplicate(f"{path}.name", name))
         names.add(name)
-        choice(errors, f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        supported(errors, f"{path}.protocol", port.get("protocol"), PROTOCOLS)
         if port.get("appProtocol") is not None:
             qualified(errors, f"{path}.appProtocol", port["appProtocol"])
 

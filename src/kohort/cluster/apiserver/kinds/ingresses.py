@@ -198,7 +198,7 @@ def _check_parameters(errors: Errors, path: str, parameters: JsonObject) -> None
     elif scope not in ("Cluster", "Namespace"):
         errors.append(not_supported(f"{path}.scope", scope, ("Cluster", "Namespace")))
     elif scope == "Namespace":
-        if not namespace:
+        if namespace is None:
             errors.append(required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'"))
         else:
             named(errors, f"{path}.namespace", namespace, dns1123_label)

@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.resourcenames import check_container
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, required
+from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_label, path_segment
 
@@ -62,7 +62,13 @@ class RuntimeClassStrategy(Strategy):
             check_block(errors, "overhead", {}, fixed, check_container, PLAIN, PodRules())
         scheduling = obj.get("scheduling") or {}
         labels(errors, "scheduling.nodeSelector", scheduling.get("nodeSelector"))
-        check_tolerations(errors, "scheduling.tolerations", scheduling.get("tolerations") or [], PodRules())
+        tolerations: list[JsonObject] = scheduling.get("tolerations") or []
+        check_tolerations(errors, "scheduling.tolerations", tolerations, PodRules())
+        errors += [
+            duplicate(f"scheduling.tolerations[{index}]", toleration)
+            for index, toleration in enumerate(tolerations)
+            if toleration in tolerations[:index]
+        ]
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

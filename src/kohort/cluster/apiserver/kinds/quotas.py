@@ -1,5 +1,6 @@
 """ResourceQuotas and LimitRanges."""
 
+import uuid
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import resourcenames
@@ -134,6 +135,12 @@ class LimitRangeStrategy(Strategy):
         for item in (obj.get("spec") or {}).get("limits") or ():
             _default_item(item)
 
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        """Alone among all kinds, one without a name gets a random one."""
+        metadata = obj["metadata"]
+        if not metadata.get("name"):
+            metadata["name"] = str(uuid.uuid4())
+
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
         types: set[str] = set()
@@ -228,7 +235,7 @@ def _check_order(errors: Errors, path: str, item: JsonObject, name: str) -> None
 def _check_ratio(errors: Errors, path: str, ratio: Quantity, low: Quantity | None, high: Quantity | None) -> None:
     if ratio < Quantity.of(1):
         errors.append(invalid(path, str(ratio), f"ratio {ratio} is less than 1"))
-    if low is not None and high is not None and low.nano > 0:
+    if low is not None and high is not None and low.nano:
         largest = high.nano / low.nano
         if ratio.milli / 1000 > largest:
             errors.append(invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {largest:f}"))

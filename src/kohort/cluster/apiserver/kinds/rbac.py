@@ -47,7 +47,10 @@ class ClusterRoleStrategy(RoleStrategy):
                 detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
                 errors.append(required(path, detail))
             for index, selector in enumerate(selectors):
-                errors += selector_errors(selector, f"{path}[{index}]")
+                found = selector_errors(selector, f"{path}[{index}]")
+                if found:
+                    detail = f"invalid label selector: {found[0].message}"
+                    errors += [*found, invalid(f"{path}[{index}]", None, detail)]
         return errors
 
 

@@ -52,8 +52,12 @@ class StorageClassStrategy(Strategy):
             errors.append(required("volumeBindingMode"))
         elif mode not in _BINDING:
             errors.append(not_supported("volumeBindingMode", mode, _BINDING))
-        for index, term in enumerate(obj.get("allowedTopologies") or ()):
-            _check_topology(errors, f"allowedTopologies[{index}].matchLabelExpressions", term)
+        terms: list[JsonObject] = obj.get("allowedTopologies") or []
+        for index, term in enumerate(terms):
+            path = f"allowedTopologies[{index}].matchLabelExpressions"
+            _check_topology(errors, path, term)
+            if not term.get("matchLabelExpressions") or any(_same_topology(term, other) for other in terms[:index]):
+                errors.append(duplicate(path, ""))
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -61,6 +65,14 @@ class StorageClassStrategy(Strategy):
         for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             immutable(errors, field, obj.get(field), old.get(field))
         return errors
+
+
+def _same_topology(term: JsonObject, other: JsonObject) -> bool:
+    new, old = (
+        {one.get("key"): sorted(one.get("values") or ()) for one in side.get("matchLabelExpressions") or ()}
+        for side in (term, other)
+    )
+    return new == old
 
 
 def _check_topology(errors: Errors, path: str, term: JsonObject) -> None:
@@ -167,7 +179,12 @@ class CsiNodeStrategy(Strategy):
             if name in names:
                 errors.append(duplicate(f"{path}.name", name))
             names.add(name)
-            for key in driver.get("topologyKeys") or ():
+            keys = driver.get("topologyKeys") or []
+            for position, key in enumerate(keys):
+                if not key:
+                    errors.append(required(path))
+                if key in keys[:position]:
+                    errors.append(duplicate(path, key))
                 qualified(errors, path, key)
         return errors
 
@@ -228,10 +245,9 @@ class CsiStorageCapacityStrategy(Strategy):
         errors = selector_errors(obj.get("nodeTopology"), "nodeTopology")
         name = obj.get("storageClassName") or ""
         named(errors, "storageClassName", name, dns1123_subdomain)
-        for field in ("capacity", "maximumVolumeSize"):
-            text = obj.get(field)
-            if text is not None and quantity(text).nano < 0:
-                errors.append(invalid(field, text, "must be greater than or equal to 0"))
+        capacity = obj.get("capacity")
+        if capacity is not None and quantity(capacity).nano < 0:
+            errors.append(invalid("capacity", capacity, "must be greater than or equal to 0"))
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

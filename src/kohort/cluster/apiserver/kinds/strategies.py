@@ -8,6 +8,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.crd.definition_strategy import DefinitionStrategy
 from kohort.cluster.apiserver.kinds import (
+    addresses,
     autoscalerrules,
     batch,
     claims,
@@ -66,9 +67,9 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
     "networking.k8s.io": {
         "IngressClass": ingresses.IngressClassStrategy,
         "Ingress": ingresses.IngressStrategy,
-        "IPAddress": others.UncountedStrategy,
+        "IPAddress": addresses.IPAddressStrategy,
         "NetworkPolicy": networkpolicies.NetworkPolicyStrategy,
-        "ServiceCIDR": others.WithStatusStrategy,
+        "ServiceCIDR": addresses.ServiceCidrStrategy,
     },
     "policy": {"PodDisruptionBudget": policy.PodDisruptionBudgetStrategy},
     "rbac.authorization.k8s.io": {

@@ -9,7 +9,7 @@ from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, qualified_name
+from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, path_segment, qualified_name
 from kohort.objects.selectors import selector_errors
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -178,9 +178,10 @@ def _check_client(errors: Errors, path: str, config: JsonObject) -> None:
     elif url is not None:
         _check_url(errors, f"{path}.url", url)
     elif service is not None:
-        for field in ("name", "namespace"):
+        # The field that is reported is the other one. Kubernetes does so, and tools compare.
+        for field, reported in (("name", "namespace"), ("namespace", "name")):
             if not service.get(field):
-                errors.append(required(f"{path}.service.{field}", f"service {field} is required"))
+                errors.append(required(f"{path}.service.{reported}"))
         port, target = service.get("port"), service.get("path")
         if port is not None and not 1 <= port <= 65535:
             detail = f"port is not valid: {in_range(1, 65535)}"
@@ -372,8 +373,10 @@ def _check_parameters(errors: Errors, path: str, reference: JsonObject) -> None:
     elif not name and selector is None:
         errors.append(required(path, "one of name or selector must be specified"))
     errors += selector_errors(selector, f"{path}.selector")
+    if name:
+        named(errors, f"{path}.name", name, path_segment)
     action = reference.get("parameterNotFoundAction")
-    if action is None:
+    if not action:
         errors.append(required(f"{path}.parameterNotFoundAction"))
     elif action not in ("Deny", "Allow"):
         errors.append(not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))

@@ -42,10 +42,13 @@ def struct_completer(type_name: str) -> Completer | None:
         if not always and not nested:
             _compile(described.fields, always, nested)
         for name, expression in always:
-            if name not in obj:
+            value = obj.get(name)
+            if value is None:
                 value = zero(expression)
                 if value is not None or nulls:
                     obj[name] = value
+            elif nulls and not value and isinstance(value, list | dict) and zero(expression) is None:
+                obj[name] = None  # storage does not know an empty list or map from none
         for name, value in obj.items():
             completer = nested.get(name)
             if completer is not None and value is not None:

@@ -42,7 +42,7 @@ def refusal(attributes: Attributes, detail: str, causes: tuple[StatusCause, ...]
     name = attributes.name
     if not name:
         metadata = (attributes.object or {}).get("metadata") or {}
-        name = metadata.get("name") or metadata.get("generateName") or "Unknown!"
+        name = metadata.get("name") or metadata.get("generateName") or "Unknown"
     return errors.forbidden(attributes.resource.plural, name, detail, attributes.resource.group, causes)
 
 

@@ -19,20 +19,29 @@ from kohort.objects.quantity import Quantity
 GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644
 TOKEN_SECONDS: Final = 3600
+NAME_LIMIT: Final = 255
 
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _DOMAIN: Final = r"(?:[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*(?::[0-9]+)?/)?"
 _REFERENCE = re.compile(
-    rf"{_DOMAIN}{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][A-Za-z0-9+.-]*:[0-9a-fA-F]{{32,}})?",
+    rf"(?P<name>{_DOMAIN}{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][A-Za-z0-9+.-]*:[0-9a-fA-F]{{32,}})?",
     re.ASCII,
 ).fullmatch
+
+
+def _full_name(name: str) -> str:
+    """The name of a repository with the registry and project that are meant when none is given."""
+    registry, slash, _ = name.partition("/")
+    if not slash:
+        return f"docker.io/library/{name}"
+    return name if "." in registry or ":" in registry or registry == "localhost" else f"docker.io/{name}"
 
 
 @lru_cache(maxsize=4096)
 def pull_policy(image: str) -> str:
     """`Always` for what is or may become another image under the same name, else `IfNotPresent`."""
     reference = _REFERENCE(image)
-    if reference is None:
+    if reference is None or len(_full_name(reference["name"])) > NAME_LIMIT:
         return "IfNotPresent"
     tag = reference["tag"] or ("" if reference["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -126,11 +135,11 @@ def _default_container(container: JsonObject) -> None:
     for variable in get("env") or ():
         if "valueFrom" in variable:
             _default_variable(variable["valueFrom"])
-    if get("livenessProbe"):
+    if get("livenessProbe") is not None:
         _default_probe(container["livenessProbe"])
-    if get("readinessProbe"):
+    if get("readinessProbe") is not None:
         _default_probe(container["readinessProbe"])
-    if get("startupProbe"):
+    if get("startupProbe") is not None:
         _default_probe(container["startupProbe"])
     lifecycle = get("lifecycle")
     if lifecycle:
@@ -220,7 +229,7 @@ def default_legacy_sources(sources: JsonObject) -> None:
         source = sources.get(name)
         if source is not None:
             for field, value in values.items():
-                if source.get(field) in (None, ""):
+                if source.get(field) is None or (source[field] == "" and name != "azureDisk"):
                     source[field] = value
 
 
