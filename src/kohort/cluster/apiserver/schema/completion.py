@@ -47,7 +47,7 @@ def struct_completer(type_name: str) -> Completer | None:
                 value = zero(expression)
                 if value is not None or nulls:
                     obj[name] = value
-            elif nulls and not value and isinstance(value, list | dict) and zero(expression) is None:
+            elif nulls and not value and expression.element is not None and not expression.pointer:
                 obj[name] = None  # storage does not know an empty list or map from none
         for name, value in obj.items():
             completer = nested.get(name)
