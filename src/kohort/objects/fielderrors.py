@@ -51,7 +51,7 @@ def type_invalid(field: str, value: Json, detail: str) -> FieldError:
 
 
 def not_supported(field: str, value: Json, allowed: Iterable[str]) -> FieldError:
-    choices = ", ".join(f'"{choice}"' for choice in allowed)
+    choices = ", ".join(shown(choice) for choice in allowed)
     return FieldError(NOT_SUPPORTED, field, _with(f"Unsupported value: {shown(value)}", f"supported values: {choices}"))
 
 

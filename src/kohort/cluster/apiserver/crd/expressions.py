@@ -4,7 +4,7 @@ An expression that does not fit its schema is refused here, with the place in th
 old value that cannot be found again, because it lies in a list whose elements have no identity.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -21,26 +21,32 @@ from kohort.objects.jsontypes import Json, JsonObject
 _HTML: Final = {ord("&"): "\\u0026", ord("<"): "\\u003c", ord(">"): "\\u003e"}
 
 
-def expression_errors(root: Node, path: str) -> list[FieldError]:
-    """What is wrong with the expressions of the rules in a schema that stands at `path` of its definition."""
-    return list(_level(root, path, uncorrelated="", root=True))
+def expression_errors(root: Node, path: str, unclear: Sequence[str] = ()) -> list[FieldError]:
+    """What is wrong with the expressions of the rules in a schema that stands at `path` of its definition.
+
+    `unclear` are fields with other errors; expressions about something that contains one are not judged.
+    """
+    return list(_level(root, path, unclear, uncorrelated="", root=True))
 
 
-def _level(node: Node, path: str, *, uncorrelated: str, root: bool = False) -> Iterator[FieldError]:
+def _level(
+    node: Node, path: str, unclear: Sequence[str], *, uncorrelated: str, root: bool = False
+) -> Iterator[FieldError]:
     source = node.source or {}
     if not has_rules(source):
         return
     additional, items = source.get("additionalProperties"), source.get("items")
     if isinstance(additional, dict):
-        yield from _level(node.items, f"{path}.additionalProperties", uncorrelated=uncorrelated)
+        yield from _level(node.items, f"{path}.additionalProperties", unclear, uncorrelated=uncorrelated)
     for name in source.get("properties") or {}:
         if not (root and name == "metadata"):
-            yield from _level(node.fields[name], f"{path}.properties[{name}]", uncorrelated=uncorrelated)
+            yield from _level(node.fields[name], f"{path}.properties[{name}]", unclear, uncorrelated=uncorrelated)
     if isinstance(items, dict):
         loses_identity = source.get("x-kubernetes-list-type") != "map"
-        yield from _level(node.items, f"{path}.items", uncorrelated=uncorrelated or (path if loses_identity else ""))
+        lost = uncorrelated or (path if loses_identity else "")
+        yield from _level(node.items, f"{path}.items", unclear, uncorrelated=lost)
     entries = source.get("x-kubernetes-validations") or ()
-    if entries:
+    if entries and not any(field.startswith((f"{path}.", f"{path}[")) for field in unclear):
         type = schema_type(node, root=root)
         for index, entry in enumerate(entries):
             where = f"{path}.x-kubernetes-validations[{index}]"
@@ -52,7 +58,10 @@ def _rule_errors(entry: JsonObject, type: Type | None, where: str, uncorrelated:
     if not rule.strip():
         return
     if type is None:
-        reason = "internal error: failed to retrieve type information for x-kubernetes-validations"
+        reason = (
+            "internal error: failed to construct type information for x-kubernetes-validations rules: "
+            "unable to convert structural schema to CEL declarations"
+        )
         yield FieldError(fielderrors.INTERNAL, where.rpartition("[")[0], f"Internal error: {reason}")
         return
     optional_old = bool(entry.get("optionalOldSelf"))

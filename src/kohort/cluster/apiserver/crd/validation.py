@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.crd.expressions import expression_errors
 from kohort.cluster.apiserver.crd.rules import has_rules
 from kohort.cluster.apiserver.crd.simplepath import PathError, resolve
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
+from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
 from kohort.objects.jsontypes import Json, JsonObject
@@ -87,7 +88,7 @@ def _spec_errors(spec: JsonObject, old: JsonObject | None = None) -> Iterator[Fi
     accepted = _accepted(old)
     for index, version in enumerate(versions):
         yield from _version_errors(version, f"spec.versions[{index}]", common, accepted)
-    yield from _version_set_errors(versions)
+    yield from _version_set_errors(spec.get("versions"))
     names = spec.get("names") or {}
     for key in ("plural", "singular", "kind", "listKind"):
         if not names.get(key):
@@ -117,7 +118,7 @@ def _choice(value: str, allowed: tuple[str, ...], path: str) -> Iterator[FieldEr
 
 def _schemas_present(versions: list[JsonObject]) -> Iterator[FieldError]:
     for index, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
@@ -134,31 +135,36 @@ def _has_default(schema: JsonObject) -> bool:
     return any(map(_has_default, inner))
 
 
-def _version_set_errors(versions: list[JsonObject]) -> Iterator[FieldError]:
+def _version_set_errors(given: list[JsonObject] | None) -> Iterator[FieldError]:
+    versions = given or []
     names = [version.get("name") for version in versions]
     if len(set(names)) != len(names):
-        yield _about_versions(versions, "must contain unique version names")
+        yield _about_versions(given, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield _about_versions(versions, "must have exactly one version marked as storage version")
-    if names and dns1035_label(names[0] or ""):
-        yield invalid("spec.version", names[0], ",".join(dns1035_label(names[0] or "")))
+        yield _about_versions(given, "must have exactly one version marked as storage version")
+    if names and names[0] and (problems := dns1035_label(names[0])):
+        yield invalid("spec.version", names[0], ",".join(problems))
 
 
-def _about_versions(versions: list[JsonObject], detail: str) -> FieldError:
-    shown = [
-        {
-            "Name": version.get("name") or "",
-            "Served": bool(version.get("served")),
-            "Storage": bool(version.get("storage")),
-            "Deprecated": bool(version.get("deprecated")),
-            "DeprecationWarning": version.get("deprecationWarning"),
-            "Schema": None,
-            "Subresources": None,
-            "AdditionalPrinterColumns": None,
-            "SelectableFields": None,
-        }
-        for version in versions
-    ]
+def _about_versions(versions: list[JsonObject] | None, detail: str) -> FieldError:
+    shown = (
+        None
+        if versions is None
+        else [
+            {
+                "Name": version.get("name") or "",
+                "Served": bool(version.get("served")),
+                "Storage": bool(version.get("storage")),
+                "Deprecated": bool(version.get("deprecated")),
+                "DeprecationWarning": version.get("deprecationWarning"),
+                "Schema": None,
+                "Subresources": None,
+                "AdditionalPrinterColumns": None,
+                "SelectableFields": None,
+            }
+            for version in versions
+        ]
+    )
     text = msgspec.json.encode(shown).decode()
     return FieldError(fielderrors.INVALID, "spec.versions", f"Invalid value: {text}: {detail}")
 
@@ -191,7 +197,7 @@ def _labels(values: Json, path: str) -> Iterator[FieldError]:
 def _common(versions: list[JsonObject], key: str) -> bool:
     """Whether all versions say the same, so that it is reported once, at the top."""
     values = [version.get(key) for version in versions]
-    return bool(values) and bool(values[0]) and all(value == values[0] for value in values)
+    return bool(values) and values[0] not in (None, []) and all(value == values[0] for value in values)
 
 
 Accepted = dict[str, JsonObject]
@@ -246,13 +252,17 @@ def _warning_problems(deprecated: bool, text: str | None) -> Iterator[str]:
 
 def _schema_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if not schema:
+    if schema is None:
         return
     where = f"{path}.openAPIV3Schema"
     found = violations(schema, where, status_subresource="status" in (version.get("subresources") or {}))
     yield from found
-    if not found and has_rules(schema):
-        yield from expression_errors(compile_crd_schema(schema), where)
+    if not has_rules(schema):
+        return
+    # A schema that is not structural has no types; one that is misspelt somewhere has them everywhere else.
+    misspelt = list(vocabulary_errors(schema, where)) if found else []
+    if len(misspelt) == len(found):
+        yield from expression_errors(compile_crd_schema(schema), where, unclear=[error.field for error in misspelt])
 
 
 def _subresource_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
@@ -300,7 +310,13 @@ def _column_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
 def _selectable_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     fields = version.get("selectableFields") or ()
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if not fields or not schema:
+    if not fields:
+        return
+    if schema is None:
+        detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
+        if path == "spec.selectableFields":
+            detail = "may only be set when validations.schema is included"
+        yield invalid(path, "", detail)
         return
     node = compile_crd_schema(schema)
     seen: set[str] = set()
