@@ -9,6 +9,7 @@ from kohort.objects.names import dns1123_subdomain, path_segment
 
 
 class IPAddressStrategy(Strategy):
+    rechecks_metadata = True
     has_status = False
     has_generation = False
 
@@ -34,7 +35,7 @@ class IPAddressStrategy(Strategy):
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        errors: Errors = []
+        errors = self.validate(context, obj)
         new, before = ((side.get("spec") or {}).get("parentRef") for side in (obj, old))
         immutable(errors, "spec.parentRef", new, before)
         return errors

@@ -62,9 +62,12 @@ class JobStrategy(Workload):
             _generate_selector(obj)
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        return self._errors(context, obj, both_labels=True)
+
+    def _errors(self, context: WriteContext, obj: JsonObject, *, both_labels: bool) -> list[FieldError]:
         errors: Errors = []
         spec, name = obj["spec"], obj["metadata"].get("name") or ""
-        _check_generated(errors, obj)
+        _check_generated(errors, obj, both_labels)
         self._check_spec(errors, context, spec)
         if spec.get("completionMode") == INDEXED and (spec.get("completions") or 0) > 0:
             host = f"{name}-{spec['completions'] - 1}"
@@ -82,7 +85,8 @@ class JobStrategy(Workload):
         check_template_labels(errors, "spec", spec, empty_matches=False)
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        errors = self.validate(context, obj)
+        labels = (old["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        errors = self._errors(context, obj, both_labels=UID_LABELS[1] in labels and NAME_LABELS[1] in labels)
         spec, before = obj["spec"], old["spec"]
         self._check_spec(errors, context, spec)
         _check_completions(errors, spec, before)
@@ -129,13 +133,14 @@ def _generate_selector(job: JsonObject) -> None:
     selector["matchLabels"].setdefault(UID_LABELS[1], meta.get("uid") or "")
 
 
-def _check_generated(errors: Errors, job: JsonObject) -> None:
+def _check_generated(errors: Errors, job: JsonObject, both_labels: bool) -> None:
+    """Jobs from before the labels had a prefix need only those without."""
     spec, meta = job["spec"], job["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return
     labels = (spec["template"].get("metadata") or {}).get("labels") or {}
     expected = dict.fromkeys(UID_LABELS, meta.get("uid") or "") | dict.fromkeys(NAME_LABELS, meta.get("name") or "")
-    for key in (UID_LABELS[0], NAME_LABELS[0], UID_LABELS[1], NAME_LABELS[1]):
+    for key in (UID_LABELS[0], NAME_LABELS[0], UID_LABELS[1], NAME_LABELS[1])[: 4 if both_labels else 2]:
         path, value = f"spec.template.metadata.labels[{key}]", expected[key]
         if key not in labels:
             errors.append(required(path, f"must be '{value}'"))

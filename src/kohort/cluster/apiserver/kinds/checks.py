@@ -121,7 +121,33 @@ def same(new: Json, old: Json) -> bool:
     return False
 
 
+_MAPS: Final = _AMOUNTS | {
+    "allocatable",
+    "allocatedResources",
+    "annotations",
+    "binaryData",
+    "data",
+    "default",
+    "defaultRequest",
+    "extra",
+    "labels",
+    "matchLabels",
+    "max",
+    "maxLimitRequestRatio",
+    "min",
+    "nodeSelector",
+    "options",
+    "parameters",
+    "podFixed",
+    "used",
+    "volumeAttributes",
+}
+"""Fields that hold maps. Of others that hold `{}`, a structure, it matters whether they are there at all."""
+
+
 def _same_entry(key: str, new: Json, old: Json) -> bool:
+    if key not in _MAPS and (new is None or old is None) and (new == {} or old == {}):
+        return False
     if key in _AMOUNTS and isinstance(new, dict) and isinstance(old, dict):
         return same_amounts(new, old)
     if key == "sizeLimit" and new and old:

@@ -46,9 +46,9 @@ def _networks(spec: JsonObject) -> Iterator[str]:
     for direction, peers in _DIRECTIONS:
         for rule in spec.get(direction) or ():
             for peer in rule.get(peers) or ():
-                block = peer.get("ipBlock") or {}
-                yield block.get("cidr") or ""
-                yield from block.get("except") or ()
+                block = peer.get("ipBlock")
+                if block is not None:
+                    yield from (block.get("cidr") or "", *(block.get("except") or ()))
 
 
 def _check_spec(errors: Errors, spec: JsonObject, accepted: list[str]) -> None:

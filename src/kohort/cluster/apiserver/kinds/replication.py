@@ -88,7 +88,6 @@ class ReplicationControllerStrategy(Workload):
 class PodTemplateStrategy(Workload):
     has_status = False
     deletion_returns_object = True
-    rechecks_metadata = True
 
     def default(self, obj: JsonObject) -> None:
         default_template(obj.setdefault("template", {}))

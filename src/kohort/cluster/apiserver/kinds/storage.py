@@ -27,6 +27,7 @@ def _check_parameters(errors: Errors, parameters: JsonObject) -> None:
 
 
 class StorageClassStrategy(Strategy):
+    rechecks_metadata = True
     has_status = False
     has_generation = False
     deletion_returns_object = True
@@ -61,7 +62,7 @@ class StorageClassStrategy(Strategy):
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        errors: Errors = []
+        errors = self.validate(context, obj)
         for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             immutable(errors, field, obj.get(field), old.get(field))
         return errors
@@ -258,6 +259,7 @@ class CsiStorageCapacityStrategy(Strategy):
 
 
 class VolumeAttributesClassStrategy(Strategy):
+    rechecks_metadata = True
     has_status = False
     has_generation = False
     deletion_returns_object = True
@@ -275,7 +277,8 @@ class VolumeAttributesClassStrategy(Strategy):
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        errors: Errors = []
+        errors = self.validate(context, obj)
         for field in ("driverName", "parameters"):
-            immutable(errors, field, obj.get(field), old.get(field))
+            if not same(obj.get(field), old.get(field)):
+                errors.append(forbidden(field, f"updates to {field} are forbidden."))
         return errors
