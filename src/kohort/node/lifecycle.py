@@ -83,9 +83,7 @@ def next_steps(spec: NodePodSpec, runs: Mapping[str, Run], now: float, restartin
             return found
     for container in mains:
         run = runs[container.name]
-        if run.attempt < 0:
-            found.starts.append(container)
-        elif run.ended and (will_restart(spec, container, run) or container.name in restarting):
+        if run.attempt < 0 or (run.ended and (will_restart(spec, container, run) or container.name in restarting)):
             _restart(found, container, run, now)
     return found
 
@@ -145,7 +143,7 @@ def initialised(spec: NodePodSpec, runs: Mapping[str, Run]) -> list[str]:
 
 def _init_passed(found: Next, spec: NodePodSpec, container: NodeContainer, run: Run, now: float) -> bool:
     if run.attempt < 0:
-        found.starts.append(container)
+        _restart(found, container, run, now)
         return False
     if run.running:
         return False

@@ -124,16 +124,7 @@ class ProcessRuntime:
         path = socket_path(self._state)
         with contextlib.suppress(OSError):
             return await asyncio.open_unix_connection(path)
-        self._state.mkdir(parents=True, exist_ok=True)
-        with (self._state / "supervisor.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "kohort.node.runtimes.process.supervisor", str(self._state)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+        process = self._spawn()
         async with asyncio.timeout(START_SECONDS):
             while True:
                 with contextlib.suppress(OSError):
@@ -141,6 +132,18 @@ class ProcessRuntime:
                 if process.poll() is not None:
                     raise CannotStart(f"the supervisor of processes did not start; see {self._state}/supervisor.log")
                 await asyncio.sleep(0.01)
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        self._state.mkdir(parents=True, exist_ok=True)
+        with (self._state / "supervisor.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "kohort.node.runtimes.process.supervisor", str(self._state)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
 
     async def _watch(self) -> None:
         """Pass on who has ended, as long as the supervisor is there."""

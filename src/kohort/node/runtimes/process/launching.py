@@ -77,6 +77,13 @@ def _prepared(launch: Launch) -> Callable[[], None]:
     """What happens in the child between fork and exec. Simple calls only."""
 
     def prepare() -> None:
+        try:
+            enter()
+        except OSError as problem:
+            os.write(2, f"kohort: {problem}\n".encode())  # Popen would not say what went wrong
+            raise
+
+    def enter() -> None:
         if launch.cgroup:
             with open(f"{launch.cgroup}/cgroup.procs", "w") as procs:
                 procs.write(str(os.getpid()))

@@ -1,0 +1,293 @@
+"""The node agent: which pods are here, who looks after each, and what they share."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kohort.kube.controller import Requeue
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Key
+from kohort.node import eviction, machine
+from kohort.node.actuation import Actuator
+from kohort.node.allocation import Allocations
+from kohort.node.cgroups import Cgroups, find_parent
+from kohort.node.checkpoint import Witness, nobody
+from kohort.node.heartbeat import Heartbeat
+from kohort.node.hosts import hosts_text, records
+from kohort.node.metrics import NodeMetrics
+from kohort.node.network import AddressBook, loopback_block
+from kohort.node.podworker import PodWorker
+from kohort.node.resize.judging import NodeFacts
+from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
+from kohort.node.resizes import Resizes
+from kohort.node.runtimes.interface import Instance, Runtime
+from kohort.node.starting import hostname_of, parsed_id
+from kohort.node.surroundings import Surroundings
+from kohort.node.volumes import Sources, Volumes
+from kohort.objects.core import Service
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.nodepods import NodePod
+from kohort.objects.quantity import Quantity
+
+WORKERS = 16
+PRESSURE_SECONDS = 10.0
+_log = Log(part="node")
+
+
+class Agent:
+    def __init__(
+        self,
+        manager: Manager,
+        name: str,
+        directory: Path,
+        runtime: Runtime,
+        *,
+        cgroup_parent: Path | None = None,
+        cgroups: bool = True,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        api_server: str = "",
+        witness: Witness = nobody,
+        stop_pods: bool = False,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        self.runtime = runtime
+        self.workers: dict[Key, PodWorker] = {}
+        self.port = 0
+        self._instances: dict[str, Instance] = {}
+        self._recovered = False
+        self._low_memory = False
+        self._stop_pods = stop_pods
+        self._api_server = api_server
+        self._size = {**machine.capacity(directory), **(capacity or {})}
+        self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
+        self._services = manager.informer(SERVICES, Service)
+        self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
+        self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS)
+        self._controller.watches(self._pods, when=_matters)
+        self._services.on_change(lambda old, new: self._names_changed())
+        self._slices.on_change(lambda old, new: self._names_changed())
+        self._names_pending = False
+        allocations = Allocations(directory / "records", witness)
+        parent = find_parent(cgroup_parent) if cgroups else None
+        tree = Cgroups(parent, witness) if parent is not None else None
+        if tree is not None:
+            tree.prepare()
+        self.limits = tree is not None
+        sources = Sources(manager.client)
+        allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
+        peer = urlsplit(api_server).hostname or ""
+        self.node = Surroundings(
+            name=name,
+            client=manager.client,
+            runtime=runtime,
+            recorder=manager.recorder("kubelet"),
+            allocations=allocations,
+            directory=directory,
+            addresses=AddressBook(loopback_block(name)),
+            sources=sources,
+            volumes=Volumes(manager.client, sources, allocatable),
+            allocatable=allocatable,
+            memory=int(Quantity.parse(self._size["memory"]).value),
+            host=machine.outward_address(peer),
+            wake=self._controller.enqueue,
+            facts=self.facts,
+            others=self._others,
+            services=lambda namespace: self._services.list(namespace),
+            hosts=self._hosts,
+            judge=lambda: self.resizes.go_through("pod_updated"),
+            freed=self._freed,
+            cgroups=tree,
+            actuator=Actuator(tree, allocations) if tree is not None else None,
+            images=directory / "images",
+        )
+        self.resizes = Resizes(allocations, self.workers, self.facts, NodeMetrics(manager.metrics.registry))
+        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
+        runtime.on_exit(self._exited)
+        manager.prepare(self._recover)
+        manager.background("node-heartbeat", self.heartbeat.run)
+        manager.background("node-pressure", self._watch_memory)
+        manager.background("node-retries", self._retry)
+        manager.background("node-orphans", self._end_orphans)
+        manager.clean_up(self._close)
+        if allocations.recovered_from_previous:
+            _log.error("a record of this node was damaged; its last good version was taken", directory=str(directory))
+
+    # Pods
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        pod = self._pods.get(key)
+        worker = self.workers.get(key)
+        if worker is not None and (pod is None or pod.metadata.uid != worker.uid):
+            await worker.abandon()
+            self._forget(key, worker)
+            worker = None
+        if pod is None:
+            return None
+        if worker is None:
+            if pod.finished and not pod.metadata.deleting:
+                return None
+            worker = self.workers[key] = PodWorker(self.node, pod, self._instances)
+            worker.watch_recovered()
+        self._refresh_api_server()
+        if worker.pod.metadata.labels != pod.metadata.labels or (
+            worker.pod.metadata.annotations != pod.metadata.annotations
+        ):
+            worker.refresh_volumes()
+        return await worker.sync(pod)
+
+    def worker(self, namespace: str, name: str) -> PodWorker | None:
+        return self.workers.get(Key(namespace, name))
+
+    def _forget(self, key: Key, worker: PodWorker) -> None:
+        self.workers.pop(key, None)
+        self.resizes.forget(worker.uid)
+        self.node.allocations.forget({each.uid for each in self.workers.values()} | self._bound())
+        self._freed("pods_removed")
+
+    def _bound(self) -> set[str]:
+        return {pod.metadata.uid for pod in self._pods.list()}
+
+    def _others(self, uid: str) -> Iterable[NodePod]:
+        return [
+            worker.pod
+            for worker in self.workers.values()
+            if worker.uid != uid and not worker.finished and not worker.refused
+        ]
+
+    def _freed(self, why: str) -> None:
+        triggers: dict[str, Trigger] = {
+            "pods_removed": "pods_removed",
+            "pod_terminated": "pod_terminated",
+            "pod_resized": "pod_resized",
+        }
+        self.resizes.go_through(triggers[why])
+
+    def _exited(self, instance: Instance) -> None:
+        uid, _, _ = parsed_id(instance.id)
+        self._instances[instance.id] = instance
+        for worker in self.workers.values():
+            if worker.uid == uid:
+                worker.exited(instance)
+
+    async def _recover(self) -> None:
+        self._instances = await self.runtime.instances()
+
+    async def _end_orphans(self) -> None:
+        """What runs for pods that were deleted while nobody looked."""
+        known = self._bound()
+        for id, instance in list(self._instances.items()):
+            if parsed_id(id)[0] not in known:
+                if instance.running:
+                    await self.runtime.signal(id, 9)
+                else:
+                    await self.runtime.remove(id)
+        if self.node.cgroups is not None:
+            for uid, path in self.node.cgroups.pods().items():
+                if uid not in known:
+                    self.node.cgroups.kill(path)
+                    await asyncio.to_thread(self.node.cgroups.remove, path)
+        self.node.allocations.forget(known)
+        await asyncio.Event().wait()
+
+    async def _close(self) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            await self.runtime.close(stop=self._stop_pods)
+
+    # Names
+
+    def _names_changed(self) -> None:
+        """Many changes at once lead to one rewriting."""
+        if not self._names_pending:
+            self._names_pending = True
+            asyncio.get_running_loop().call_later(0.1, self._rewrite_hosts)
+
+    def _rewrite_hosts(self) -> None:
+        self._names_pending = False
+        for worker in self.workers.values():
+            with contextlib.suppress(OSError):
+                worker.refresh_hosts()
+
+    def _hosts(self, pod: NodePod, address: str) -> str:
+        host = self.node.api_server[0]
+        found = records(self._services.list(), self._slices.list(), host)
+        aliases = pod.spec.host_aliases
+        return hosts_text(found, pod.metadata.namespace, address, hostname_of(pod), pod.spec.subdomain, aliases)
+
+    def _refresh_api_server(self) -> None:
+        """Where containers find the API server: what it says itself, else where we found it."""
+        for each in self._slices.list("default"):
+            if each.service_name == "kubernetes" and each.endpoints and each.ports:
+                addresses = each.endpoints[0].addresses
+                if addresses:
+                    self.node.api_server = (addresses[0], str(each.ports[0].port))
+                    return
+        found = urlsplit(self._api_server)
+        self.node.api_server = (found.hostname or "", str(found.port or 443)) if found.hostname else ("", "")
+
+    # The node itself
+
+    def facts(self) -> NodeFacts:
+        pressure = "The node was low on resource: memory" if self._low_memory else ""
+        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=pressure)
+
+    def _status(self) -> JsonObject:
+        return machine.node_status(
+            self.name, self._size, self.node.host, self.port, self.runtime.name, limits=self.limits
+        )
+
+    def _conditions(self, now: str) -> list[JsonObject]:
+        return machine.node_conditions(now, low_memory=self._low_memory, limits=self.limits)
+
+    async def _retry(self) -> None:
+        while True:
+            await asyncio.sleep(PERIODIC_SECONDS)
+            self.resizes.go_through("periodic_retry")
+
+    async def _watch_memory(self) -> None:
+        while True:
+            low = machine.memory_info().get("MemAvailable", 1 << 62) < machine.EVICTION_BYTES
+            if low != self._low_memory:
+                self._low_memory = low
+                self.heartbeat.changed()
+                if not low:
+                    self.resizes.go_through("node_changed")
+            if low:
+                self._evict_one()
+            await asyncio.sleep(PRESSURE_SECONDS)
+
+    def _evict_one(self) -> None:
+        if self.node.cgroups is None:
+            return
+        candidates = []
+        for worker in self.workers.values():
+            if worker.admitted and not worker.finished and worker.evicted is None:
+                path = self.node.cgroups.pods().get(worker.uid)
+                usage = self.node.cgroups.usage(path, []).pod if path is not None else None
+                candidates.append(eviction.Candidate(worker.allocated(), usage or 0))
+        chosen = eviction.first_to_go(candidates)
+        if chosen is not None:
+            for worker in self.workers.values():
+                if worker.uid == chosen.pod.metadata.uid:
+                    worker.evict("Evicted", eviction.words(chosen))
+
+
+def _matters(old: NodePod | None, new: NodePod | None) -> bool:
+    """Most changes of a pod's status are our own reports."""
+    if old is None or new is None:
+        return True
+    return (
+        old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.metadata.deletion_grace_period_seconds != new.metadata.deletion_grace_period_seconds
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.generation != new.metadata.generation
+        or old.spec != new.spec
+        or (bool(new.spec.readiness_gates) and old.status.conditions != new.status.conditions)
+    )

@@ -1,0 +1,90 @@
+"""The node object and its lease: made once, kept fresh, changed when something changes."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.kube.client import Client, PatchType
+from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.log import Log
+from kohort.kube.resources import LEASES, NODES
+from kohort.node import machine
+from kohort.objects.core import Node
+from kohort.objects.jsontypes import JsonObject
+
+RENEWAL_SECONDS = 10.0
+STATUS_SECONDS = 300.0
+NAMESPACE = "kube-node-lease"
+_log = Log(part="node")
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        labels: Mapping[str, str],
+        status: Callable[[], JsonObject],
+        conditions: Callable[[str], list[JsonObject]],
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._labels = labels
+        self._status = status
+        self._conditions = conditions
+        self._uid = ""
+        self._reported = 0.0
+        self._changed = asyncio.Event()
+        self.registered = asyncio.Event()
+
+    def changed(self) -> None:
+        """Something that the node reports is different now."""
+        self._reported = 0.0
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._beat()
+            except (ApiError, OSError) as problem:
+                _log.warning("the node could not report", node=self._name, problem=str(problem))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), RENEWAL_SECONDS if self.registered.is_set() else 1.0)
+            self._changed.clear()
+
+    async def _beat(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if not self._reported or now - self._reported >= STATUS_SECONDS:
+            await self._report()
+            self._reported = now
+        await self._renew()
+        self.registered.set()
+
+    async def _report(self) -> None:
+        node: Node | None = await self._client.find(NODES, self._name, type=Node)
+        if node is None:
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(NODES, machine.node_document(self._name, self._labels))
+            node = await self._client.get(NODES, self._name, type=Node)
+        self._uid = node.metadata.uid
+        known = {each.type: each for each in node.status.conditions}
+        conditions = self._conditions(clock.timestamp())
+        for condition in conditions:
+            before = known.get(condition["type"])
+            if before is not None and before.status == condition["status"] and before.last_transition_time:
+                condition["lastTransitionTime"] = before.last_transition_time
+        status = {**self._status(), "conditions": conditions}
+        await self._client.patch(
+            NODES, self._name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
+        )
+
+    async def _renew(self) -> None:
+        stamp = clock.micro_timestamp()
+        try:
+            await self._client.patch(LEASES, self._name, NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
+        except NotFound:
+            with contextlib.suppress(AlreadyExists, NotFound):
+                await self._client.create(LEASES, machine.lease_document(self._name, self._uid, stamp), NAMESPACE)

@@ -1,0 +1,84 @@
+"""Names of services and of their pods, as an /etc/hosts file that every container sees as its own.
+
+A name server would need a port 53, an address of its own and rights; a file needs a bind mount. Programs that use the
+system's resolver read it before they ask anybody, and it is rewritten within a moment of every change of endpoints.
+
+| for                                         | names                                                               |
+|---------------------------------------------|---------------------------------------------------------------------|
+| a headless service                          | `svc.ns.svc.cluster.local` and its short forms, for every endpoint  |
+| an endpoint with a hostname                 | `hostname.svc.ns.svc.cluster.local` and its short forms             |
+| an endpoint without                         | `10-0-0-1.svc.ns.svc.cluster.local` and its short forms             |
+| any other service                           | `svc.ns.svc.cluster.local` and its short forms                      |
+
+Short forms are those that the search path of a pod in that namespace would complete: `svc`, `svc.ns`, `svc.ns.svc`.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from kohort.objects.core import Service
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.nodepods import HostAlias
+
+DOMAIN: Final = "cluster.local"
+LOCAL: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+
+Record = tuple[str, str, str]
+"""Address, name within the service's namespace, namespace."""
+
+
+def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_server: str = "") -> list[Record]:
+    """What the cluster's names stand for."""
+    known = {(each.metadata.namespace, each.metadata.name): each for each in services}
+    found: list[Record] = []
+    for (namespace, name), service in known.items():
+        if (namespace, name) == ("default", "kubernetes") and api_server:
+            found.append((api_server, name, namespace))
+        elif service.spec.cluster_ip and not service.headless:
+            found.append((service.spec.cluster_ip, name, namespace))
+    for each in slices:
+        namespace = each.metadata.namespace
+        owner = known.get((namespace, each.service_name))
+        if owner is not None and owner.headless:
+            found += _endpoints(each, owner)
+    return sorted(set(found))
+
+
+def hosts_text(
+    found: Iterable[Record], namespace: str, address: str, hostname: str, subdomain: str, aliases: Iterable[HostAlias]
+) -> str:
+    """The file of one pod."""
+    own = [hostname]
+    if subdomain:
+        own.insert(0, f"{hostname}.{subdomain}.{namespace}.svc.{DOMAIN}")
+    lines = [f"{address}\t{' '.join(own)}"]
+    lines += [f"{alias.ip}\t{' '.join(alias.hostnames)}" for alias in aliases]
+    lines += [f"{ip}\t{' '.join(_forms(name, of, namespace))}" for ip, name, of in found]
+    return LOCAL + "\n".join(lines) + "\n"
+
+
+def write_hosts(path: Path, text: str) -> None:
+    """In place: it is mounted, so the file must stay the same one."""
+    try:
+        if path.read_text() == text:
+            return
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _endpoints(each: EndpointSlice, owner: Service) -> Iterator[Record]:
+    namespace, service = owner.metadata.namespace, owner.metadata.name
+    for endpoint in each.endpoints or ():
+        if endpoint.conditions.ready is False and not owner.spec.publish_not_ready_addresses:
+            continue
+        for address in endpoint.addresses or ():
+            yield address, service, namespace
+            yield address, f"{endpoint.hostname or address.replace('.', '-')}.{service}", namespace
+
+
+def _forms(name: str, of: str, namespace: str) -> list[str]:
+    full = f"{name}.{of}.svc"
+    forms = [f"{full}.{DOMAIN}", full, f"{name}.{of}"]
+    return [*forms, name] if of == namespace else forms

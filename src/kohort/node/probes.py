@@ -1,0 +1,186 @@
+"""Asking containers how they are: one question (`ask`), and the counting of answers (`Counter`, pure).
+
+| probe     | before it, a container counts as | enough failures in a row   | enough successes in a row   |
+|-----------|----------------------------------|----------------------------|-----------------------------|
+| startup   | not started                      | it is killed               | started; the others begin   |
+| liveness  | alive                            | it is killed               | -                           |
+| readiness | not ready                        | not ready                  | ready                       |
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from kohort.node.runtimes.interface import ERROR, Session
+from kohort.objects.nodepods import GrpcCheck, HttpGet, NodeContainer, Probe, TcpSocket
+
+Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
+"""Run a command in the container: exit code and output."""
+REDIRECTS: Final = 10
+SHOWN: Final = 256
+
+
+class Failure(Exception):
+    """The answer was no; the message says what was seen."""
+
+
+class Counter(msgspec.Struct):
+    """Answers in a row; `add` returns a new verdict when the threshold is reached, else None."""
+
+    successes_needed: int
+    failures_allowed: int
+    last: bool | None = None
+    row: int = 0
+
+    def add(self, success: bool) -> bool | None:
+        self.row = self.row + 1 if success == self.last else 1
+        self.last = success
+        needed = self.successes_needed if success else self.failures_allowed
+        return success if self.row >= needed else None
+
+
+def port_number(container: NodeContainer, port: int | str) -> int:
+    if isinstance(port, int):
+        return port
+    for each in container.ports:
+        if each.name == port:
+            return each.container_port
+    if port.isdigit():
+        return int(port)
+    raise Failure(f"there is no port {port!r}")
+
+
+async def ask(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> None:
+    """Raises Failure, also when there is no answer in time."""
+    try:
+        async with asyncio.timeout(probe.timeout_seconds or 1):
+            if probe.exec is not None:
+                code, output = await execute(probe.exec.command)
+                if code != 0:
+                    raise Failure(output.decode(errors="replace").strip()[:SHOWN] or f"exit code {code}")
+            elif probe.http_get is not None:
+                await http_get(probe.http_get, container, address)
+            elif probe.tcp_socket is not None:
+                await tcp_connect(probe.tcp_socket, container, address)
+            elif probe.grpc is not None:
+                await grpc_check(probe.grpc, address)
+    except TimeoutError:
+        raise Failure(f"no answer within {probe.timeout_seconds or 1} s") from None
+    except OSError as problem:
+        raise Failure(str(problem)) from None
+
+
+async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) -> None:
+    _, writer = await asyncio.open_connection(check.host or address, port_number(container, check.port))
+    writer.close()
+
+
+async def http_get(check: HttpGet, container: NodeContainer, address: str) -> int:
+    """A plain request of our own: importing a client library for this would cost every node its memory."""
+    host, port = check.host or address, port_number(container, check.port)
+    path = check.path or "/"
+    headers = {each.name: each.value for each in check.http_headers}
+    for _ in range(REDIRECTS):
+        code, location = await _request(check.scheme, host, port, path, headers)
+        if code not in (301, 302, 303, 307, 308) or not location.startswith("/"):
+            if not 200 <= code < 400:
+                raise Failure(f"HTTP probe failed with statuscode: {code}")
+            return code
+        path = location
+    raise Failure(f"stopped after {REDIRECTS} redirects")
+
+
+async def _request(scheme: str, host: str, port: int, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    tls = None
+    if scheme.upper() == "HTTPS":
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    try:
+        lines = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **headers}.items())
+        writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        await writer.drain()
+        status = (await reader.readline()).split()
+        if len(status) < 2 or not status[1].isdigit():
+            raise Failure("the answer is not HTTP")
+        location = ""
+        while line := (await reader.readline()).strip():
+            name, _, value = line.decode("latin-1").partition(":")
+            if name.lower() == "location":
+                location = value.strip()
+        return int(status[1]), location
+    finally:
+        writer.close()
+
+
+async def grpc_check(check: GrpcCheck, address: str) -> None:
+    """grpc.health.v1.Health/Check over cleartext HTTP/2, written by hand: one request, one answer."""
+    reader, writer = await asyncio.open_connection(address, check.port)
+    try:
+        writer.write(_grpc_request(f"{address}:{check.port}", check.service))
+        await writer.drain()
+        while True:
+            head = await reader.readexactly(9)
+            length, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
+            payload = await reader.readexactly(length)
+            if kind == 4 and not flags & 1:
+                writer.write(_h2(4, 1, 0, b""))
+            if kind == 6 and not flags & 1:
+                writer.write(_h2(6, 1, 0, payload))
+            if kind in (3, 7):
+                raise Failure("the gRPC server refused the stream")
+            if kind == 0 and length >= 5:
+                if b"\x08\x01" in payload[5:]:
+                    return
+                raise Failure("service unhealthy")
+            if kind == 1 and flags & 1:
+                raise Failure("the gRPC server did not answer the health check")
+    except asyncio.IncompleteReadError:
+        raise Failure("the gRPC server closed the connection") from None
+    finally:
+        writer.close()
+
+
+def _grpc_request(authority: str, service: str) -> bytes:
+    fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/grpc.health.v1.Health/Check"),
+        (":authority", authority),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ]
+    headers = b"".join(b"\x00" + _text(name) + _text(value) for name, value in fields)
+    body = b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
+    message = b"\x00" + len(body).to_bytes(4, "big") + body
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _h2(4, 0, 0, b"") + _h2(1, 4, 1, headers) + _h2(0, 1, 1, message)
+
+
+def _h2(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return bytes([len(encoded)]) + encoded
+
+
+async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
+    """Read a session to its end: exit code and what it wrote."""
+    output = b""
+    try:
+        while (message := await session.read()) is not None:
+            channel, data = message
+            if channel == ERROR:
+                return int(data), output
+            if len(output) < limit:
+                output += data
+    finally:
+        with contextlib.suppress(OSError):
+            await session.close()
+    return 137, output

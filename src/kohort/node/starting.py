@@ -1,0 +1,168 @@
+"""From a container's spec to the process that is started for it."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from kohort.node.environment import ConfigProblem, command_line, environment, service_environment
+from kohort.node.hosts import write_hosts
+from kohort.node.images import root_of
+from kohort.node.runtimes.interface import Launch, Mount
+from kohort.node.surroundings import Surroundings
+from kohort.node.volumes import mounts_of
+from kohort.objects.nodepods import NodeContainer, NodePod
+from kohort.resources import oom_score_adj
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class InvalidContainer(Exception):
+    """A container cannot be made from its spec."""
+
+
+def pod_directory(node: Surroundings, uid: str) -> Path:
+    return node.directory / "pods" / uid
+
+
+def log_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path:
+    return pod_directory(node, uid) / "logs" / container / f"{attempt}.log"
+
+
+def instance_id(uid: str, container: str, attempt: int) -> str:
+    return f"{uid}_{container}_{attempt}"
+
+
+def parsed_id(id: str) -> tuple[str, str, int]:
+    """UID, container and attempt of an instance."""
+    uid, container, attempt = id.split("_")
+    return uid, container, int(attempt)
+
+
+def facts_of(node: Surroundings, pod: NodePod, address: str) -> dict[str, str]:
+    return {
+        "status.podIP": address,
+        "status.podIPs": address,
+        "status.hostIP": node.host,
+        "status.hostIPs": node.host,
+        "spec.nodeName": node.name,
+    }
+
+
+def hostname_of(pod: NodePod) -> str:
+    return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
+
+
+def write_pod_hosts(node: Surroundings, pod: NodePod, address: str) -> Path:
+    path = pod_directory(node, pod.metadata.uid) / "hosts"
+    write_hosts(path, node.hosts(pod, address))
+    return path
+
+
+async def launch_of(
+    node: Surroundings,
+    pod: NodePod,
+    container: NodeContainer,
+    attempt: int,
+    address: str,
+    places: Mapping[str, str],
+    cgroup: str,
+) -> Launch:
+    """Raises ConfigProblem, NoImage, MountProblem, InvalidContainer. `pod` is the allocated one."""
+    root = await asyncio.to_thread(root_of, container.image, node.images)
+    env = await _environment(node, pod, container, address)
+    command = command_line(container, env)
+    if not command:
+        raise InvalidContainer("no command specified, and local images have none of their own")
+    mounts = mounts_of(pod, container, places, env)
+    uid = pod.metadata.uid
+    if not pod.spec.host_network:
+        hosts = write_pod_hosts(node, pod, address)
+        mounts = (*mounts, Mount(str(hosts), "/etc/hosts"))
+    user, group = _user(pod, container)
+    return Launch(
+        instance_id(uid, container.name, attempt),
+        command,
+        {"PATH": DEFAULT_PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root" if not user else "/", **env},
+        directory=container.working_dir or ("/" if root else ""),
+        root=root,
+        cgroup=cgroup,
+        log=str(log_path(node, uid, container.name, attempt)),
+        mounts=mounts,
+        hostname="" if pod.spec.host_network else hostname_of(pod),
+        uid=user,
+        gid=group,
+        groups=pod.spec.security_context.supplemental_groups if pod.spec.security_context else (),
+        oom_score_adj=oom_score_adj(pod, container, node.memory) if os.geteuid() == 0 else None,
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        tty=container.tty,
+    )
+
+
+def execution_of(inside: Launch, id: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Launch:
+    """Another process in the surroundings of a container."""
+    return Launch(
+        id,
+        command,
+        {**inside.env, "TERM": "xterm"} if tty else inside.env,
+        directory=inside.directory,
+        root=inside.root,
+        cgroup=inside.cgroup,
+        mounts=inside.mounts,
+        hostname=inside.hostname,
+        netns=inside.netns,
+        uid=inside.uid,
+        gid=inside.gid,
+        groups=inside.groups,
+        stdin=stdin,
+        tty=tty,
+    )
+
+
+async def _environment(node: Surroundings, pod: NodePod, container: NodeContainer, address: str) -> dict[str, str]:
+    wanted = {("configmap", each.config_map_ref.name) for each in container.env_from if each.config_map_ref}
+    wanted |= {("secret", each.secret_ref.name) for each in container.env_from if each.secret_ref}
+    for entry in container.env:
+        if entry.value_from is not None:
+            if entry.value_from.config_map_key_ref is not None:
+                wanted.add(("configmap", entry.value_from.config_map_key_ref.name))
+            if entry.value_from.secret_key_ref is not None:
+                wanted.add(("secret", entry.value_from.secret_key_ref.name))
+    namespace = pod.metadata.namespace
+    known: dict[tuple[str, str], dict[str, str] | None] = {}
+    for kind, name in wanted:
+        data = await node.sources.data(kind, namespace, name)
+        known[kind, name] = None if data is None else {key: _text(kind, name, value) for key, value in data.items()}
+    services = [] if pod.spec.enable_service_links is False else list(node.services(namespace))
+    return environment(
+        pod,
+        container,
+        lambda kind, name: known.get((kind, name)),
+        service_environment(services, node.api_server),
+        facts_of(node, pod, address),
+        node.allocatable,
+    )
+
+
+def _text(kind: str, name: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ConfigProblem(f'{kind} "{name}" holds bytes that an environment cannot') from None
+
+
+def _user(pod: NodePod, container: NodeContainer) -> tuple[int | None, int | None]:
+    """Whom a container runs as: what it says, else what the pod says."""
+    user = group = None
+    for context in (pod.spec.security_context, container.security_context):
+        if context is not None:
+            user = context.run_as_user if context.run_as_user is not None else user
+            group = context.run_as_group if context.run_as_group is not None else group
+    return user, group
+
+
+def own_name() -> str:
+    """The name of this machine as a node's name."""
+    return socket.gethostname().lower().rstrip(".") or "localhost"

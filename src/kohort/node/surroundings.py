@@ -1,0 +1,56 @@
+"""What all pods of a node share."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kohort.kube.client import Client
+from kohort.kube.events import EventRecorder
+from kohort.kube.resources import Key
+from kohort.node.actuation import Actuator
+from kohort.node.allocation import Allocations
+from kohort.node.cgroups import Cgroups
+from kohort.node.network import AddressBook
+from kohort.node.resize.judging import NodeFacts
+from kohort.node.runtimes.interface import Runtime
+from kohort.node.volumes import Sources, Volumes
+from kohort.objects.core import Service
+from kohort.objects.nodepods import NodePod
+from kohort.objects.quantity import Quantity
+from kohort.resources import Settings
+from kohort.resources.cgroups import DEFAULT_SETTINGS
+
+
+@dataclass(slots=True)
+class Surroundings:
+    name: str
+    client: Client
+    runtime: Runtime
+    recorder: EventRecorder
+    allocations: Allocations
+    directory: Path
+    """Volumes, logs and records of pods."""
+    addresses: AddressBook
+    sources: Sources
+    volumes: Volumes
+    allocatable: dict[str, Quantity]
+    memory: int
+    """Bytes of the machine."""
+    host: str
+    wake: Callable[[Key, float], None]
+    """Look at a pod again in so many seconds."""
+    facts: Callable[[], NodeFacts]
+    others: Callable[[str], Iterable[NodePod]]
+    """Active pods of this node but the one with this UID."""
+    services: Callable[[str], Iterable[Service]]
+    hosts: Callable[[NodePod, str], str]
+    """The /etc/hosts of a pod with this address."""
+    judge: Callable[[], None]
+    """Go through the resizes that wait."""
+    freed: Callable[[str], None]
+    """Room has been freed, for this reason: somebody may have been waiting."""
+    cgroups: Cgroups | None = None
+    actuator: Actuator | None = None
+    settings: Settings = DEFAULT_SETTINGS
+    api_server: tuple[str, str] = ("", "")
+    images: Path = field(default_factory=Path)

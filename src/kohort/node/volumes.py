@@ -1,0 +1,307 @@
+"""The volumes of a pod as directories of this machine.
+
+Content that follows the API (configuration, secrets, tokens, the pod's own labels) is written to a fresh directory
+that a symlink is then pointed at: readers see the old content or the new, never a mixture.
+
+    VOLUME/..data -> ..1700000000.123456
+    VOLUME/key    -> ..data/key
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kohort.kube import clock
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from kohort.node.environment import ConfigProblem, expanded, field_value, resource_value
+from kohort.node.runtimes.interface import Mount
+from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.nodepods import NodeContainer, NodePod
+from kohort.objects.quantity import Quantity
+from kohort.objects.volumes import (
+    ConfigMapSource,
+    DownwardSource,
+    HostPath,
+    KeyToPath,
+    ProjectedPart,
+    SecretSource,
+    ServiceAccountTokenSource,
+    Volume,
+)
+
+REFRESH_SECONDS: Final = 60.0
+TOKEN_SHARE: Final = 0.8
+Files = dict[str, tuple[bytes, int]]
+"""Path below the volume: content and mode."""
+
+
+class MountProblem(Exception):
+    """A volume cannot be provided; the message says which and why."""
+
+
+class Sources:
+    """ConfigMaps and Secrets by name, remembered for a while."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[str, str, str], tuple[float, dict[str, bytes] | None]] = {}
+
+    async def data(self, kind: str, namespace: str, name: str, *, fresh: bool = False) -> dict[str, bytes] | None:
+        key = (kind, namespace, name)
+        known = self._known.get(key)
+        now = asyncio.get_running_loop().time()
+        if known is not None and known[1] is not None and not fresh and now - known[0] < REFRESH_SECONDS:
+            return known[1]
+        found = await self._read(kind, namespace, name)
+        self._known[key] = (now, found)
+        return found
+
+    async def _read(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
+        try:
+            if kind == "configmap":
+                config = await self._client.get(CONFIG_MAPS, name, namespace, type=ConfigMap)
+                binary = {key: base64.b64decode(value) for key, value in config.binary_data.items()}
+                return {**{key: value.encode() for key, value in config.data.items()}, **binary}
+            secret = await self._client.get(SECRETS, name, namespace, type=Secret)
+        except NotFound:
+            return None
+        return {key: base64.b64decode(value) for key, value in secret.data.items()}
+
+
+class Volumes:
+    def __init__(self, client: Client, sources: Sources, allocatable: Mapping[str, Quantity]) -> None:
+        self._client = client
+        self._sources = sources
+        self._allocatable = allocatable
+        self._tokens: dict[tuple[str, str], tuple[float, bytes]] = {}
+
+    async def prepare(self, pod: NodePod, directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
+        """Where each volume of a pod is. Raises MountProblem. Called again, it brings content up to date."""
+        found = {}
+        for volume in pod.spec.volumes:
+            place = directory / volume.name
+            try:
+                found[volume.name] = await self._provide(pod, volume, place, facts)
+            except (ConfigProblem, ApiError, OSError) as problem:
+                words = problem.message if isinstance(problem, ApiError) else str(problem)
+                raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {words}') from problem
+        return found
+
+    async def _provide(self, pod: NodePod, volume: Volume, place: Path, facts: Mapping[str, str]) -> str:
+        if volume.host_path is not None:
+            return _host_path(volume.host_path)
+        if claim := volume.claim_name(pod.metadata.name):
+            return await self._claimed(pod.metadata.namespace, claim)
+        if volume.unsupported_source:
+            raise ConfigProblem(f"volumes of type {volume.unsupported_source} are not supported by this node")
+        if volume.empty_dir is None:
+            write_atomically(place, await self._files(pod, volume, facts))
+        else:
+            _empty_directory(place)
+        return str(place)
+
+    async def _files(self, pod: NodePod, volume: Volume, facts: Mapping[str, str]) -> Files:
+        if volume.config_map is not None:
+            return await self._config(pod, volume.config_map, volume.config_map.default_mode)
+        if volume.secret is not None:
+            return await self._secret(pod, volume.secret, volume.secret.default_mode)
+        if volume.downward_api is not None:
+            return self._downward(pod, volume.downward_api, volume.downward_api.default_mode, facts)
+        found: Files = {}
+        if volume.projected is not None:
+            for part in volume.projected.sources or ():
+                found |= await self._projected(pod, part, volume.projected.default_mode, facts)
+        return found
+
+    async def _projected(self, pod: NodePod, part: ProjectedPart, mode: int | None, facts: Mapping[str, str]) -> Files:
+        if part.config_map is not None:
+            return await self._config(pod, part.config_map, mode)
+        if part.secret is not None:
+            return await self._secret(pod, part.secret, mode)
+        if part.downward_api is not None:
+            return self._downward(pod, part.downward_api, mode, facts)
+        if part.service_account_token is not None:
+            token = await self._token(pod, part.service_account_token)
+            return {part.service_account_token.path: (token, mode or 0o644)}
+        return {}
+
+    async def _config(self, pod: NodePod, source: ConfigMapSource, mode: int | None) -> Files:
+        data = await self._sources.data("configmap", pod.metadata.namespace, source.name, fresh=True)
+        return _keyed(data, source.items, mode, source.optional, f'configmap "{source.name}"')
+
+    async def _secret(self, pod: NodePod, source: SecretSource, mode: int | None) -> Files:
+        name = source.secret_name or source.name
+        data = await self._sources.data("secret", pod.metadata.namespace, name, fresh=True)
+        return _keyed(data, source.items, mode, source.optional, f'secret "{name}"')
+
+    def _downward(self, pod: NodePod, source: DownwardSource, mode: int | None, facts: Mapping[str, str]) -> Files:
+        found: Files = {}
+        for item in source.items:
+            if item.field_ref is not None:
+                text = field_value(pod, item.field_ref, facts)
+            elif item.resource_field_ref is not None:
+                container = _named(pod, item.resource_field_ref.container_name)
+                text = resource_value(pod, container, item.resource_field_ref, self._allocatable)
+            else:
+                continue
+            found[item.path] = (text.encode(), item.mode or mode or 0o644)
+        return found
+
+    async def _token(self, pod: NodePod, source: ServiceAccountTokenSource) -> bytes:
+        """A token of the pod's service account, renewed when most of its life is over."""
+        key = (pod.metadata.uid, f"{source.audience}/{source.path}")
+        known = self._tokens.get(key)
+        if known is not None and clock.seconds() < known[0]:
+            return known[1]
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        request: JsonObject = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": source.expiration_seconds, "boundObjectRef": reference},
+        }
+        if source.audience:
+            request["spec"]["audiences"] = [source.audience]
+        account = pod.spec.service_account_name or "default"
+        answer = await self._client.create(
+            SERVICE_ACCOUNTS, request, pod.metadata.namespace, subresource="token", name=account
+        )
+        token = str(answer["status"]["token"]).encode()
+        self._tokens[key] = (clock.seconds() + source.expiration_seconds * TOKEN_SHARE, token)
+        return token
+
+    async def _claimed(self, namespace: str, name: str) -> str:
+        claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace, type=PersistentVolumeClaim)
+        if not claim.spec.volume_name:
+            raise ConfigProblem(f'persistentvolumeclaim "{name}" is not bound')
+        volume = await self._client.get(PERSISTENT_VOLUMES, claim.spec.volume_name, type=PersistentVolume)
+        if volume.spec.local is not None:
+            return _host_path(HostPath(volume.spec.local.path, "DirectoryOrCreate"))
+        if volume.spec.host_path is not None:
+            return _host_path(HostPath(volume.spec.host_path.path, volume.spec.host_path.type or "DirectoryOrCreate"))
+        raise ConfigProblem(f'persistentvolume "{claim.spec.volume_name}" is neither local nor a host path')
+
+
+def mounts_of(
+    pod: NodePod, container: NodeContainer, places: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[Mount, ...]:
+    """What to mount where in a container. Raises MountProblem."""
+    read_only = {
+        each.name for each in pod.spec.volumes if each.config_map or each.secret or each.projected or each.downward_api
+    }
+    read_only |= {
+        each.name
+        for each in pod.spec.volumes
+        if each.persistent_volume_claim is not None and each.persistent_volume_claim.read_only
+    }
+    found = []
+    for mount in container.volume_mounts:
+        source = places[mount.name]
+        below = expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+        if below:
+            if ".." in Path(below).parts or below.startswith("/"):
+                raise MountProblem(f"subPath {below!r} leads out of its volume")
+            source = os.path.join(source, below)
+            if not os.path.lexists(source):
+                os.makedirs(source, exist_ok=True)
+            source = os.path.realpath(source)
+        found.append(Mount(source, mount.mount_path, mount.read_only or mount.name in read_only))
+    return tuple(found)
+
+
+def _empty_directory(place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o777)
+
+
+def write_atomically(place: Path, files: Files) -> None:
+    """Replace the content of a volume in one step."""
+    place.mkdir(parents=True, exist_ok=True)
+    current = place / "..data"
+    if current.is_symlink() and _content(current) == files:
+        return
+    fresh = place / f"..{time.time_ns()}"
+    for path, (content, mode) in files.items():
+        target = fresh / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        target.chmod(mode)
+    fresh.mkdir(exist_ok=True)
+    old = os.readlink(current) if current.is_symlink() else ""
+    link = place / "..data_new"
+    with contextlib.suppress(FileNotFoundError):
+        link.unlink()
+    link.symlink_to(fresh.name)
+    os.replace(link, current)
+    tops = {path.split("/", 1)[0] for path in files}
+    for top in tops:
+        if not (place / top).is_symlink():
+            (place / top).symlink_to(f"..data/{top}")
+    for each in place.iterdir():
+        if not each.name.startswith("..") and each.name not in tops:
+            each.unlink()
+    if old:
+        shutil.rmtree(place / old, ignore_errors=True)
+
+
+def _content(directory: Path) -> Files:
+    root = directory.resolve()
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode & 0o7777)
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def _keyed(
+    data: Mapping[str, bytes] | None, items: tuple[KeyToPath, ...], mode: int | None, optional: bool, what: str
+) -> Files:
+    if data is None:
+        if optional:
+            return {}
+        raise ConfigProblem(f"{what} not found")
+    if not items:
+        return {key: (content, mode or 0o644) for key, content in data.items()}
+    found: Files = {}
+    for item in items:
+        if item.key in data:
+            found[item.path] = (data[item.key], item.mode or mode or 0o644)
+        elif not optional:
+            raise ConfigProblem(f"references non-existent {what} key: {item.key}")
+    return found
+
+
+def _named(pod: NodePod, name: str) -> NodeContainer:
+    for container in (*(pod.spec.containers or ()), *pod.spec.init_containers):
+        if container.name == name:
+            return container
+    raise ConfigProblem(f"there is no container {name!r}")
+
+
+def _host_path(source: HostPath) -> str:
+    path = Path(source.path)
+    if source.type == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif source.type == "FileOrCreate":
+        path.touch()
+    elif source.type == "Directory" and not path.is_dir():
+        raise ConfigProblem(f"hostPath type check failed: {path} is not a directory")
+    elif source.type == "File" and not path.is_file():
+        raise ConfigProblem(f"hostPath type check failed: {path} is not a file")
+    elif not path.exists():
+        raise ConfigProblem(f"hostPath {path} does not exist")
+    return str(path)
