@@ -1,0 +1,78 @@
+"""Custom network objects on a cluster: found by kind, changed by their script."""
+
+from kohort.kube.client import Client
+from kohort.kube.discovery import served_resources
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.traffic import custom
+from kohort.rollouts.traffic.ingressclasses import FindScript
+from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
+from kohort.rollouts.traffic.model import Asking, NetworkRef, RouteRef
+from kohort.rollouts.traffic.plans import NOTHING_TO_DO, Plan, TrafficProblem
+from kohort.rollouts.traffic.scripts import built_in
+
+
+class CustomRefs:
+    def __init__(self, client: Client, sandbox: Sandbox, find_script: FindScript) -> None:
+        self._client = client
+        self._sandbox = sandbox
+        self._find_script = find_script
+        self._resources: dict[tuple[str, str], Resource] = {}
+
+    async def check(self, ref: NetworkRef, asking: Asking) -> None:
+        await self._object(ref, asking)
+        await self._script(ref, asking)
+
+    async def plan_step(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
+        if not asking.step.routes:
+            return NOTHING_TO_DO
+        resource, obj = await self._object(network, asking)
+        script = await self._script(network, asking)
+        original = custom.as_it_was(obj)
+        given = custom.script_input(original, asking.step, ref.service, asking.canary_service(ref))
+        where = f"the script for {custom.described(network, asking.namespace)}"
+        try:
+            result = await self._sandbox.run(script, given)
+        except ScriptProblem as problem:
+            raise TrafficProblem(
+                f"{where}: {problem}; correct it in the ConfigMap, or the object it works on"
+            ) from None
+        return custom.plan_change(obj, resource, original, custom.checked(result, where))
+
+    async def plan_restore(self, network: NetworkRef, asking: Asking) -> Plan:
+        """An object or a whole kind that is gone needs no restoring."""
+        resource = await self._resource(network)
+        obj = None if resource is None else await self._client.find(resource, network.name, asking.namespace)
+        return NOTHING_TO_DO if resource is None or obj is None else custom.plan_restore(obj, resource)
+
+    async def _object(self, ref: NetworkRef, asking: Asking) -> tuple[Resource, JsonObject]:
+        resource = await self._resource(ref)
+        where = custom.described(ref, asking.namespace)
+        if resource is None:
+            raise TrafficProblem(
+                f"{where}: the cluster serves no kind {ref.kind} in {ref.api_version}; install its definition or "
+                "correct apiVersion and kind"
+            )
+        obj = await self._client.find(resource, ref.name, asking.namespace)
+        if obj is None:
+            raise TrafficProblem(f"{where} does not exist; create it or name another")
+        return resource, obj
+
+    async def _script(self, ref: NetworkRef, asking: Asking) -> str:
+        group = ref.api_version.rpartition("/")[0]
+        key = f"lua.traffic.routing.{ref.kind}.{group}"
+        script = built_in(group, ref.kind) or await self._find_script(key)
+        if script is None:
+            raise TrafficProblem(
+                f"{custom.described(ref, asking.namespace)}: there is no script for this kind; put one into the "
+                f"ConfigMap for scripts under the key {key}"
+            )
+        return script
+
+    async def _resource(self, ref: NetworkRef) -> Resource | None:
+        known = self._resources.get((ref.api_version, ref.kind))
+        if known is None:
+            served = await served_resources(self._client, all_versions=True)
+            self._resources = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
+            known = self._resources.get((ref.api_version, ref.kind))
+        return known

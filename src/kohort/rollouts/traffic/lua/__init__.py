@@ -1,0 +1,1 @@
+"""Scripts of users, run where they can do no harm."""

@@ -1,0 +1,15 @@
+"""Plugs traffic into a manager."""
+
+from kohort.kube.manager import Manager
+from kohort.kube.resources import Key
+from kohort.rollouts.traffic.controller import TrafficRoutingController
+from kohort.rollouts.traffic.routing import SCRIPTS, ClusterTraffic
+
+
+def register(manager: Manager, *, configuration: Key = SCRIPTS) -> ClusterTraffic:
+    """Add the controller of TrafficRoutings, and return what the step machines ask about traffic. `configuration` is
+    the ConfigMap with scripts of the user."""
+    traffic = ClusterTraffic(manager.client, configuration=configuration)
+    TrafficRoutingController(manager, traffic)
+    manager.clean_up(traffic.close)
+    return traffic

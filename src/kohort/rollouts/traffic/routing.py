@@ -1,0 +1,356 @@
+"""Traffic on a cluster: the operations of `model.Traffic`.
+
+Each operation plans what is missing from what the cluster says now (never from a cache: a pin that is seen late would
+be written twice), and carries the plan out when the pace allows it. Reads are a handful per call, and a step that is
+done is not asked about again.
+
+A step that routes has three stages, each with a mark of its own, so that each has its own grace period:
+
+| stage    | what                                                      | why before the next                             |
+|----------|-----------------------------------------------------------|-------------------------------------------------|
+| services | canary Service, pin of the stable one                     | a route must not lead to a Service without pods |
+| open     | canary Ingress, without traffic                           | a weight can be changed in one place, at once   |
+| routes   | weights and matches, once the canary has a ready endpoint |                                                 |
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from kohort.kube import clock, errors
+from kohort.kube.client import Client
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    HTTP_ROUTES,
+    INGRESSES,
+    PODS,
+    SERVICES,
+    Key,
+    Resource,
+)
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.rollouts.traffic import httproute, ingress, services
+from kohort.rollouts.traffic.customrefs import CustomRefs
+from kohort.rollouts.traffic.ingressclasses import IngressClasses
+from kohort.rollouts.traffic.lua.sandbox import Sandbox
+from kohort.rollouts.traffic.model import (
+    Answer,
+    Asking,
+    Note,
+    RouteRef,
+    TrafficStep,
+    finalising_grace,
+    pace,
+    routing_grace,
+)
+from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE, SERVICE_NAME
+from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
+
+RECHECK: Final = wire.RECHECK
+EVERYTHING: Final = TrafficStep(weight=100)
+
+SCRIPTS: Final = Key(CONFIGURATION_NAMESPACE, CONFIGURATION)
+
+PIN: Final = "pin"
+PREPARE: Final = "services"
+OPEN: Final = "open"
+ROUTES: Final = "routes"
+RESTORE_ROUTES: Final = "restoreRoutes"
+RESTORE_SERVICE: Final = "restoreService"
+REMOVE_SERVICE: Final = "removeCanaryService"
+
+Operation = Callable[["ClusterTraffic", Asking], Awaitable[Answer]]
+Planner = Callable[[RouteRef], Awaitable[Plan]]
+
+
+def _answering(operation: Operation) -> Operation:
+    """Turn what went wrong into an answer. Conflicts and lost connections stay exceptions: the caller looks again."""
+
+    async def guarded(self: "ClusterTraffic", asking: Asking) -> Answer:
+        if not asking.refs:
+            return Answer("done", marks=asking.marks)
+        try:
+            return await operation(self, asking)
+        except NotYet as wait:
+            return Answer("wait", RECHECK, str(wait), asking.marks)
+        except TrafficProblem as problem:
+            return Answer("problem", RECHECK, str(problem), asking.marks)
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as refusal:
+            return Answer("problem", RECHECK, refusal.message, asking.marks)
+
+    guarded.__doc__ = operation.__doc__
+    return guarded
+
+
+class ClusterTraffic:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        sandbox: Sandbox | None = None,
+        configuration: Key = SCRIPTS,
+    ) -> None:
+        """`configuration` is the ConfigMap with scripts of the user."""
+        self.client = client
+        self.sandbox = sandbox or Sandbox()
+        self._configuration = configuration
+        self._classes = IngressClasses(self.sandbox, self._script)
+        self._custom = CustomRefs(client, self.sandbox, self._script)
+
+    async def close(self) -> None:
+        await self.sandbox.close()
+
+    # The operations
+
+    @_answering
+    async def check(self, asking: Asking) -> Answer:
+        notes: tuple[Note, ...] = ()
+        for ref in asking.refs:
+            stable = await self._stable(ref, asking)
+            if not asking.only_traffic and asking.selectors.revision_key == wire.GROUP_REVISION:
+                notes += services.check_leaders(stable, await self._selected(stable))
+            if ref.ingress is not None:
+                await self._ingress(ref, asking)
+                await self._classes.check(ref.ingress)
+            if ref.gateway is not None:
+                await self._route(ref, asking)
+            for network in ref.custom_network_refs:
+                await self._custom.check(network, asking)
+        return Answer("done", marks=asking.marks, notes=notes)
+
+    @_answering
+    async def pin_stable(self, asking: Asking) -> Answer:
+        if _shares_service(asking):
+            return Answer("done", marks=asking.marks)
+        if not asking.selectors.stable_revision:
+            raise NotYet("waiting for the stable revision to be known")
+
+        async def pin(ref: RouteRef) -> Plan:
+            return services.plan_pin(await self._stable(ref, asking), asking)
+
+        return await self._paced(PIN, asking, finalising_grace(asking.refs), pin)
+
+    @_answering
+    async def route(self, asking: Asking) -> Answer:
+        if not asking.step.routes:
+            return Answer("done", marks=asking.marks)
+        grace = routing_grace(asking.refs)
+        if asking.since is not None and (early := _early(asking, grace)) > 0:
+            return Answer("wait", early, f"waiting {early:.0f} s for proxies to know the new pods", asking.marks)
+        return await self._routed(asking, grace)
+
+    @_answering
+    async def route_all_to_new(self, asking: Asking) -> Answer:
+        everything = msgspec.structs.replace(asking, step=EVERYTHING)
+        return await self._routed(everything, finalising_grace(asking.refs))
+
+    @_answering
+    async def route_all_to_stable(self, asking: Asking) -> Answer:
+        async def restore(ref: RouteRef) -> Plan:
+            canary = asking.canary_service(ref)
+            plan = NOTHING_TO_DO
+            for network in ref.custom_network_refs:
+                plan += await self._custom.plan_restore(network, asking)
+            if ref.ingress is not None:
+                copy = await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking)
+                plan += ingress.plan_deletion(copy, asking)
+            if ref.gateway is not None:
+                route = await self._find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+                plan += httproute.plan_restore(route, ref.service, canary)
+            return plan
+
+        return await self._paced(RESTORE_ROUTES, asking, finalising_grace(asking.refs), restore)
+
+    @_answering
+    async def restore_stable(self, asking: Asking) -> Answer:
+        if asking.only_traffic:
+            return Answer("done", marks=asking.marks)
+
+        async def unpin(ref: RouteRef) -> Plan:
+            return services.plan_unpin(await self._find(SERVICES, ref.service, asking), asking.selectors)
+
+        return await self._paced(RESTORE_SERVICE, asking, finalising_grace(asking.refs), unpin)
+
+    @_answering
+    async def remove_canary_service(self, asking: Asking) -> Answer:
+        if _shares_service(asking):
+            return Answer("done", marks=asking.marks)
+
+        async def remove(ref: RouteRef) -> Plan:
+            existing = await self._find(SERVICES, asking.canary_service(ref), asking)
+            return services.plan_removal(existing, asking)
+
+        return await self._paced(REMOVE_SERVICE, asking, finalising_grace(asking.refs), remove)
+
+    # The stages of routing
+
+    async def _routed(self, asking: Asking, grace: float) -> Answer:
+        answer = Answer("done", marks=asking.marks)
+        stages: tuple[tuple[str, Planner], ...] = (
+            (PREPARE, lambda ref: self._plan_services(ref, asking)),
+            (OPEN, lambda ref: self._plan_opening(ref, asking)),
+            (ROUTES, lambda ref: self._plan_routes(ref, asking)),
+        )
+        notes: tuple[Note, ...] = ()
+        for action, planner in stages:
+            asking = msgspec.structs.replace(asking, marks=answer.marks)
+            answer = await self._paced(action, asking, grace, planner)
+            notes += answer.notes
+            if not answer.done:
+                break
+        return msgspec.structs.replace(answer, notes=notes)
+
+    async def _plan_services(self, ref: RouteRef, asking: Asking) -> Plan:
+        stable = await self._stable(ref, asking)
+        if _shares_service(asking):
+            return NOTHING_TO_DO
+        for revision, whose in (
+            (asking.selectors.stable_revision, "stable"),
+            (asking.selectors.canary_revision, "new"),
+        ):
+            if not revision:
+                raise NotYet(f"waiting for the {whose} revision to be known")
+        existing = await self._find(SERVICES, asking.canary_service(ref), asking)
+        return services.plan_canary(stable, existing, ref, asking) + services.plan_pin(stable, asking)
+
+    async def _plan_opening(self, ref: RouteRef, asking: Asking) -> Plan:
+        """An Ingress for the canary, where the step wants traffic for it and there is none yet."""
+        step = asking.step
+        if ref.ingress is None or not (step.weight or step.matches):
+            return NOTHING_TO_DO
+        if await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking) is not None:
+            return NOTHING_TO_DO
+        desired = ingress.canary_ingress(await self._ingress(ref, asking), ref, asking)
+        silent = TrafficStep(weight=0)
+        annotations = desired["metadata"]["annotations"]
+        return ingress.plan_creation(
+            desired, await self._classes.annotations(ref.ingress, annotations, silent, asking.canary_service(ref))
+        )
+
+    async def _plan_routes(self, ref: RouteRef, asking: Asking) -> Plan:
+        step, canary = asking.step, asking.canary_service(ref)
+        plan = NOTHING_TO_DO
+        for network in ref.custom_network_refs:
+            plan += await self._custom.plan_step(network, ref, asking)
+        if ref.ingress is not None:
+            plan += await self._plan_ingress(ref, asking)
+        if ref.gateway is not None:
+            plan += httproute.plan_step(await self._route(ref, asking), ref.service, canary, step)
+        if not (step.weight or step.matches) or _shares_service(asking):
+            return plan
+        if await self._has_ready_endpoint(canary, asking):
+            return plan
+        if plan.writes:
+            raise NotYet(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
+        text = f"Service {canary} has no ready endpoint, and requests are routed to it"
+        return Plan(plan.writes, (*plan.notes, Note("CanaryUnavailable", text, warning=True)))
+
+    async def _plan_ingress(self, ref: RouteRef, asking: Asking) -> Plan:
+        assert ref.ingress is not None
+        existing = await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking)
+        if existing is None:
+            return NOTHING_TO_DO
+        known: Mapping[str, str] = existing["metadata"].get("annotations") or {}
+        desired = await self._classes.annotations(ref.ingress, known, asking.step, asking.canary_service(ref))
+        plan = ingress.plan_annotations(existing, desired, asking)
+        if not plan.writes or not await self._classes.is_built_in(ref.ingress):
+            return plan
+        return Plan(plan.writes, ingress.not_expressible(ref.ingress, asking.step))
+
+    # Pace
+
+    async def _paced(self, action: str, asking: Asking, grace: float, planner: Planner) -> Answer:
+        """Carry out what is planned, when it is time, by the table of `model`."""
+        plan = NOTHING_TO_DO
+        for ref in asking.refs:
+            plan += await planner(ref)
+        now = clock.now()
+        what, seconds = pace(needed=bool(plan.writes), mark=asking.marks.get(action), now=now, grace=grace)
+        without = {name: mark for name, mark in asking.marks.items() if name != action}
+        if what == "done":
+            return Answer("done", marks=without, notes=plan.notes)
+        if what == "wait":
+            text = f"waiting {seconds:.0f} s for proxies to see the change"
+            return Answer("wait", seconds, text, asking.marks, notes=plan.notes)
+        if what == "note":
+            return Answer("wait", 0.0, plan.text, {**without, action: clock.micro_timestamp()}, notes=plan.notes)
+        await self._carry_out(plan)
+        notes = (*plan.notes, *(Note("TrafficChanged", write.text) for write in plan.writes))
+        if grace <= 0:
+            return Answer("done", 0.0, plan.text, without, True, notes)
+        return Answer("wait", grace, plan.text, {**without, action: clock.micro_timestamp()}, True, notes)
+
+    async def _carry_out(self, plan: Plan) -> None:
+        """All of it, even if one write is refused; then the first refusal."""
+        refusals = []
+        for write in plan.writes:
+            try:
+                await self._write(write)
+            except errors.ApiError as refusal:
+                refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
+
+    async def _write(self, write: Write) -> None:
+        try:
+            if write.verb == "create":
+                await self.client.create(write.resource, write.body, write.namespace)
+            elif write.verb == "patch":
+                await self.client.patch(write.resource, write.name, write.namespace, write.body)
+            else:
+                await self.client.delete(write.resource, write.name, write.namespace, uid=write.uid or None)
+        except errors.NotFound:
+            if write.verb != "delete":
+                raise
+        except errors.AlreadyExists:
+            pass  # by an answer that was lost; the next pass looks at it
+
+    # Looking
+
+    async def _find(self, resource: Resource, name: str, asking: Asking) -> JsonObject | None:
+        found: JsonObject | None = await self.client.find(resource, name, asking.namespace) if name else None
+        return found
+
+    async def _stable(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        return services.check_service(await self._find(SERVICES, ref.service, asking), ref, asking.namespace)
+
+    async def _ingress(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        assert ref.ingress is not None
+        return ingress.check_ingress(await self._find(INGRESSES, ref.ingress.name, asking), ref, asking.namespace)
+
+    async def _route(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        assert ref.gateway is not None
+        found = await self._find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+        return httproute.check_route(found, ref, asking.namespace)
+
+    async def _selected(self, service: JsonObject) -> list[JsonObject]:
+        selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+        namespace = service["metadata"]["namespace"]
+        return (await self.client.list(PODS, namespace, label_selector=selector)).items
+
+    async def _has_ready_endpoint(self, service: str, asking: Asking) -> bool:
+        selector = f"{SERVICE_NAME}={service}"
+        slices = await self.client.list(ENDPOINT_SLICES, asking.namespace, type=EndpointSlice, label_selector=selector)
+        return any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ())
+
+    async def _script(self, key: str) -> str | None:
+        """A script of the user, if the configuration has one under this name."""
+        found = await self.client.find(CONFIG_MAPS, self._configuration.name, self._configuration.namespace)
+        return None if found is None else (found.get("data") or {}).get(key)
+
+
+def _shares_service(asking: Asking) -> bool:
+    return asking.only_traffic or not asking.generates_canary_service
+
+
+def _early(asking: Asking, grace: float) -> float:
+    """Seconds until routing may begin. A time in the future (a clock that was set back) does not stop it for longer
+    than the grace period."""
+    assert asking.since is not None
+    rest = (asking.since + timedelta(seconds=grace) - clock.now()).total_seconds()
+    return min(rest, grace)

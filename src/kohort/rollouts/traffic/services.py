@@ -1,0 +1,257 @@
+"""The two Services of a release: the stable one, pinned to its revision, and the canary's, a copy for the other one.
+
+The stable Service belongs to the user. All that is done to it is one more selector key, and an annotation that says so;
+from the annotation alone it can be undone, even when the workload and the Rollout are gone.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kohort.kube.patches import locked, merge_patch
+from kohort.kube.resources import SERVICES
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.rollouts.traffic.model import Asking, Note, RouteRef, Selectors
+from kohort.rollouts.traffic.names import ADDED_SELECTOR, NOT_COPIED
+from kohort.rollouts.traffic.plans import (
+    NOTHING_TO_DO,
+    NotYet,
+    Plan,
+    TrafficProblem,
+    Write,
+    belongs_to,
+    is_going,
+    refuse_foreign,
+)
+
+_PER_SERVICE = ("clusterIP", "clusterIPs", "externalIPs", "ipFamilyPolicy", "ipFamilies", "loadBalancerIP")
+_OF_LOAD_BALANCERS = (
+    "allocateLoadBalancerNodePorts",
+    "externalTrafficPolicy",
+    "healthCheckNodePort",
+    "loadBalancerClass",
+    "loadBalancerSourceRanges",
+)
+
+
+# The canary's Service
+
+
+def canary_selector(stable: Mapping[str, str], selectors: Selectors) -> dict[str, str]:
+    """Which pods are the canary's.
+
+    | key of                     | value                                                   |
+    |----------------------------|---------------------------------------------------------|
+    | the stable selector        | as there                                                |
+    | patchPodTemplateMetadata   | as patched, if the stable selector has the key          |
+    | the revision               | the canary's                                            |
+    | pinned (groups: set, leader) | as pinned, always; nothing may widen this to workers  |
+    """
+    patched = {key: value for key, value in selectors.patched.items() if key in stable}
+    return {**stable, **patched, selectors.revision_key: selectors.canary_revision, **selectors.pinned}
+
+
+def canary_service(stable: JsonObject, name: str, asking: Asking) -> JsonObject:
+    """A copy of the stable Service that selects the canary. Never a second load balancer: that costs money and takes
+    minutes; a NodePort stays one, with ports of its own."""
+    metadata = stable["metadata"]
+    spec = copy.deepcopy(stable["spec"])
+    kept = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in NOT_COPIED}
+    for field in _PER_SERVICE:
+        spec.pop(field, None)
+    if spec.get("type") != "NodePort":
+        spec["type"] = "ClusterIP"
+        for field in _OF_LOAD_BALANCERS:
+            spec.pop(field, None)
+    for port in spec.get("ports") or ():
+        port.pop("nodePort", None)
+    spec["selector"] = canary_selector(unpinned_selector(stable), asking.selectors)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "ownerReferences": [dict(asking.owner)],
+            **({"labels": dict(metadata["labels"])} if metadata.get("labels") else {}),
+            **({"annotations": kept} if kept else {}),
+        },
+        "spec": spec,
+    }
+
+
+def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, asking: Asking) -> Plan:
+    name = asking.canary_service(ref)
+    desired = canary_service(stable, name, asking)
+    if existing is None:
+        text = f"create Service {name} for the canary"
+        return Plan((Write("create", SERVICES, asking.namespace, name, text, desired),))
+    if is_going(existing):
+        raise NotYet(f"Service {name} of an earlier release is still being deleted")
+    refuse_foreign(existing, "Service", asking.owner)
+    before = {"spec": {"selector": existing["spec"].get("selector") or {}}}
+    patch = merge_patch(before, {"spec": {"selector": desired["spec"]["selector"]}})
+    if patch is None:
+        return NOTHING_TO_DO
+    text = f"point Service {name} at revision {asking.selectors.canary_revision}"
+    return Plan((Write("patch", SERVICES, asking.namespace, name, text, patch),))
+
+
+def plan_removal(existing: JsonObject | None, asking: Asking) -> Plan:
+    """Only what is ours and still there."""
+    if existing is None or is_going(existing) or not belongs_to(existing, asking.owner):
+        return NOTHING_TO_DO
+    metadata = existing["metadata"]
+    text = f"delete Service {metadata['name']}"
+    return Plan((Write("delete", SERVICES, asking.namespace, metadata["name"], text, uid=metadata["uid"]),))
+
+
+# The pin of the stable Service
+
+
+class _Pin(msgspec.Struct, frozen=True, omit_defaults=True):
+    key: str
+    value: str
+    before: str | None = None
+
+
+def pin_of(service: JsonObject) -> _Pin | None:
+    text = (service["metadata"].get("annotations") or {}).get(ADDED_SELECTOR)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=_Pin)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def unpinned_selector(service: JsonObject) -> dict[str, str]:
+    """The selector as the user wrote it."""
+    selector = dict(service["spec"].get("selector") or {})
+    pin = pin_of(service)
+    if pin is None or selector.get(pin.key) != pin.value:
+        return selector
+    if pin.before is None:
+        del selector[pin.key]
+    else:
+        selector[pin.key] = pin.before
+    return selector
+
+
+def plan_pin(service: JsonObject, asking: Asking) -> Plan:
+    """The Service selects the stable revision only, and says so in an annotation."""
+    key, value = asking.selectors.revision_key, asking.selectors.stable_revision
+    known = pin_of(service)
+    before = unpinned_selector(service).get(key)
+    pin = _Pin(key, value, before if known is not None or before != value else None)
+    metadata, selector = service["metadata"], service["spec"].get("selector") or {}
+    pinned = {
+        "metadata": {"annotations": {ADDED_SELECTOR: msgspec.json.encode(pin).decode()}},
+        "spec": {"selector": {key: value}},
+    }
+    current = {
+        "metadata": {"annotations": _only(metadata.get("annotations"), ADDED_SELECTOR)},
+        "spec": {"selector": _only(selector, key)},
+    }
+    patch = merge_patch(current, pinned)
+    if patch is None:
+        return NOTHING_TO_DO
+    text = f"pin Service {metadata['name']} to revision {value}"
+    return Plan((_patch(service, patch, text),))
+
+
+def plan_unpin(service: JsonObject | None, selectors: Selectors) -> Plan:
+    """The selector as it was. Where the annotation was lost, the key is known from the workload and must hold the
+    revision that we would have written; anything else is the user's."""
+    if service is None:
+        return NOTHING_TO_DO
+    metadata, selector = service["metadata"], service["spec"].get("selector") or {}
+    original = unpinned_selector(service)
+    key = selectors.revision_key
+    annotated = ADDED_SELECTOR in (metadata.get("annotations") or {})
+    if not annotated and key and selectors.stable_revision and selector.get(key) == selectors.stable_revision:
+        original = {name: value for name, value in selector.items() if name != key}
+    before = {"metadata": {"annotations": _only(metadata.get("annotations"), ADDED_SELECTOR)}, "spec": dict(selector)}
+    patch = merge_patch(before, {"metadata": {"annotations": {}}, "spec": original})
+    if patch is None:
+        return NOTHING_TO_DO
+    if "spec" in patch:
+        patch["spec"] = {"selector": patch["spec"]}
+    return Plan((_patch(service, patch, f"remove the revision from the selector of Service {metadata['name']}"),))
+
+
+def _only(values: Mapping[str, str] | None, key: str) -> dict[str, str]:
+    return {key: values[key]} if values and key in values else {}
+
+
+def _patch(service: JsonObject, patch: JsonObject, text: str) -> Write:
+    metadata = service["metadata"]
+    body = locked(patch, metadata["resourceVersion"])
+    return Write("patch", SERVICES, metadata["namespace"], metadata["name"], text, body)
+
+
+# Whether the stable Service can be used
+
+
+def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> JsonObject:
+    if not ref.service:
+        raise TrafficProblem("trafficRoutings[0].service is empty; name the Service that clients of the workload use")
+    where = f"Service {namespace}/{ref.service} (trafficRoutings[0].service)"
+    if service is None:
+        raise TrafficProblem(f"{where} does not exist; create it or name another")
+    spec = service["spec"]
+    if spec.get("clusterIP") == "None":
+        raise TrafficProblem(
+            f"{where} is headless, its clients choose pods by themselves; name a Service with an address"
+        )
+    if spec.get("type") == "ExternalName" or not spec.get("selector"):
+        raise TrafficProblem(f"{where} has no spec.selector, so versions cannot be told apart; give it one")
+    for owner in service["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") == "LeaderWorkerSet":
+            raise TrafficProblem(f"{where} belongs to LeaderWorkerSet {owner['name']}; create one of your own")
+    return service
+
+
+def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[Note, ...]:
+    """What the pods that a Service selects say about it, where they are members of groups."""
+    members = [pod for pod in selected if wire.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
+    leaders = [pod for pod in members if pod["metadata"]["labels"][wire.WORKER_INDEX] == wire.LEADER]
+    name = service["metadata"]["name"]
+    if members and not leaders:
+        group_set = members[0]["metadata"]["labels"].get(wire.GROUP_SET, "")
+        raise TrafficProblem(
+            f"service {name} selects no leader pod of LeaderWorkerSet {group_set}; spec.selector must name labels of "
+            f'leaders, for example {wire.WORKER_INDEX}: "{wire.LEADER}"'
+        )
+    notes = []
+    if len(members) > len(leaders):
+        text = f'Service {name} also selects workers; add {wire.WORKER_INDEX}: "{wire.LEADER}" to spec.selector'
+        notes.append(Note("ServiceSelectsWorkers", text, warning=True))
+    notes += [
+        Note("LeaderPortMissing", f"Service {name}: no leader container has port {port}", warning=True)
+        for port in _missing_ports(service, leaders)
+    ]
+    return tuple(notes)
+
+
+def _missing_ports(service: JsonObject, leaders: list[JsonObject]) -> list[str]:
+    """Targets that no leader declares. A number may be open undeclared; it is only doubted if others are declared."""
+    declared = [
+        port
+        for leader in leaders[:1]
+        for container in leader["spec"].get("containers") or ()
+        for port in container.get("ports") or ()
+    ]
+    names = {port.get("name") for port in declared}
+    numbers = {port["containerPort"] for port in declared}
+    missing = []
+    for port in service["spec"].get("ports") or ():
+        target = port.get("targetPort", port["port"])
+        if isinstance(target, str):
+            if leaders and target not in names:
+                missing.append(target)
+        elif numbers and target not in numbers:
+            missing.append(str(target))
+    return missing
