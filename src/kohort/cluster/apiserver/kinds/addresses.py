@@ -9,7 +9,7 @@ from kohort.objects.names import dns1123_subdomain, path_segment
 
 
 class IPAddressStrategy(Strategy):
-    rechecks_metadata = True
+    rechecks_metadata = 1
     has_status = False
     has_generation = False
 

@@ -27,7 +27,7 @@ UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 class JobStrategy(Workload):
     default_propagation = "Orphan"
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)

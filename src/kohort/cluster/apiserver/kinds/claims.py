@@ -27,7 +27,7 @@ _FROZEN: Final = (
 class PersistentVolumeClaimStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         default_claim_spec(obj.setdefault("spec", {}))

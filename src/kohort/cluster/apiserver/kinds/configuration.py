@@ -27,7 +27,7 @@ def _check_frozen(errors: Errors, obj: JsonObject, old: JsonObject, fields: tupl
 class ConfigMapStrategy(Strategy):
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
@@ -62,7 +62,7 @@ _REQUIRED_KEYS: Final = {
 class SecretStrategy(Strategy):
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         if not obj.get("type"):
@@ -121,4 +121,4 @@ class ServiceAccountStrategy(Strategy):
     has_status = False
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 1

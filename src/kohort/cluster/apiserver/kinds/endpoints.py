@@ -31,7 +31,7 @@ class EndpointsStrategy(Strategy):
     create_on_update = True
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         for subset in obj.get("subsets") or ():
@@ -85,7 +85,8 @@ ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 
 class EndpointSliceStrategy(Strategy):
     has_status = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
+    checks_metadata_change = False
 
     def default(self, obj: JsonObject) -> None:
         for port in obj.get("ports") or ():
@@ -95,7 +96,9 @@ class EndpointSliceStrategy(Strategy):
                 port["protocol"] = "TCP"
 
     def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
-        return any(not same(obj.get(field), old.get(field)) for field in ("addressType", "endpoints", "ports"))
+        if any(not same(obj.get(field), old.get(field)) for field in ("addressType", "endpoints", "ports")):
+            return True
+        return not same(obj["metadata"].get("labels"), old["metadata"].get("labels"))
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         return self._check(obj, None)

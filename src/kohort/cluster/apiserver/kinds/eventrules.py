@@ -29,6 +29,8 @@ _KEPT: Final = (
 
 
 class CoreEventStrategy(Strategy):
+    names_finalizers_freely = True
+    checks_metadata_change = False
     create_on_update = True
     has_status = False
     has_generation = False

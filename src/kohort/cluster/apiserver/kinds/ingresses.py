@@ -31,7 +31,7 @@ _BAD_ENDS: Final = ("/..", "/.")
 
 
 class IngressStrategy(Strategy):
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
@@ -165,7 +165,7 @@ def check_object_reference(errors: Errors, path: str, reference: JsonObject) -> 
 
 class IngressClassStrategy(Strategy):
     has_status = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         parameters = (obj.get("spec") or {}).get("parameters")

@@ -28,7 +28,8 @@ _STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 def on_create(kind: Kind, obj: JsonObject) -> list[FieldError]:
     """Custom resources are only warned about finalizers that are not fully qualified."""
     meta, rule = obj.get("metadata") or {}, kind.strategy.validate_name
-    return object_errors(meta, kind.resource.namespaced, rule, standard_finalizers=not kind.custom)
+    free = kind.custom or kind.strategy.names_finalizers_freely
+    return object_errors(meta, kind.resource.namespaced, rule, standard_finalizers=not free)
 
 
 def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = False) -> list[FieldError]:
@@ -36,11 +37,14 @@ def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = Fa
     new_meta, old_meta = obj.get("metadata") or {}, old.get("metadata") or {}
     common = object_errors(new_meta, kind.resource.namespaced, path_segment, standard_finalizers=False)
     change = change_errors(new_meta, old_meta)
-    errors = common + change + change
-    if not kind.custom:
-        errors += standard_finalizer_errors(new_meta.get("finalizers"), "metadata.finalizers")
-    if not status and kind.strategy.rechecks_metadata:
-        errors += object_errors(new_meta, kind.resource.namespaced, kind.strategy.validate_name)
+    errors, strategy = common + change, kind.strategy
+    if status or strategy.checks_metadata_change:
+        errors += change
+        if not kind.custom:
+            errors += standard_finalizer_errors(new_meta.get("finalizers"), "metadata.finalizers")
+    if not status and strategy.rechecks_metadata:
+        repeated = object_errors(new_meta, kind.resource.namespaced, strategy.validate_name)
+        errors += repeated * strategy.rechecks_metadata
     return errors
 
 

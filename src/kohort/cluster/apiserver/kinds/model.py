@@ -49,9 +49,12 @@ class Strategy:
     """May get garbage collection finalizers (everything but events)."""
     deletion_returns_object = False
     """DELETE answers with the object instead of a Status."""
-    rechecks_metadata = False
-    """The kind's rules for updates include its rules for creation, so metadata errors are reported once more.
-    Metadata is checked by `kinds.metadata.on_create` and `on_update`, not by the hooks below."""
+    names_finalizers_freely = False
+    """New objects may carry finalizers that are neither standard nor qualified with a domain."""
+    rechecks_metadata = 0
+    """How often the update rules of this kind include the rules for new metadata; see `metadata.on_update`."""
+    checks_metadata_change = True
+    """Whether the update rules of this kind check the change of metadata, as the server does for all kinds anyway."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName base); empty when nothing is."""

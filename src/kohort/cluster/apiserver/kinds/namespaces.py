@@ -16,7 +16,7 @@ FINALIZER: Final = "kubernetes"
 class NamespaceStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         return dns1123_label(name, prefix=prefix)

@@ -31,7 +31,7 @@ _BAD_FEATURE: Final = (
 class NodeStrategy(Strategy):
     has_generation = False
     keeps_status_on_create = True
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})

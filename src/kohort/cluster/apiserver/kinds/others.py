@@ -16,6 +16,7 @@ from kohort.objects.names import dns1123_label, path_segment
 
 
 class LeaseStrategy(Strategy):
+    names_finalizers_freely = True
     create_on_update = True
     unconditional_update = False
     has_status = False
@@ -40,6 +41,7 @@ class LeaseStrategy(Strategy):
 
 
 class RuntimeClassStrategy(Strategy):
+    names_finalizers_freely = True
     create_on_update = True
     unconditional_update = False
     has_status = False

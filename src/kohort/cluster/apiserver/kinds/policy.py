@@ -15,6 +15,7 @@ _EVICTION_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 
 
 class PodDisruptionBudgetStrategy(Strategy):
+    names_finalizers_freely = True
     unconditional_update = False
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:

@@ -129,7 +129,8 @@ class LimitRangeStrategy(Strategy):
     create_on_update = True
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
+    checks_metadata_change = False
 
     def default(self, obj: JsonObject) -> None:
         for item in (obj.get("spec") or {}).get("limits") or ():

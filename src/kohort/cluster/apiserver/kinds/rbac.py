@@ -16,7 +16,7 @@ class _Rbac(Strategy):
     create_on_update = True
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         return path_segment(name)

@@ -18,7 +18,7 @@ from kohort.objects.jsontypes import JsonObject
 class ControllerRevisionStrategy(Strategy):
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []

@@ -27,7 +27,7 @@ def _check_parameters(errors: Errors, parameters: JsonObject) -> None:
 
 
 class StorageClassStrategy(Strategy):
-    rechecks_metadata = True
+    rechecks_metadata = 1
     has_status = False
     has_generation = False
     deletion_returns_object = True
@@ -164,7 +164,7 @@ class CsiNodeStrategy(Strategy):
     has_status = False
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
@@ -203,7 +203,8 @@ class VolumeAttachmentStrategy(Strategy):
     unconditional_update = False
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 1
+    checks_metadata_change = False
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {"attached": False}
@@ -240,7 +241,7 @@ class CsiStorageCapacityStrategy(Strategy):
     unconditional_update = False
     has_status = False
     has_generation = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors = selector_errors(obj.get("nodeTopology"), "nodeTopology")
@@ -259,7 +260,7 @@ class CsiStorageCapacityStrategy(Strategy):
 
 
 class VolumeAttributesClassStrategy(Strategy):
-    rechecks_metadata = True
+    rechecks_metadata = 1
     has_status = False
     has_generation = False
     deletion_returns_object = True

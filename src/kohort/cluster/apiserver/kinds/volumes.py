@@ -5,7 +5,6 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import NOT_POSITIVE, Errors, immutable, named, no_backsteps, quantity, same
 from kohort.cluster.apiserver.kinds.claimspec import VOLUME_MODES, check_access_modes
-from kohort.cluster.apiserver.kinds.metadata import finalizer_errors
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_legacy_sources, round_up
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_node_selector
@@ -51,7 +50,8 @@ _SECRETS: Final = (
 class PersistentVolumeStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
-    rechecks_metadata = True
+    rechecks_metadata = 2
+    checks_metadata_change = False
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
@@ -87,7 +87,6 @@ class PersistentVolumeStrategy(Strategy):
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj) * 2
-        errors += finalizer_errors(obj["metadata"].get("finalizers"), "metadata.finalizers")
         spec, before = obj["spec"], old["spec"]
         if not same(_sources(spec, before), _sources(before, before)):
             detail = "spec.persistentvolumesource is immutable after creation"

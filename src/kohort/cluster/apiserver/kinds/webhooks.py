@@ -19,9 +19,10 @@ _VERSIONS: Final = ("v1", "v1beta1")
 
 
 class WebhookConfigurationStrategy(Strategy):
+    names_finalizers_freely = True
     unconditional_update = False
     has_status = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
     mutating = False
 
     def default(self, obj: JsonObject) -> None:
@@ -256,8 +257,9 @@ def _check_versions(errors: Errors, path: str, versions: list[str]) -> None:
 
 
 class AdmissionPolicyStrategy(Strategy):
+    names_finalizers_freely = True
     unconditional_update = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
     validating = True
 
     def default(self, obj: JsonObject) -> None:
@@ -332,9 +334,10 @@ def check_match(errors: Errors, path: str, match: JsonObject, *, with_rules: boo
 
 
 class PolicyBindingStrategy(Strategy):
+    names_finalizers_freely = True
     unconditional_update = False
     has_status = False
-    rechecks_metadata = True
+    rechecks_metadata = 1
     validating = True
 
     def default(self, obj: JsonObject) -> None:
