@@ -8,7 +8,12 @@ import click
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("kohort.cli.up", "Start a cluster on this machine."),
     "down": ("kohort.cli.down", "Stop the cluster of a data directory."),
+    "operator": ("kohort.cli.operator", "Run the operator on a cluster."),
+    "manifests": ("kohort.cli.manifests", "Print what `install` would apply, as YAML."),
+    "install": ("kohort.cli.install", "Install the operator on a cluster."),
+    "uninstall": ("kohort.cli.uninstall", "Remove the operator from a cluster."),
     "demo": ("kohort.cli.demo", "See groups created, rolled, scaled and recovered on a cluster of its own."),
+    "node": ("kohort.cli.node", "Make this machine a node of a cluster."),
     "version": ("kohort.cli.version", "Print the version."),
 }
 """Name of a subcommand: where it lives (a click command called `command`), and its line in the overview."""

@@ -37,12 +37,15 @@ class Heartbeat:
         self._conditions = conditions
         self._uid = ""
         self._reported = 0.0
+        self._version = 1
+        """What there is to report, counted; changes while a report is under way are not lost."""
+        self._said = 0
         self._changed = asyncio.Event()
         self.registered = asyncio.Event()
 
     def changed(self) -> None:
         """Something that the node reports is different now."""
-        self._reported = 0.0
+        self._version += 1
         self._changed.set()
 
     async def run(self) -> None:
@@ -57,9 +60,10 @@ class Heartbeat:
 
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()
-        if not self._reported or now - self._reported >= STATUS_SECONDS:
+        version = self._version
+        if self._said != version or now - self._reported >= STATUS_SECONDS:
             await self._report()
-            self._reported = now
+            self._reported, self._said = now, version
         await self._renew()
         self.registered.set()
 

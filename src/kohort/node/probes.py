@@ -22,6 +22,7 @@ Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
 """Run a command in the container: exit code and output."""
 REDIRECTS: Final = 10
 SHOWN: Final = 256
+BODY: Final = 10 << 10
 
 
 class Failure(Exception):
@@ -113,6 +114,7 @@ async def _request(scheme: str, host: str, port: int, path: str, headers: dict[s
             name, _, value = line.decode("latin-1").partition(":")
             if name.lower() == "location":
                 location = value.strip()
+        await reader.read(BODY)  # a server may complain of a client that does not listen
         return int(status[1]), location
     finally:
         writer.close()

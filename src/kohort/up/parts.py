@@ -72,6 +72,10 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         return registered
     if name == "workloads":
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
+    elif name == "node":
+        directory = surroundings.volumes.parent / "node"
+        settled: Settled = plug(manager, root_certificate=surroundings.root_certificate, directory=directory)
+        return settled
     else:
         plug(manager)
     return None

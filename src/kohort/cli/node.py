@@ -1,0 +1,85 @@
+"""`kohort node`: make this machine a node of a cluster, of this program's or of Kubernetes."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="The cluster to join.")
+@click.option("--name", default="", help="Name of the node; the machine's own name unless given.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where volumes, logs and records are."
+)
+@click.option(
+    "--cgroup-parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The cgroup v2 directory to work in; /sys/fs/cgroup/kohort unless given.",
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the node; may be repeated.")
+@click.option(
+    "--capacity", multiple=True, metavar="NAME=AMOUNT", help="Instead of what the machine has; may be repeated."
+)
+@click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
+def command(
+    kubeconfig: Path | None,
+    name: str,
+    data_dir: Path | None,
+    cgroup_parent: Path | None,
+    labels: tuple[str, ...],
+    capacity: tuple[str, ...],
+    stop_pods: bool,
+) -> None:
+    """Run pods that are bound to this machine, as its processes."""
+    from kohort.kube.kubeconfig import KubeconfigError, load
+
+    try:
+        transport = load(kubeconfig)
+    except KubeconfigError as problem:
+        raise click.ClickException(str(problem)) from problem
+
+    async def run() -> None:
+        from kohort.kube.client import Client
+        from kohort.kube.manager import Manager
+        from kohort.node.registration import register
+
+        manager = Manager(Client(transport, user_agent="kohort-node"), name="node")
+        registered = register(
+            manager,
+            name=name,
+            directory=data_dir,
+            root_certificate=transport.connection.ca.decode(),
+            api_server=transport.connection.server,
+            cgroup_parent=cgroup_parent,
+            labels=_pairs(labels),
+            capacity=_pairs(capacity),
+            stop_pods=stop_pods,
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, manager.stop)
+
+        async def announce() -> None:
+            await registered()
+            click.echo("node ready")
+
+        announcing = asyncio.create_task(announce())
+        try:
+            await manager.run()
+        finally:
+            announcing.cancel()
+            await transport.close()
+
+    asyncio.run(run())
+
+
+def _pairs(items: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{item!r} is not of the form KEY=VALUE")
+        found[key] = value
+    return found

@@ -1,0 +1,131 @@
+"""Reading what `runtimes.process.logs` has written, as `kubectl logs` wants it."""
+
+import asyncio
+import io
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from kohort.kube import clock
+
+POLL_SECONDS = 0.1
+OLD_FILES = 9
+
+
+class LogOptions(msgspec.Struct, frozen=True):
+    follow: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    limit: int | None = None
+    since: str = ""
+    """Only lines from this time on, RFC 3339."""
+    stream: str = "All"
+
+
+class Line(msgspec.Struct, frozen=True):
+    time: str
+    stream: str
+    complete: bool
+    text: bytes
+
+    @staticmethod
+    def parse(line: bytes) -> "Line | None":
+        parts = line.split(b" ", 3)
+        if len(parts) != 4:
+            return None
+        time, stream, tag, text = parts
+        return Line(time.decode(), stream.decode(), tag != b"P", text)
+
+
+async def read_log(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """The log at `path` with its older parts; while `running()`, what is added to it if asked to follow."""
+    left = options.limit
+    with _opened(path) as file:
+        known = list(_selected(_stored(path, file.read()), options))
+        for chunk in _tail(known, options.tail):
+            text, left = _limited(_shown(chunk, options), left)
+            if text:
+                yield text
+        rest = b""
+        while options.follow and left != 0:
+            ending = not running()
+            data = file.read()
+            if not data:
+                if ending:
+                    return
+                if _replaced(path, file):
+                    file.close()
+                    async for chunk_text in read_log(path, msgspec.structs.replace(options, tail=None), running):
+                        yield chunk_text
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            *lines, rest = (rest + data).split(b"\n")
+            for line in _selected((Line.parse(each) for each in lines), options):
+                text, left = _limited(_shown(line, options), left)
+                if text:
+                    yield text
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file, or an empty one when nothing has been written."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return io.BytesIO()
+
+
+def _stored(path: Path, current: bytes) -> Iterator[Line | None]:
+    for number in range(OLD_FILES, 0, -1):
+        old = path.with_name(f"{path.name}.{number}")
+        if old.exists():
+            yield from map(Line.parse, old.read_bytes().splitlines())
+    yield from map(Line.parse, current.splitlines())
+
+
+def _selected(lines: Iterator[Line | None], options: LogOptions) -> Iterator[Line]:
+    since = clock.parse_time(options.since).timestamp() if options.since else None
+    for line in lines:
+        if line is None or (options.stream != "All" and line.stream != options.stream.lower()):
+            continue
+        if since is not None and clock.parse_time(line.time[:26].rstrip("Z") + "+00:00").timestamp() < since:
+            continue
+        yield line
+
+
+def _tail(lines: list[Line], wanted: int | None) -> Iterator[Line]:
+    """The last lines; parts of one line count as one."""
+    if wanted is None:
+        yield from lines
+        return
+    kept: deque[Line] = deque()
+    ends = 0
+    for line in reversed(lines):
+        if line.complete or not kept:
+            ends += 1
+        if ends > wanted:
+            break
+        kept.appendleft(line)
+    yield from kept
+
+
+def _shown(line: Line, options: LogOptions) -> bytes:
+    end = b"\n" if line.complete else b""
+    return (line.time.encode() + b" " if options.timestamps else b"") + line.text + end
+
+
+def _limited(text: bytes, left: int | None) -> tuple[bytes, int | None]:
+    if left is None:
+        return text, None
+    return text[:left], max(left - len(text), 0)
+
+
+def _replaced(path: Path, file: BinaryIO) -> bool:
+    try:
+        return isinstance(file, io.BytesIO) or path.stat().st_ino != os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,84 @@
+"""Plugs the node agent into a manager."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from kohort.kube.errors import ApiError
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CONFIG_MAPS
+from kohort.node.agent import Agent
+from kohort.node.runtimes.interface import Runtime
+from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.starting import own_name
+
+_log = Log(part="node")
+_AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
+
+
+def register(
+    manager: Manager,
+    *,
+    name: str = "",
+    directory: Path | None = None,
+    root_certificate: str = "",
+    api_server: str = "",
+    runtime: Runtime | None = None,
+    cgroup_parent: Path | None = None,
+    labels: Mapping[str, str] | None = None,
+    capacity: Mapping[str, str] | None = None,
+    stop_pods: bool = True,
+) -> Callable[[], Awaitable[None]]:
+    """Make this machine a node called `name` (the machine's own name unless given).
+
+    `directory` holds volumes, logs and records. `root_certificate` is the authority whose client certificates may use
+    the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
+    otherwise, and after any other end, they run on and are found again. Returns what to await for the node being
+    registered.
+    """
+    place = directory or default_directory()
+    place.mkdir(parents=True, exist_ok=True)
+    agent = Agent(
+        manager,
+        name or own_name(),
+        place,
+        runtime or ProcessRuntime(place / "runtime"),
+        cgroup_parent=cgroup_parent,
+        labels=labels,
+        capacity=capacity,
+        api_server=api_server,
+        stop_pods=stop_pods,
+    )
+    manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
+    return agent.heartbeat.registered.wait  # type: ignore[return-value]
+
+
+def default_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "kohort" / "node"
+
+
+async def _serve(manager: Manager, agent: Agent, directory: Path, authority: str) -> None:
+    from kohort.node.api.server import NodeApi
+
+    api = NodeApi(agent, directory, authority or await _found_authority(manager))
+    try:
+        await api.start()
+        await asyncio.Event().wait()
+    finally:
+        with contextlib.suppress(OSError):
+            await api.stop()
+
+
+async def _found_authority(manager: Manager) -> str:
+    """Who signs the certificates of those who may come: as the cluster says, when it says it."""
+    while True:
+        for name, key in _AUTHORITIES:
+            with contextlib.suppress(ApiError):
+                found = await manager.client.get(CONFIG_MAPS, name, "kube-system")
+                if text := (found.get("data") or {}).get(key):
+                    return str(text)
+        await asyncio.sleep(1.0)
