@@ -1,5 +1,6 @@
 """The webhook server: HTTPS, one POST per review."""
 
+import asyncio
 import ssl
 import tempfile
 from pathlib import Path
@@ -8,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from kohort.admission.certificates import Bundle
+from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.reviews import Endpoints, review
 from kohort.kube.log import Log
 
@@ -16,22 +18,27 @@ _MAX_BODY = 8 * 1024 * 1024
 
 
 class WebhookServer:
-    def __init__(self, endpoints: Endpoints, bundle: Bundle, *, host: str = "0.0.0.0", port: int = 9443) -> None:
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        bundle: Bundle,
+        *,
+        host: str | None = None,
+        port: int = 9443,
+        tls: ssl.SSLContext | None = None,
+        metrics: WebhookMetrics | None = None,
+    ) -> None:
+        """Without `host` it listens everywhere. `tls` is a context of the caller's making, without certificate."""
         self._endpoints = endpoints
         self._host, self._port = host, port
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._tls = tls if tls is not None else _context()
+        self._metrics = metrics
         self.use(bundle)
         self._runner: web.AppRunner | None = None
 
     def use(self, bundle: Bundle) -> None:
         """Serve with another certificate from the next connection on; those that are open stay."""
-        with tempfile.TemporaryDirectory() as directory:
-            certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
-            certificate.write_bytes(bundle.certificate)
-            key.touch(mode=0o600)
-            key.write_bytes(bundle.key)
-            self._tls.load_cert_chain(certificate, key)
+        load(self._tls, bundle)
 
     async def start(self) -> int:
         """Listen; returns the port."""
@@ -50,6 +57,16 @@ class WebhookServer:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
+        if self._metrics is None:
+            return await self._review(request)
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        answer = await self._review(request)
+        if answer.status != 404:
+            self._metrics.answered(request.path, answer.status, clock() - begun)
+        return answer
+
+    async def _review(self, request: web.Request) -> web.Response:
         if request.path not in self._endpoints:
             return web.Response(status=404, text=f"no webhook at {request.path}\n")
         try:
@@ -60,3 +77,19 @@ class WebhookServer:
             _log.exception("review failed", path=request.path)
             return web.Response(status=500, text="the review failed; the operator's log says why\n")
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+def load(tls: ssl.SSLContext, bundle: Bundle) -> None:
+    """Put a certificate into a context; OpenSSL's interface takes it from files only."""
+    with tempfile.TemporaryDirectory() as directory:
+        certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
+        certificate.write_bytes(bundle.certificate)
+        key.touch(mode=0o600)
+        key.write_bytes(bundle.key)
+        tls.load_cert_chain(certificate, key)
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,157 @@
+"""`kohort operator`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import click
+
+if TYPE_CHECKING:
+    from kohort.manager.configuration import Configuration
+    from kohort.manager.process import Reach
+
+PATH = click.Path(path_type=Path)
+_LEVELS = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    from kohort import __version__
+
+    click.echo(f"Version: {__version__}\nBuild Date: unknown\nGit Commit: unknown")
+    context.exit()
+
+
+@click.command("operator")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
+@click.option("--kubeconfig", type=PATH, help="Which cluster.  [default: the pod's own, else as kubectl]")
+@click.option("--config", "config_file", type=PATH, help="Configuration file (config.lws.x-k8s.io/v1alpha1).")
+@click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none.")
+@click.option("--namespaces", metavar="LIST", help="Watch only these, for example team-a,team-b.  [default: all]")
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Several operators, one of which works.")
+@click.option("--leader-elect-lease-duration", metavar="DURATION")
+@click.option("--leader-elect-renew-deadline", metavar="DURATION")
+@click.option("--leader-elect-retry-period", metavar="DURATION")
+@click.option("--leader-elect-resource-lock", metavar="KIND")
+@click.option("--leader-elect-resource-name", metavar="NAME")
+@click.option("--metrics-bind-address", metavar="ADDRESS", help="For example :8443; 0 for none.")
+@click.option("--health-probe-bind-address", metavar="ADDRESS", help="For example :8081; 0 for none.")
+@click.option("--webhook-port", type=int, help="Where webhooks listen when they are behind a Service.")
+@click.option(
+    "--webhooks",
+    type=click.Choice(["service", "loopback", "none"]),
+    help="How the API server reaches them.  [default: service in a pod, else loopback]",
+)
+@click.option("--kube-api-qps", type=float)
+@click.option("--kube-api-burst", type=int)
+@click.option("--operator-namespace", metavar="NAME", help="Of its lease, Secret and status.  [default: the pod's own]")
+@click.option("--zap-log-level", metavar="LEVEL", help="debug, info, error, or a number.")
+@click.option("--zap-devel", is_flag=True, hidden=True)
+@click.option("--zap-encoder", hidden=True)
+@click.option("--zap-stacktrace-level", hidden=True)
+@click.option("--zap-time-encoding", hidden=True)
+def command(
+    kubeconfig: Path | None,
+    config_file: Path | None,
+    default_resize_policy: str | None,
+    namespaces: str | None,
+    leader_elect: bool | None,
+    leader_elect_lease_duration: str | None,
+    leader_elect_renew_deadline: str | None,
+    leader_elect_retry_period: str | None,
+    leader_elect_resource_lock: str | None,
+    leader_elect_resource_name: str | None,
+    metrics_bind_address: str | None,
+    health_probe_bind_address: str | None,
+    webhook_port: int | None,
+    webhooks: str | None,
+    kube_api_qps: float | None,
+    kube_api_burst: int | None,
+    operator_namespace: str | None,
+    zap_log_level: str | None,
+    zap_devel: bool,
+    zap_encoder: str | None,
+    zap_stacktrace_level: str | None,
+    zap_time_encoding: str | None,
+) -> None:
+    """Run the operator on a cluster: the controllers of groups and their webhooks."""
+    from kohort.manager.configuration import ConfigurationError, check, load
+
+    reach = _reach(kubeconfig, webhooks)
+    if reach == "loopback" and config_file is None:
+        # Beside a cluster there may be other operators on this machine: they must not fight for ports.
+        metrics_bind_address = metrics_bind_address or "0"
+        health_probe_bind_address = health_probe_bind_address or "0"
+    if zap_log_level:
+        os.environ["KOHORT_LOG"] = _level(zap_log_level)
+    try:
+        configuration = load(config_file)
+        # What is given on the command line counts more than the file.
+        _override(
+            configuration,
+            {
+                "leader_election.leader_elect": leader_elect,
+                "leader_election.lease_duration": leader_elect_lease_duration,
+                "leader_election.renew_deadline": leader_elect_renew_deadline,
+                "leader_election.retry_period": leader_elect_retry_period,
+                "leader_election.resource_lock": leader_elect_resource_lock,
+                "leader_election.resource_name": leader_elect_resource_name,
+                "metrics.bind_address": metrics_bind_address,
+                "health.health_probe_bind_address": health_probe_bind_address,
+                "webhook.port": webhook_port,
+                "client_connection.qps": kube_api_qps,
+                "client_connection.burst": kube_api_burst,
+                "default_resize_policy": default_resize_policy,
+                "namespaces": [one.strip() for one in namespaces.split(",") if one.strip()] if namespaces else None,
+            },
+        )
+        check(configuration)
+    except ConfigurationError as problem:
+        _fail(str(problem))
+    _run(kubeconfig, configuration, reach, operator_namespace)
+
+
+def _reach(kubeconfig: Path | None, webhooks: str | None) -> "Reach":
+    if os.environ.get("ENABLE_WEBHOOKS") == "false":
+        return "none"
+    if webhooks:
+        return cast("Reach", webhooks)
+    in_pod = kubeconfig is None and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return "service" if in_pod else "loopback"
+
+
+def _run(kubeconfig: Path | None, configuration: "Configuration", reach: "Reach", namespace: str | None) -> None:
+    from kohort.kube.kubeconfig import KubeconfigError, load
+    from kohort.manager.configuration import ConfigurationError
+    from kohort.manager.process import Options, operator_namespace, run
+
+    try:
+        transport = load(kubeconfig)
+        run(transport, Options(configuration, reach, namespace or operator_namespace()))
+    except (KubeconfigError, ConfigurationError, OSError, ValueError) as problem:
+        _fail(str(problem))
+
+
+def _override(configuration: "Configuration", values: dict[str, object]) -> None:
+    for path, value in values.items():
+        if value is None:
+            continue
+        *sections, name = path.split(".")
+        place: object = configuration
+        for section in sections:
+            place = getattr(place, section)
+        setattr(place, name, value)
+
+
+def _level(text: str) -> str:
+    """zap's numbers: the higher, the more is said; from 4 on it is for developers."""
+    if text.isdecimal():
+        return "debug" if int(text) >= 4 else "info"
+    return _LEVELS.get(text, "info")
+
+
+def _fail(text: str) -> NoReturn:
+    click.echo(f"kohort: {text}", err=True)
+    sys.exit(1)

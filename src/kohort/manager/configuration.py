@@ -1,0 +1,205 @@
+"""The manager's configuration file: `config.lws.x-k8s.io/v1alpha1`, as users of LeaderWorkerSet know it.
+
+It is read strictly: a field that nobody knows is a start-up error, because a setting with a typing error would else be
+a setting that silently does nothing. Fields of ours stand beside theirs and have defaults that change nothing.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from kohort.manager.durations import parse_duration
+from kohort.objects import names
+from kohort.objects.jsontypes import Json
+
+API_VERSION: Final = "config.lws.x-k8s.io/v1alpha1"
+KIND: Final = "Configuration"
+LEASE: Final = "b8b2488c.x-k8s.io"
+"""Upstream's name, too: during a swap the two exclude each other."""
+NAMESPACE: Final = "lws-system"
+SERVICE: Final = "lws-webhook-service"
+SECRET: Final = "lws-webhook-server-cert"
+PROVIDERS: Final = ("volcano",)
+
+
+class ConfigurationError(Exception):
+    """The configuration cannot be used; the message says where and why."""
+
+
+class _Section(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class Webhook(_Section):
+    port: int = 9443
+    host: str = ""
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
+
+
+class LeaderElection(_Section):
+    leader_elect: bool = True
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = LEASE
+    resource_namespace: str = ""
+    """Read and ignored: the lease is always in the operator's own namespace."""
+
+
+class Metrics(_Section):
+    bind_address: str = ":8443"
+
+
+class Health(_Section):
+    health_probe_bind_address: str = ":8081"
+    readiness_endpoint_name: str = "/readyz"
+    liveness_endpoint_name: str = "/healthz"
+
+
+class Tls(_Section):
+    min_version: str = ""
+    cipher_suites: list[str] = []
+
+
+class InternalCertManagement(_Section):
+    enable: bool = True
+    webhook_service_name: str = SERVICE
+    webhook_secret_name: str = SECRET
+
+
+class ClientConnection(_Section):
+    qps: float = 500
+    burst: int = 500
+
+
+class GangSchedulingManagement(_Section):
+    scheduler_provider: str = ""
+
+
+class Configuration(_Section):
+    api_version: str = API_VERSION
+    kind: str = KIND
+    webhook: Webhook = msgspec.field(default_factory=Webhook)
+    leader_election: LeaderElection = msgspec.field(default_factory=LeaderElection)
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
+    health: Health = msgspec.field(default_factory=Health)
+    tls: Tls = msgspec.field(default_factory=Tls)
+    internal_cert_management: InternalCertManagement = msgspec.field(default_factory=InternalCertManagement)
+    client_connection: ClientConnection = msgspec.field(default_factory=ClientConnection)
+    gang_scheduling_management: GangSchedulingManagement | None = None
+    namespaces: list[str] = []
+    """Ours: watch only these; all when empty."""
+    default_resize_policy: str = "None"
+    """Ours: what a set without `resizePolicy` gets when its size changes."""
+
+    @property
+    def gang_scheduler(self) -> str:
+        return self.gang_scheduling_management.scheduler_provider if self.gang_scheduling_management else ""
+
+
+def load(path: Path | None) -> Configuration:
+    """The configuration of a file, or the defaults."""
+    if path is None:
+        return Configuration()
+    try:
+        text = path.read_text()
+    except OSError as problem:
+        raise ConfigurationError(f"cannot read {path}: {problem.strerror}") from problem
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str = "configuration") -> Configuration:
+    try:
+        document: Json = yaml.safe_load(text)
+    except yaml.YAMLError as problem:
+        raise ConfigurationError(f"{source}: {problem}") from problem
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{source}: not an object of kind {KIND}")
+    if (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
+        raise ConfigurationError(f"{source}: must have apiVersion {API_VERSION} and kind {KIND}")
+    document.pop("metadata", None)
+    try:
+        found = msgspec.convert(_without_nulls(document), Configuration)
+    except msgspec.ValidationError as problem:
+        raise ConfigurationError(f"{source}: {_in_go_words(str(problem))}") from problem
+    check(found, source)
+    return found
+
+
+def check(configuration: Configuration, source: str = "configuration") -> None:
+    """Raise ConfigurationError with everything that is wrong."""
+    problems = [*_problems(configuration)]
+    if problems:
+        raise ConfigurationError(f"{source}: " + "; ".join(problems))
+
+
+def _problems(configuration: Configuration) -> list[str]:
+    found: list[str] = []
+    election = configuration.leader_election
+    for name, text in (
+        ("leaseDuration", election.lease_duration),
+        ("renewDeadline", election.renew_deadline),
+        ("retryPeriod", election.retry_period),
+    ):
+        try:
+            parse_duration(text)
+        except ValueError as problem:
+            found.append(f"leaderElection.{name}: {problem}")
+    if election.resource_lock != "leases":
+        found.append(f"leaderElection.resourceLock: {election.resource_lock!r} is not supported, only leases")
+    tls = configuration.tls
+    if tls.min_version not in ("", "VersionTLS12", "VersionTLS13"):
+        found.append(f"tls.minVersion: {tls.min_version!r} must be VersionTLS12 or VersionTLS13")
+    if tls.min_version == "VersionTLS13" and tls.cipher_suites:
+        found.append("tls.cipherSuites: must be empty with VersionTLS13, whose cipher suites cannot be chosen")
+    internal = configuration.internal_cert_management
+    if internal.enable:
+        found += [
+            f"internalCertManagement.webhookServiceName: {one}"
+            for one in names.dns1035_label(internal.webhook_service_name)
+        ]
+        found += [
+            f"internalCertManagement.webhookSecretName: {one}"
+            for one in names.dns1123_subdomain(internal.webhook_secret_name)
+        ]
+    gang = configuration.gang_scheduling_management
+    if gang is not None and gang.scheduler_provider not in PROVIDERS:
+        allowed = ", ".join(PROVIDERS)
+        found.append(f"schedulerProvider: {gang.scheduler_provider!r} must be one of {allowed}")
+    if configuration.default_resize_policy not in ("None", "Recreate"):
+        found.append(f"defaultResizePolicy: {configuration.default_resize_policy!r} must be None or Recreate")
+    for namespace in configuration.namespaces:
+        found += [f"namespaces: {namespace!r}: {one}" for one in names.dns1123_label(namespace)]
+    for name, address in (
+        ("metrics.bindAddress", configuration.metrics.bind_address),
+        ("health.healthProbeBindAddress", configuration.health.health_probe_bind_address),
+    ):
+        try:
+            parse_address(address)
+        except ValueError as problem:
+            found.append(f"{name}: {problem}")
+    return found
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """Host and port of `:8443`, `127.0.0.1:0` or `[::]:80`; None for `0`, which switches a server off."""
+    if text in ("", "0"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return value
+
+
+def _in_go_words(message: str) -> str:
+    return re.sub(r"Object contains unknown field `([^`]*)`", r'unknown field "\1"', message)

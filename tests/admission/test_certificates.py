@@ -1,0 +1,74 @@
+"""Certificates: who signs, how long, and what a change of authority means for those who trust."""
+
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+
+from kohort.admission.certificates import Bundle, issue, must_renew, problem_with, successor
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NAMES = ["lws-webhook-service.lws-system.svc"]
+
+
+def authorities(bundle: Bundle) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(bundle.ca_certificate)
+
+
+def trusts(bundle: Bundle, other: Bundle) -> bool:
+    """Whether who trusts `bundle` accepts a server that has `other`."""
+    certificate = x509.load_pem_x509_certificate(other.certificate)
+    for authority in authorities(bundle):
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except Exception:
+            continue
+        return True
+    return False
+
+
+def test_lifetimes_and_names_are_those_of_the_specification() -> None:
+    bundle = issue(NAMES, now=NOW)
+    (authority,) = authorities(bundle)
+    assert authority.subject.rfc4514_string() == "O=lws,CN=lws-ca"
+    assert authority.not_valid_after_utc - NOW == timedelta(days=3650)
+    assert bundle.expires - NOW == timedelta(days=365)
+    assert problem_with(bundle, NAMES, NOW) == ""
+
+
+def test_renewal_begins_ninety_days_ahead() -> None:
+    bundle = issue(NAMES, now=NOW)
+    assert not must_renew(bundle, NOW + timedelta(days=274))
+    assert must_renew(bundle, NOW + timedelta(days=276))
+
+
+def test_a_renewed_certificate_keeps_its_authority() -> None:
+    before = issue(NAMES, now=NOW)
+    after = successor(before, NAMES, NOW + timedelta(days=300))
+    assert after.ca_certificate == before.ca_certificate
+    assert after.certificate != before.certificate
+
+
+def test_a_new_authority_stands_beside_the_old_one() -> None:
+    before = issue(NAMES, now=NOW)
+    after = successor(before, NAMES, NOW + timedelta(days=3400))
+    assert len(authorities(after)) == 2
+    assert trusts(after, before)
+    assert trusts(after, after)
+    assert not trusts(before, after)
+
+
+def test_only_the_last_authority_is_remembered() -> None:
+    first = issue(NAMES, now=NOW)
+    second = successor(first, NAMES, NOW + timedelta(days=3400))
+    third = successor(second, NAMES, NOW + timedelta(days=6800))
+    assert len(authorities(third)) == 2
+    assert not trusts(third, first)
+
+
+def test_problems_are_found() -> None:
+    bundle, other = issue(NAMES, now=NOW), issue(NAMES, now=NOW)
+    assert "expired" in problem_with(bundle, NAMES, NOW + timedelta(days=366))
+    assert "not for b.svc" in problem_with(bundle, [*NAMES, "b.svc"], NOW)
+    mixed = Bundle(bundle.ca_certificate, bundle.ca_key, bundle.certificate, other.key)
+    assert "key does not belong" in problem_with(mixed, NAMES, NOW)
+    assert "not PEM" in problem_with(Bundle(b"x", b"x", b"x", b"x"), NAMES, NOW)

@@ -1,0 +1,103 @@
+"""`kohort operator` and simulated nodes at work on a control plane, for tests."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from tests.builders import lws
+from tests.kubernetes.controlplane import ControlPlane
+
+from kohort.cluster.simulation.registration import register as register_nodes
+from kohort.kube.client import Client
+from kohort.kube.errors import InternalError
+from kohort.kube.kubeconfig import load
+from kohort.kube.manager import Manager
+from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES
+from kohort.objects.jsontypes import JsonObject
+
+SILENT = ("--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+
+
+class OperatorProcess:
+    def __init__(self, kubeconfig: Path, log: Path, *words: str) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "kohort", "operator", "--kubeconfig", str(kubeconfig), *words]
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "KOHORT_LOG": ""})
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def lines(self) -> list[JsonObject]:
+        text = self.log.read_text(errors="replace")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def said(self, event: str) -> JsonObject | None:
+        return next((line for line in self.lines() if line["event"] == event), None)
+
+    async def says(self, event: str, seconds: float = 60.0) -> JsonObject:
+        """Wait for a line of the log."""
+        deadline = time.monotonic() + seconds
+        while (line := self.said(event)) is None:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the operator never said {event!r}:\n{self.log.read_text()[-3000:]}")
+            await asyncio.sleep(0.02)
+        return line
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+@contextmanager
+def operator(kubeconfig: Path, log: Path, *words: str) -> Iterator[OperatorProcess]:
+    process = OperatorProcess(kubeconfig, log, *words)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+async def webhooks_answer(process: OperatorProcess, client: Client, namespace: str) -> None:
+    """The API server needs a moment to learn where webhooks are served now."""
+    await process.says("webhook configurations point here")
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await client.create(LEADER_WORKER_SETS, lws("probe", namespace).size(1), dry_run=True)
+            except InternalError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@asynccontextmanager
+async def simulated_nodes(kubernetes: ControlPlane, count: int = 8) -> AsyncIterator[None]:
+    client = Client(load(kubernetes.kubeconfig), user_agent="kohort-nodes")
+    manager = Manager(client, name="nodes")
+    register_nodes(manager, nodes=count)
+    try:
+        async with manager.running():
+            yield
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def administrator(kubernetes: ControlPlane, *namespaces: str) -> AsyncIterator[Client]:
+    """A client that may do everything, and namespaces for the test."""
+    client = Client(load(kubernetes.kubeconfig), field_manager="test")
+    try:
+        for namespace in namespaces:
+            await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,24 @@
+"""What is said about a cluster."""
+
+import pytest
+
+from kohort.manager.capabilities import Facts, judge
+
+ALL = frozenset({"pods/resize", "httproutes.gateway.networking.k8s.io", "podgroups.scheduling.volcano.sh"})
+
+
+@pytest.mark.parametrize(
+    ("facts", "gang", "missing"),
+    [
+        (Facts("v1.36.4", True, ALL), "", []),
+        (Facts("v1.30.0", False, ALL), "", ["StatefulSet maxUnavailable"]),
+        (Facts("v1.36.4", None, ALL), "", []),
+        (Facts("v1.30.0", True, ALL - {"pods/resize"}), "", ["in-place pod resize"]),
+        (Facts("v1.36.4", True, frozenset({"pods/resize"})), "", ["Gateway API"]),
+        (Facts("v1.36.4", True, frozenset({"pods/resize"})), "volcano", ["Gateway API", "Volcano PodGroups"]),
+    ],
+)
+def test_what_is_missing(facts: Facts, gang: str, missing: list[str]) -> None:
+    found = judge(facts, gang_scheduler=gang)
+    assert [one.name for one in found if not one.present] == missing
+    assert all(one.means for one in found)
