@@ -74,7 +74,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 write = partial(write_kubeconfig, options.data.kubeconfig, pki, address)
                 write()
                 certificate = pki.ca_certificate.read_text()
-                surroundings = parts.Surroundings(certificate, options.data.volumes, options.simulation)
+                surroundings = parts.Surroundings(certificate, options.data.volumes, options.simulation, address)
                 async with (
                     _renewing(pki, tls, write),
                     _controllers(options, surroundings, partial(_in_process, server)),
@@ -93,7 +93,10 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         transport = load(options.kubeconfig)
     except KubeconfigError as error:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
-    surroundings = parts.Surroundings(transport.connection.ca.decode(), options.data.volumes, options.simulation)
+    connection = transport.connection
+    surroundings = parts.Surroundings(
+        connection.ca.decode(), options.data.volumes, options.simulation, connection.server
+    )
     try:
         async with _controllers(options, surroundings, lambda _: transport):
             yield Running(transport.connection.server, options.kubeconfig or Path())
@@ -125,7 +128,12 @@ async def _serving(
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())
     server, authenticator = await assemble(
-        store, tokens={pki.token: ADMIN}, signer=signer, nodes=nodes, forwarder=nodes
+        store,
+        tokens={pki.token: ADMIN},
+        signer=signer,
+        nodes=nodes,
+        forwarder=nodes,
+        controllers="workloads" in options.parts,
     )
     front = Front(
         server,

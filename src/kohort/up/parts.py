@@ -42,6 +42,8 @@ class Surroundings:
     volumes: Path
     simulation: Mapping[str, Json] = field(default_factory=dict)
     """Arguments for the simulated nodes, if there shall be any."""
+    server: str = ""
+    """URL of the API server."""
 
 
 def chosen(names: str) -> tuple[str, ...]:
@@ -74,7 +76,12 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
     elif name == "node":
         directory = surroundings.volumes.parent / "node"
-        settled: Settled = plug(manager, root_certificate=surroundings.root_certificate, directory=directory)
+        settled: Settled = plug(
+            manager,
+            root_certificate=surroundings.root_certificate,
+            directory=directory,
+            api_server=surroundings.server,
+        )
         return settled
     else:
         plug(manager)
