@@ -79,7 +79,7 @@ class TrafficRoutingController:
         if routing.metadata.deleting and not own:
             return None
         if not own and not routing.metadata.deleting:
-            await self._set_finalizers(routing, [*routing.metadata.finalizers, wire.TRAFFIC_ROUTING])
+            await self._set_finalizer(routing, present=True)
             return None
         return await self._advance(routing)
 
@@ -95,8 +95,7 @@ class TrafficRoutingController:
             await self._store_marks(routing, answer)
         await self._store_status(routing, following)
         if following.released:
-            rest = [name for name in routing.metadata.finalizers if name != wire.TRAFFIC_ROUTING]
-            await self._set_finalizers(routing, rest)
+            await self._set_finalizer(routing, present=False)
             return None
         # With marks just stored, or a new phase, an event brings us back; a time that must pass does not.
         return None if answer.done else Requeue(after=max(answer.seconds, 0.01))
@@ -123,19 +122,15 @@ class TrafficRoutingController:
 
     # Writing
 
-    async def _set_finalizers(self, routing: TrafficRouting, names: list[str]) -> None:
-        """Locked: a Rollout may be adding its own at the same moment."""
+    async def _set_finalizer(self, routing: TrafficRouting, *, present: bool) -> None:
+        """Read anew and locked: a Rollout may be adding or removing its own at the same moment."""
         fresh = await self.client.find(TRAFFIC_ROUTINGS, routing.metadata.name, routing.metadata.namespace)
         if fresh is None:
             return
-        own = wire.TRAFFIC_ROUTING
-        present = fresh["metadata"].get("finalizers") or []
-        wanted = [*present, own] if own in names and own not in present else present
-        if own not in names:
-            wanted = [name for name in present if name != own]
-        if wanted != present:
-            patch: JsonObject = {"metadata": {"finalizers": wanted}}
-            await self._patch(routing, locked(patch, fresh["metadata"]["resourceVersion"]))
+        names = fresh["metadata"].get("finalizers") or []
+        others = [name for name in names if name != wire.TRAFFIC_ROUTING]
+        patch: JsonObject = {"metadata": {"finalizers": [*others, wire.TRAFFIC_ROUTING] if present else others}}
+        await self._patch(routing, locked(patch, fresh["metadata"]["resourceVersion"]))
 
     async def _store_marks(self, routing: TrafficRouting, answer: Answer) -> None:
         text = msgspec.json.encode(dict(answer.marks)).decode() if answer.marks else None

@@ -11,8 +11,8 @@
 | Finalizing  | a Rollout progresses again     |          | Progressing                           |
 | Finalizing  | routes restored                | restore  | Healthy                               |
 
-Rollouts say that they progress by finalizers of their own; several may share one TrafficRouting. The routes are restored
-before the last finalizer goes, never after.
+Rollouts say that they progress by finalizers of their own; several may share one TrafficRouting. The routes are
+restored before the last finalizer goes, never after.
 """
 
 from collections.abc import Iterable

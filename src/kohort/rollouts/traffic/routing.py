@@ -6,16 +6,16 @@ done is not asked about again.
 
 A step that routes has three stages, each with a mark of its own, so that each has its own grace period:
 
-| stage    | what                                                      | why before the next                             |
-|----------|-----------------------------------------------------------|-------------------------------------------------|
-| services | canary Service, pin of the stable one                     | a route must not lead to a Service without pods |
-| open     | canary Ingress, without traffic                           | a weight can be changed in one place, at once   |
-| routes   | weights and matches, once the canary has a ready endpoint |                                                 |
+| stage    | what                                                      | why before the next                           |
+|----------|-----------------------------------------------------------|-----------------------------------------------|
+| services | canary Service, pin of the stable one                     | no route may lead to a Service without pods   |
+| open     | canary Ingress, without traffic                           | a weight can be changed in one place, at once |
+| routes   | weights and matches, once the canary has a ready endpoint |                                               |
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Final, ParamSpec, cast
 
 import msgspec
 
@@ -32,7 +32,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.discovery import EndpointSlice
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import wire
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.customrefs import CustomRefs
@@ -64,18 +64,19 @@ RESTORE_ROUTES: Final = "restoreRoutes"
 RESTORE_SERVICE: Final = "restoreService"
 REMOVE_SERVICE: Final = "removeCanaryService"
 
-Operation = Callable[["ClusterTraffic", Asking], Awaitable[Answer]]
+P = ParamSpec("P")
 Planner = Callable[[RouteRef], Awaitable[Plan]]
 
 
-def _answering(operation: Operation) -> Operation:
+def _answering(operation: Callable[P, Awaitable[Answer]]) -> Callable[P, Coroutine[Json, Json, Answer]]:
     """Turn what went wrong into an answer. Conflicts and lost connections stay exceptions: the caller looks again."""
 
-    async def guarded(self: "ClusterTraffic", asking: Asking) -> Answer:
+    async def guarded(*given: P.args, **named: P.kwargs) -> Answer:
+        asking = cast(Asking, named["asking"] if "asking" in named else given[1])
         if not asking.refs:
             return Answer("done", marks=asking.marks)
         try:
-            return await operation(self, asking)
+            return await operation(*given, **named)
         except NotYet as wait:
             return Answer("wait", RECHECK, str(wait), asking.marks)
         except TrafficProblem as problem:
