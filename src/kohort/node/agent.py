@@ -16,9 +16,9 @@ from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.heartbeat import Heartbeat
-from kohort.node.hosts import hosts_text, records
+from kohort.node.hosts import hosts_text, pod_records, records
 from kohort.node.metrics import NodeMetrics
-from kohort.node.network import AddressBook, loopback_block
+from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
 from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
@@ -89,7 +89,7 @@ class Agent:
             recorder=manager.recorder("kubelet"),
             allocations=allocations,
             directory=directory,
-            addresses=AddressBook(loopback_block(name)),
+            addresses=AddressBook.for_node(name),
             sources=sources,
             volumes=Volumes(manager.client, sources, allocatable),
             allocatable=allocatable,
@@ -139,7 +139,11 @@ class Agent:
             worker.pod.metadata.annotations != pod.metadata.annotations
         ):
             worker.refresh_volumes()
-        return await worker.sync(pod)
+        address = worker.address
+        answer = await worker.sync(pod)
+        if worker.address != address:
+            self._names_changed()
+        return answer
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         return self.workers.get(Key(namespace, name))
@@ -198,6 +202,8 @@ class Agent:
     async def _close(self) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self.runtime.close(stop=self._stop_pods)
+        if self._stop_pods:
+            self.node.addresses.release_all()
 
     # Names
 
@@ -215,9 +221,13 @@ class Agent:
 
     def _hosts(self, pod: NodePod, address: str) -> str:
         host = self.node.api_server[0]
-        found = records(self._services.list(), self._slices.list(), host)
+        services = self._services.list()
+        found = records(services, self._slices.list(), host) + pod_records(services, self._addressed())
         aliases = pod.spec.host_aliases
         return hosts_text(found, pod.metadata.namespace, address, hostname_of(pod), pod.spec.subdomain, aliases)
+
+    def _addressed(self) -> list[tuple[NodePod, str]]:
+        return [(each.pod, each.address) for each in self.workers.values() if each.address and not each.finished]
 
     def _refresh_api_server(self) -> None:
         """Where containers find the API server: what it says itself, else where we found it."""

@@ -20,6 +20,7 @@ from typing import Final
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.nodepods import HostAlias
+from kohort.objects.pods import Pod
 
 DOMAIN: Final = "cluster.local"
 LOCAL: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -42,7 +43,24 @@ def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_se
         owner = known.get((namespace, each.service_name))
         if owner is not None and owner.headless:
             found += _endpoints(each, owner)
-    return sorted(set(found))
+    return found
+
+
+def pod_records(services: Iterable[Service], pods: Iterable[tuple[Pod, str]]) -> list[Record]:
+    """Pods of this node that ask for a name in a headless service. They are known here before any endpoint says so, and
+    also when their addresses are of a kind that endpoints may not hold."""
+    headless = {(each.metadata.namespace, each.metadata.name): each for each in services if each.headless}
+    found = []
+    for pod, address in pods:
+        namespace, subdomain = pod.metadata.namespace, pod.spec.subdomain
+        service = headless.get((namespace, subdomain))
+        if service is None or not service.spec.selector.items() <= pod.metadata.labels.items():
+            continue
+        if not (service.spec.publish_not_ready_addresses or pod.ready):
+            continue
+        found.append((address, f"{pod.spec.hostname or pod.metadata.name}.{subdomain}", namespace))
+        found.append((address, subdomain, namespace))
+    return found
 
 
 def hosts_text(
@@ -54,7 +72,7 @@ def hosts_text(
         own.insert(0, f"{hostname}.{subdomain}.{namespace}.svc.{DOMAIN}")
     lines = [f"{address}\t{' '.join(own)}"]
     lines += [f"{alias.ip}\t{' '.join(alias.hostnames)}" for alias in aliases]
-    lines += [f"{ip}\t{' '.join(_forms(name, of, namespace))}" for ip, name, of in found]
+    lines += [f"{ip}\t{' '.join(_forms(name, of, namespace))}" for ip, name, of in sorted(set(found))]
     return LOCAL + "\n".join(lines) + "\n"
 
 
