@@ -191,6 +191,8 @@ _POLICIES: Final = ("Allow", "Forbid", "Replace")
 
 
 class CronJobStrategy(Workload):
+    checks_status_metadata = False
+
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)
         if not spec.get("concurrencyPolicy"):

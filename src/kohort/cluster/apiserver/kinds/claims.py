@@ -31,8 +31,8 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def default(self, obj: JsonObject) -> None:
         default_claim_spec(obj.setdefault("spec", {}))
-        status = obj.get("status")
-        if status is not None and not status.get("phase"):
+        status = obj.setdefault("status", {})
+        if not status.get("phase"):
             status["phase"] = "Pending"
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:

@@ -50,6 +50,9 @@ class DaemonSetStrategy(Workload):
             generation += 1
         _set_template_generation(obj, generation)
 
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        _set_template_generation(obj, _template_generation(old))
+
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
         spec = obj["spec"]

@@ -38,7 +38,7 @@ def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = Fa
     common = object_errors(new_meta, kind.resource.namespaced, path_segment, standard_finalizers=False)
     change = change_errors(new_meta, old_meta)
     errors, strategy = common + change, kind.strategy
-    if status or strategy.checks_metadata_change:
+    if strategy.checks_status_metadata if status else strategy.checks_metadata_change:
         errors += change
         if not kind.custom:
             errors += standard_finalizer_errors(new_meta.get("finalizers"), "metadata.finalizers")

@@ -55,6 +55,8 @@ class Strategy:
     """How often the update rules of this kind include the rules for new metadata; see `metadata.on_update`."""
     checks_metadata_change = True
     """Whether the update rules of this kind check the change of metadata, as the server does for all kinds anyway."""
+    checks_status_metadata = True
+    """The same for its rules for `/status`."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName base); empty when nothing is."""

@@ -64,8 +64,8 @@ class PersistentVolumeStrategy(Strategy):
         default_legacy_sources(spec)
         if spec.get("capacity"):
             round_up(spec["capacity"])
-        status = obj.get("status")
-        if status is not None and not status.get("phase"):
+        status = obj.setdefault("status", {})
+        if not status.get("phase"):
             status["phase"] = "Pending"
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:

@@ -22,7 +22,7 @@ def all_containers(spec: JsonObject, path: str) -> Iterator[tuple[str, JsonObjec
 
 def check_container_context(errors: Errors, path: str, context: JsonObject, host_users: bool) -> None:
     for field in ("runAsUser", "runAsGroup"):
-        _check_id(errors, f"{path}.{field}", context.get(field))
+        check_id(errors, f"{path}.{field}", context.get(field))
     mount = context.get("procMount")
     if mount is not None:
         if mount not in _PROC_MOUNTS:
@@ -51,9 +51,9 @@ _CHANGE_POLICIES: Final = {
 
 def check_pod_context(errors: Errors, path: str, context: JsonObject, spec: JsonObject) -> None:
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        _check_id(errors, f"{path}.{field}", context.get(field))
+        check_id(errors, f"{path}.{field}", context.get(field))
     for index, group in enumerate(context.get("supplementalGroups") or ()):
-        _check_id(errors, f"{path}.supplementalGroups[{index}]", group)
+        check_id(errors, f"{path}.supplementalGroups[{index}]", group)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
@@ -68,7 +68,7 @@ def check_pod_context(errors: Errors, path: str, context: JsonObject, spec: Json
     _check_app_armor(errors, f"{path}.appArmorProfile", context.get("appArmorProfile"))
 
 
-def _check_id(errors: Errors, path: str, number: int | None) -> None:
+def check_id(errors: Errors, path: str, number: int | None) -> None:
     if number is not None and not 0 <= number <= MAX_INT32:
         errors.append(invalid(path, number, in_range(0, MAX_INT32)))
 

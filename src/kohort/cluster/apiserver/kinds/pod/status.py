@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import Errors, dual_stack, immutable, ip_address, named, qualified
+from kohort.cluster.apiserver.kinds.pod.security import check_id
 from kohort.kube import clock
 from kohort.objects.fielderrors import duplicate, forbidden, invalid
 from kohort.objects.jsontypes import JsonObject
@@ -59,8 +60,21 @@ def check_status(errors: Errors, pod: JsonObject, old: JsonObject) -> None:
     immutable(errors, "status.qosClass", status.get("qosClass") or "", before.get("qosClass") or "")
     for field in _STATUS_LISTS:
         _check_transitions(errors, f"status.{field}", status.get(field) or (), before.get(field) or (), spec)
+        _check_users(errors, f"status.{field}", status.get(field) or ())
     _check_claims(errors, status.get("resourceClaimStatuses") or (), spec)
     _check_addresses(errors, status, before)
+
+
+def _check_users(errors: Errors, path: str, statuses: Sequence[JsonObject]) -> None:
+    """The ids that a container runs with, as its node reports them."""
+    for index, status in enumerate(statuses):
+        user = (status.get("user") or {}).get("linux")
+        if user is not None:
+            here = f"{path}[{index}].user.linux"
+            check_id(errors, f"{here}.uid", user.get("uid") or 0)
+            check_id(errors, f"{here}.gid", user.get("gid") or 0)
+            for position, group in enumerate(user.get("supplementalGroups") or ()):
+                check_id(errors, f"{here}.supplementalGroups[{position}]", group)
 
 
 def _check_conditions(errors: Errors, path: str, conditions: Sequence[JsonObject]) -> None:
