@@ -150,7 +150,8 @@ class Webhooks:
                 round.wanted = True
             if webhook.reinvoke:
                 round.called.add(webhook.key)
-        round.last_output = _snapshot(attributes)
+        if round.wanted:
+            round.last_output = _snapshot(attributes)
 
     async def _mutate_with(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
         """Whether the webhook changed the object."""

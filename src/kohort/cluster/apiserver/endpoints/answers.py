@@ -1,7 +1,7 @@
 """Answers about objects, in the representation that was negotiated."""
 
 from kohort.cluster.apiserver.endpoints.call import Call
-from kohort.cluster.apiserver.endpoints.views import View
+from kohort.cluster.apiserver.endpoints.views import View, metadata_of
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import Media
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -51,6 +51,12 @@ def partial_metadata(document: JsonObject, version: str) -> JsonObject:
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": document.get("metadata") or {},
     }
+
+
+def partial_metadata_of(raw: bytes, version: str) -> bytes:
+    """The same of an encoded object: nothing but its metadata is looked at."""
+    head = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%b","metadata":' % version.encode()
+    return b"".join((head, metadata_of(raw), b"}"))
 
 
 def include_object(call: Call) -> str:

@@ -120,15 +120,18 @@ def fit(
     """The live object after the patch, fitted to the schema. What is wrong with the result is wrong with the patch."""
     patched = change.apply(live, node)
     raw = compact(patched)
-    shown = go_text(change.patch) if media_type == STRATEGIC else raw.decode()
     obj: JsonObject = msgspec.json.decode(raw)
+
+    def unfit(problem: str) -> errors.ApiError:
+        return _invalid_patch(go_text(change.patch) if media_type == STRATEGIC else raw.decode(), problem)
+
     try:
         _check_type(parts, call, live, obj, media_type)
         problems = change.problems + bodies.fitted(obj, node)
-    except decode.Undecodable as unfit:
-        raise _invalid_patch(shown, unfit.detail) from None
+    except decode.Undecodable as error:
+        raise unfit(error.detail) from None
     if problems and field_validation == "Strict":
-        raise _invalid_patch(shown, f"strict decoding error: {', '.join(problems)}")
+        raise unfit(f"strict decoding error: {', '.join(problems)}")
     if problems and field_validation == "Warn":
         call.warnings.extend(problem for problem in problems if problem not in call.warnings)
     return obj

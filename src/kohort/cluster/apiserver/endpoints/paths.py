@@ -5,6 +5,8 @@ of percent escapes has happened before, and no segment may hide a slash: `segmen
 contain, so nothing behind this module has to think about traversal.
 """
 
+import re
+
 import msgspec
 
 from kohort.kube import errors
@@ -63,11 +65,13 @@ def parse(path: str) -> ResourcePath | None:
     return ResourcePath(group, version, plural, namespace, name, subresource, rest, watch)
 
 
+_AMBIGUOUS = re.compile(r"[\x00-\x1f\\]|(?:^|/)\.\.?(?:/|\Z)")
+
+
 def check_segments(path: str) -> None:
     """Refuse what could mean one thing here and another thing elsewhere."""
-    for segment in path.split("/"):
-        if segment in (".", "..") or "\\" in segment or any(ord(character) < 32 for character in segment):
-            raise errors.path_not_found()
+    if _AMBIGUOUS.search(path):
+        raise errors.path_not_found()
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}

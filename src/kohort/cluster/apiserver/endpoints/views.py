@@ -69,7 +69,7 @@ class View:
 
     def metadata(self, stored: Stored) -> bytes:
         """Only the metadata, as JSON."""
-        return bytes(_metadata_decoder.decode(self.raw(stored)).metadata)
+        return bytes(metadata_of(self.raw(stored)))
 
     def collection(self, items: Iterable[Stored], metadata: JsonObject, end: bytes = b"") -> bytes:
         """A list as JSON. The bytes of every object are copied exactly once, into the result."""
@@ -98,6 +98,11 @@ class View:
         if self.kind.from_storage is not None:
             return False
         return self.refresh is None or stored.revision > self.fresh_since
+
+
+def metadata_of(raw: bytes) -> msgspec.Raw:
+    """The metadata of an encoded object, still encoded; the rest is skipped."""
+    return _metadata_decoder.decode(raw).metadata
 
 
 def _without_type(raw: bytes) -> bytes:

@@ -79,11 +79,7 @@ class Frames:
         return self.shape(self.view.raw(stored))
 
     def shape(self, raw: bytes) -> bytes:
-        if self.media.transform == "":
-            return raw
-        import msgspec
-
-        return compact(answers.partial_metadata(msgspec.json.decode(raw), self.media.version))
+        return raw if self.media.transform == "" else answers.partial_metadata_of(raw, self.media.version)
 
     def bookmark(self, revision: int, *, end_of_initial: bool) -> bytes:
         resource = self.view.kind.resource

@@ -16,6 +16,7 @@ _ALIASES = {("policy", "v1beta1", "Eviction"): ("policy", "v1", "Eviction")}
 """Versions that are no longer served but still accepted in bodies."""
 
 
+@cache
 def kind_node(group: str, version: str, kind: str) -> Node:
     """The root node of a built-in kind. KeyError when there is none."""
     group, version, kind = _ALIASES.get((group, version, kind), (group, version, kind))
