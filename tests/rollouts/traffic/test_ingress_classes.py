@@ -56,7 +56,11 @@ def header(name: str, value: str, type: str = "Exact") -> Match:
             TrafficStep(matches=(header("a", "1"), header("b", "2"))),
             {N + "canary": "true", N + "canary-by-header": "b", N + "canary-by-header-value": "2"},
         ),
-        (ingress.nginx, TrafficStep(matches=(Match(query_params=(QueryParamMatch("q", "1"),)),)), {N + "canary": "true"}),
+        (
+            ingress.nginx,
+            TrafficStep(matches=(Match(query_params=(QueryParamMatch("q", "1"),)),)),
+            {N + "canary": "true"},
+        ),
         (ingress.higress, TrafficStep(20), {N + "canary": "true", N + "canary-weight": "20"}),
         (ingress.aliyun_alb, TrafficStep(20), {A + "canary": "true", A + "canary-weight": "20", A + "order": "1"}),
         (

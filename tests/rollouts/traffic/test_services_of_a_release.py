@@ -40,7 +40,9 @@ def test_patched_labels_never_widen_a_selection_to_workers() -> None:
 
 
 def test_the_canary_service_is_a_copy_without_what_only_one_service_can_have() -> None:
-    given = service("llm").version(1).labels(team="a").annotations({"note": "x", "rollouts.kruise.io/added-selector": "{}"})
+    given = (
+        service("llm").version(1).labels(team="a").annotations({"note": "x", "rollouts.kruise.io/added-selector": "{}"})
+    )
     given = given.selecting(app="llm").but("spec.ports", [{"port": 80, "nodePort": 30080, "targetPort": 8000}])
     for field, value in {
         "type": "LoadBalancer",
