@@ -94,7 +94,7 @@ class Chooser:
         feasible: list[NodeFacts] = []
         enough = candidates_wanted(len(candidates))
         for node in candidates:
-            verdict = judged(pod, node, cluster, judge)
+            verdict = judged(pod, node, cluster, judge) if cluster.nominated else judge.verdict(node)
             if verdict is not None:
                 verdicts[node.name] = verdict
                 continue

@@ -1,6 +1,6 @@
 """What the scheduler knows of one pod and of one node, computed once when they change."""
 
-from kohort.cluster.scheduler.footprint import Footprint, asked_by, held_by
+from kohort.cluster.scheduler.footprint import Footprint, asked_by, at_rest, held_by
 from kohort.cluster.scheduler.terms import (
     NodeRule,
     NodeTerm,
@@ -50,7 +50,8 @@ class PodFacts:
         "uid",
     )
 
-    def __init__(self, pod: Pod, *, count_deferred: bool = True) -> None:
+    def __init__(self, pod: Pod, *, before: "PodFacts | None" = None, count_deferred: bool = True) -> None:
+        """`before` is what was known of the same pod: figures that cannot have changed are taken over."""
         spec, metadata = pod.spec, pod.metadata
         self.pod = pod
         self.uid = metadata.uid
@@ -59,8 +60,10 @@ class PodFacts:
         self.labels = metadata.labels
         self.alive = metadata.deletion_timestamp is None
         self.priority = spec.priority or 0
-        self.asks: Footprint = asked_by(pod)
-        self.holds: Footprint = held_by(pod, count_deferred=count_deferred) if spec.node_name else self.asks
+        self.asks: Footprint = asked_by(pod) if before is None else asked_by(pod, before.pod, before.asks)
+        self.holds: Footprint = self.asks
+        if spec.node_name and not at_rest(pod):
+            self.holds = held_by(pod, count_deferred=count_deferred)
         self.ports: tuple[Port, ...] = _host_ports(pod)
         self.tolerations = spec.tolerations
         self.claims = tuple(filter(None, (volume.claim_name(metadata.name) for volume in spec.volumes)))
@@ -108,6 +111,7 @@ class NodeFacts:
 
     __slots__ = (
         "allowed_pods",
+        "balance",
         "ephemeral_storage",
         "images",
         "labels",
@@ -144,6 +148,8 @@ class NodeFacts:
         self.used_cpu = self.used_memory = self.used_ephemeral_storage = 0
         self.scored_cpu = self.scored_memory = 0
         self.used_scalars: dict[str, int] = {}
+        self.balance = 100
+        """Of what is used now: see `balance`."""
 
     def become(self, node: Node) -> None:
         """Take over what the API says of the node; what is on it stays."""
@@ -159,6 +165,7 @@ class NodeFacts:
         self.ephemeral_storage = allocatable.pop("ephemeral-storage", zero).value
         self.allowed_pods = allocatable.pop("pods", zero).value
         self.scalars = {name: amount.value for name, amount in allocatable.items()}
+        self.balance = balance(self.milli_cpu, self.memory, self.used_cpu, self.used_memory)
         self.images = {
             normalized_image(name): image.size_bytes for image in node.status.images for name in image.names or ()
         }
@@ -181,6 +188,7 @@ class NodeFacts:
         self.used_cpu += sign * held.milli_cpu
         self.used_memory += sign * held.memory
         self.used_ephemeral_storage += sign * held.ephemeral_storage
+        self.balance = balance(self.milli_cpu, self.memory, self.used_cpu, self.used_memory)
         self.scored_cpu += sign * held.scored_cpu
         self.scored_memory += sign * held.scored_memory
         for name, amount in held.scalars:
@@ -191,6 +199,14 @@ class NodeFacts:
                 self.ports[port] = count
             else:
                 del self.ports[port]
+
+
+def balance(cpu: int, memory: int, used_cpu: int, used_memory: int) -> int:
+    """How well cpu and memory of a node are in step: 100 when the same part of both is used."""
+    if not cpu or not memory:
+        return 100
+    apart = abs(min(used_cpu / cpu, 1.0) - min(used_memory / memory, 1.0)) / 2
+    return int((1 - apart) * 100)
 
 
 def normalized_image(name: str) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from kohort import resources
-from kohort.objects.pods import Pod
+from kohort.objects.meta import find_condition
+from kohort.objects.pods import Pod, PodSpec
 from kohort.objects.quantity import Quantity
+from kohort.resources.effective import RESIZE_PENDING
 
 Scalars = tuple[tuple[str, int], ...]
 
@@ -41,7 +43,7 @@ class Footprint(msgspec.Struct, frozen=True, gc=False):
 
 def footprint(pod: Pod, options: resources.Options) -> Footprint:
     asked = resources.requests(pod, options)
-    scored = resources.non_zero_requests(pod, options)
+    scored = asked if _says_everything(pod, options) else resources.non_zero_requests(pod, options)
     return Footprint(
         milli_cpu=_milli(asked.get(resources.CPU)),
         memory=_whole(asked.get(resources.MEMORY)),
@@ -52,9 +54,44 @@ def footprint(pod: Pod, options: resources.Options) -> Footprint:
     )
 
 
-def asked_by(pod: Pod) -> Footprint:
-    """What a pod needs where it is going to be placed: its spec alone."""
+def _says_everything(pod: Pod, options: resources.Options) -> bool:
+    """Whether every container asks for cpu and memory, so that nothing has to be made up for the comparison."""
+    if options.use_status or pod.spec.init_containers:
+        return False
+    wanted = [container.resources.requests for container in pod.spec.main_containers]
+    return all(resources.CPU in asked and resources.MEMORY in asked for asked in wanted)
+
+
+def asked_by(pod: Pod, before: Pod | None = None, known: Footprint | None = None) -> Footprint:
+    """What a pod needs where it is going to be placed: its spec alone. `known` is what it needed `before`."""
+    if before is not None and known is not None and _same_wishes(before.spec, pod.spec):
+        return known
     return footprint(pod, resources.SPEC)
+
+
+def _same_wishes(one: PodSpec, other: PodSpec) -> bool:
+    return (
+        one.containers == other.containers
+        and one.init_containers == other.init_containers
+        and one.resources == other.resources
+        and one.overhead == other.overhead
+    )
+
+
+def at_rest(pod: Pod) -> bool:
+    """Whether allocated and actual resources are what the spec says, as nearly always: then a pod holds what it asks
+    for, and the three need not be compared sum by sum."""
+    status = pod.status
+    if status.resources is not None or status.allocated_resources is not None or status.init_container_statuses:
+        return False
+    wanted = {container.name: container.resources.requests for container in pod.spec.main_containers}
+    for entry in status.container_statuses:
+        asked = wanted.get(entry.name)
+        if entry.allocated_resources is not None and entry.allocated_resources != asked:
+            return False
+        if entry.resources is not None and entry.resources.requests and entry.resources.requests != asked:
+            return False
+    return find_condition(status.conditions, RESIZE_PENDING) is None
 
 
 def held_by(pod: Pod, *, count_deferred: bool = True) -> Footprint:

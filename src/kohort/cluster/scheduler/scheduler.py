@@ -251,8 +251,8 @@ class Scheduler:
 
     def _pod_on_node(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        facts = PodFacts(pod, count_deferred=self._counts_deferred(pod))
         before = self.cluster.held(uid)
+        facts = PodFacts(pod, before=before, count_deferred=self._counts_deferred(pod))
         self.queue.remove(uid)
         self.cluster.drop_nomination(uid)
         self.cluster.put_pod(facts, pod.spec.node_name)

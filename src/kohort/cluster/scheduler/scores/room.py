@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.facts import NodeFacts, PodFacts, balance
 from kohort.cluster.scheduler.state import ClusterState
 
 
@@ -12,11 +12,13 @@ def least_allocated(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFa
     values: list[int] = []
     for node in nodes:
         total = weights = 0
-        if node.milli_cpu:
-            total += max(node.milli_cpu - node.scored_cpu - cpu, 0) * 100 // node.milli_cpu
-            weights += 1
-        if node.memory:
-            total += max(node.memory - node.scored_memory - memory, 0) * 100 // node.memory
+        if whole := node.milli_cpu:
+            free = whole - node.scored_cpu - cpu
+            total = free * 100 // whole if free > 0 else 0
+            weights = 1
+        if whole := node.memory:
+            free = whole - node.scored_memory - memory
+            total += free * 100 // whole if free > 0 else 0
             weights += 1
         values.append(total // weights if weights else 0)
     return values
@@ -32,14 +34,6 @@ def balanced_allocation(pod: PodFacts, cluster: ClusterState, nodes: Sequence[No
         return None
     values: list[int] = []
     for node in nodes:
-        before = _balance(node, node.used_cpu, node.used_memory)
-        after = _balance(node, node.used_cpu + cpu, node.used_memory + memory)
-        values.append(50 + (50 + after - before) // 2)
+        after = balance(node.milli_cpu, node.memory, node.used_cpu + cpu, node.used_memory + memory)
+        values.append(50 + (50 + after - node.balance) // 2)
     return values
-
-
-def _balance(node: NodeFacts, cpu: int, memory: int) -> int:
-    if not node.milli_cpu or not node.memory:
-        return 100
-    apart = abs(min(cpu / node.milli_cpu, 1.0) - min(memory / node.memory, 1.0)) / 2
-    return int((1 - apart) * 100)
