@@ -140,7 +140,7 @@ class Cluster:
         """Successful writes of everybody, leases and events aside."""
 
     async def __aenter__(self) -> "Cluster":
-        self.server, _ = await assemble(open_store(None))
+        self.server, _ = await assemble(open_store(None), controllers="workloads" in self._registers)
         self.client = Client(self.transport(), field_manager="test", user_agent="test")
         try:
             await self._ensure_namespace("default")

@@ -239,7 +239,8 @@ class Watch:
                 async with asyncio.timeout_at(min(next_tick, deadline)):
                     batch = await anext(changes, None)
             except TimeoutError:
-                if loop.time() >= deadline or not self._still_served():
+                # By the plan and not by the clock: a timer may fire a hair before its time, again and again.
+                if next_tick >= deadline or not self._still_served():
                     return
                 if self._options.bookmarks:
                     yield await self._drained(changes)
