@@ -85,7 +85,7 @@ class Environment:
         except RecursionError:
             raise CompileError(source, [Issue(-1, "expression is nested too deeply")]) from None
         uses = frozenset(checker.used & self.variables.keys())
-        return Program(source, body, compiler.locals_used, result, uses)
+        return Program(source, tree, body, compiler.locals_used, result, uses)
 
 
 @cache

@@ -3,6 +3,7 @@
 from kohort.cluster.apiserver.cel.budget import Budget
 from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
 from kohort.cluster.apiserver.cel.loops import Closure
+from kohort.cluster.apiserver.cel.syntax import Expr
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.objects.jsontypes import Json
 
@@ -12,10 +13,13 @@ __all__ = ["Budget", "Program"]
 class Program:
     """Call it with the values of the environment's variables, in the order in which they were declared."""
 
-    __slots__ = ("_body", "_locals", "result_type", "source", "uses")
+    __slots__ = ("_body", "_locals", "result_type", "source", "tree", "uses")
 
-    def __init__(self, source: str, body: Closure, local_slots: int, result_type: Type, uses: frozenset[str]) -> None:
+    def __init__(
+        self, source: str, tree: Expr, body: Closure, local_slots: int, result_type: Type, uses: frozenset[str]
+    ) -> None:
         self.source = source
+        self.tree = tree
         self._body = body
         self._locals = [None] * local_slots
         self.result_type = result_type

@@ -5,13 +5,15 @@ old value that cannot be found again, because it lies in a list whose elements h
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kohort.cluster.apiserver.cel import CompileError, Program
 from kohort.cluster.apiserver.cel.schema_types import schema_type
+from kohort.cluster.apiserver.cel.sizes import Extent
 from kohort.cluster.apiserver.cel.types import Type
+from kohort.cluster.apiserver.crd.costs import Costs
 from kohort.cluster.apiserver.crd.rules import compile_rule, has_rules
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects import fielderrors
@@ -26,34 +28,58 @@ def expression_errors(root: Node, path: str, unclear: Sequence[str] = ()) -> lis
 
     `unclear` are fields with other errors; expressions about something that contains one are not judged.
     """
-    return list(_level(root, path, unclear, uncorrelated="", root=True))
+    costs = Costs()
+    found = list(_level(root, path, unclear, costs, _Place(1, ""), root=True))
+    return found + costs.total_errors(path)
+
+
+class _Place(NamedTuple):
+    """What the levels above mean for a level."""
+
+    occurrences: int | None
+    """How often it can occur in an object; None when nothing limits that."""
+    uncorrelated: str
+    """The list above whose elements have no identity, if there is one."""
 
 
 def _level(
-    node: Node, path: str, unclear: Sequence[str], *, uncorrelated: str, root: bool = False
+    node: Node, path: str, unclear: Sequence[str], costs: Costs, place: _Place, *, root: bool = False
 ) -> Iterator[FieldError]:
     source = node.source or {}
     if not has_rules(source):
         return
+    inside = _Place(_multiplied(place.occurrences, source), place.uncorrelated)
     additional, items = source.get("additionalProperties"), source.get("items")
     if isinstance(additional, dict):
-        yield from _level(node.items, f"{path}.additionalProperties", unclear, uncorrelated=uncorrelated)
+        yield from _level(node.items, f"{path}.additionalProperties", unclear, costs, inside)
     for name in source.get("properties") or {}:
         if not (root and name == "metadata"):
-            yield from _level(node.fields[name], f"{path}.properties[{name}]", unclear, uncorrelated=uncorrelated)
+            yield from _level(node.fields[name], f"{path}.properties[{name}]", unclear, costs, inside)
     if isinstance(items, dict):
-        loses_identity = source.get("x-kubernetes-list-type") != "map"
-        lost = uncorrelated or (path if loses_identity else "")
-        yield from _level(node.items, f"{path}.items", unclear, uncorrelated=lost)
+        if source.get("x-kubernetes-list-type") != "map" and not inside.uncorrelated:
+            inside = _Place(inside.occurrences, path)
+        yield from _level(node.items, f"{path}.items", unclear, costs, inside)
     entries = source.get("x-kubernetes-validations") or ()
     if entries and not any(field.startswith((f"{path}.", f"{path}[")) for field in unclear):
-        type = schema_type(node, root=root)
+        type, extent = schema_type(node, root=root), Extent(node, root=root)
         for index, entry in enumerate(entries):
             where = f"{path}.x-kubernetes-validations[{index}]"
-            yield from _rule_errors(entry, type, where, uncorrelated)
+            yield from _rule_errors(entry, type, where, place, costs, extent)
 
 
-def _rule_errors(entry: JsonObject, type: Type | None, where: str, uncorrelated: str) -> Iterator[FieldError]:
+def _multiplied(occurrences: int | None, source: JsonObject) -> int | None:
+    """How often what is below a level can occur."""
+    limit: int | None = 1
+    if source.get("type") == "array":
+        limit = source.get("maxItems")
+    elif source.get("type") == "object" and source.get("additionalProperties") is not None:
+        limit = source.get("maxProperties")
+    return None if occurrences is None or limit is None else occurrences * max(0, limit)
+
+
+def _rule_errors(
+    entry: JsonObject, type: Type | None, where: str, place: _Place, costs: Costs, extent: Extent
+) -> Iterator[FieldError]:
     rule = entry.get("rule") or ""
     if not rule.strip():
         return
@@ -74,11 +100,14 @@ def _rule_errors(entry: JsonObject, type: Type | None, where: str, uncorrelated:
         yield _invalid(f"{where}.rule", entry, "cel expression must evaluate to a bool")
         program = None
     if program is not None:
-        yield from _message_errors(entry, type, where, optional_old)
-    yield from _old_value_errors(entry, program, where, uncorrelated)
+        yield from costs.rule(f"{where}.rule", program, extent, place.occurrences)
+        yield from _message_errors(entry, type, where, optional_old, costs, extent)
+    yield from _old_value_errors(entry, program, where, place.uncorrelated)
 
 
-def _message_errors(entry: JsonObject, type: Type, where: str, optional_old: bool) -> Iterator[FieldError]:
+def _message_errors(
+    entry: JsonObject, type: Type, where: str, optional_old: bool, costs: Costs, extent: Extent
+) -> Iterator[FieldError]:
     expression = entry.get("messageExpression") or ""
     if not expression:
         return
@@ -90,6 +119,8 @@ def _message_errors(entry: JsonObject, type: Type, where: str, optional_old: boo
         return
     if program.result_type.kind != "string":
         yield _invalid(field, entry, "messageExpression must evaluate to a string")
+        return
+    yield from costs.message(field, program, extent)
 
 
 def _old_value_errors(
