@@ -6,6 +6,10 @@ from kohort import __version__
 
 
 @click.command("version")
-def command() -> None:
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+def command(output: str) -> None:
     """Print the version of kohort."""
-    click.echo(f"kohort {__version__}")
+    if output == "json":
+        click.echo(f'{{"version": "{__version__}"}}')
+    else:
+        click.echo(f"kohort {__version__}")

@@ -1,0 +1,77 @@
+"""Tells when to look again.
+
+What changed does not matter here: a set is always looked at as a whole. So watches only raise a flag, and nothing that
+happens while somebody looks is lost, because the watches began before.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Final
+
+from kohort.groups import wire
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
+from kohort.objects.meta import PartialObject
+
+GATHER: Final = 0.1
+"""Seconds for which changes are gathered: a roll makes dozens of them at once."""
+RETRY: Final = 1.0
+
+
+class Changes:
+    """Of one set, or of all in a namespace."""
+
+    def __init__(self, client: Client, namespace: str, name: str | None) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._labels = f"{wire.NAME}={name}" if name else wire.NAME
+        self._fields = f"metadata.name={name}" if name else ""
+        self._flag = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Changes":
+        self._flag.set()
+        for resource, labels, fields in (
+            (LEADER_WORKER_SETS, "", self._fields),
+            (PODS, self._labels, ""),
+            (STATEFUL_SETS, self._labels, ""),
+        ):
+            version = await self._version(resource)
+            self._tasks.append(asyncio.create_task(self._watch(resource, labels, fields, version)))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def next(self) -> None:
+        """Returns at once the first time, then soon after each change."""
+        await self._flag.wait()
+        if self._tasks:
+            await asyncio.sleep(GATHER)
+        self._flag.clear()
+
+    async def _version(self, resource: Resource) -> str:
+        return (await self._client.list(resource, self._namespace, type=PartialObject, limit=1)).resource_version
+
+    async def _watch(self, resource: Resource, labels: str, fields: str, version: str) -> None:
+        while True:
+            try:
+                async for event in self._client.watch(
+                    resource,
+                    self._namespace,
+                    type=PartialObject,
+                    label_selector=labels,
+                    field_selector=fields,
+                    resource_version=version,
+                ):
+                    version = event.object.metadata.resource_version or version
+                    self._flag.set()
+            except ApiError:
+                await asyncio.sleep(RETRY)
+                version = ""
+            self._flag.set()

@@ -1,0 +1,120 @@
+"""`get`, `status`, `explain`, `history`, `diff`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import click
+
+from kohort.cli.actions import reading
+from kohort.cli.actions.changes import Changes
+from kohort.cli.actions.printing import document, show, table
+from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
+from kohort.inspection import causes, history, progress, tree
+from kohort.inspection.snapshot import Snapshot
+from kohort.kube import clock
+from kohort.kube.client import Client
+
+
+async def get(client: Client, namespace: str, name: str | None, form: str, watch: bool) -> int:
+    if not watch:
+        show(await _pictures(client, namespace, name, form))
+        return 0
+    async with Changes(client, namespace, name) as changes:
+        while True:
+            await changes.next()
+            show([*await _pictures(client, namespace, name, form), ""])
+
+
+async def _pictures(client: Client, namespace: str, name: str | None, form: str) -> list[str]:
+    wanted = [name] if name else await reading.names(client, namespace)
+    trees = [tree.tree_of(await reading.snapshot(client, namespace, one), clock.now()) for one in wanted]
+    if form in ("json", "yaml"):
+        return [document(trees[0] if name else trees, form)]
+    if not trees:
+        return [f"No LeaderWorkerSets in namespace {namespace}. Try: kubectl apply -f examples/llm.yaml"]
+    return [line for one in trees for line in tree.drawn(one, wide=form == "wide")]
+
+
+async def status(
+    client: Client, namespace: str, name: str, form: str, watch: bool, timeout: float | None = None
+) -> int:
+    """3 while not done. With `watch` it returns when the set is done, or after `timeout` seconds with 5."""
+    try:
+        async with asyncio.timeout(timeout if watch else None):
+            return await _follow(client, namespace, name, form, watch)
+    except TimeoutError:
+        click.echo(f"kohort: {name} is not done after {timeout:g} s; kohort explain {name} says why", err=True)
+        return TOO_LATE
+
+
+async def _follow(client: Client, namespace: str, name: str, form: str, watch: bool) -> int:
+    shown = ""
+    async for found in _snapshots(client, namespace, name, watch):
+        now = progress.progress_of(found)
+        text = document(now, form) if form != "text" else _progress_text(now)
+        if text != shown:
+            show([text])
+        shown = text
+        if now.done:
+            return 0
+    return NOT_YET
+
+
+def _progress_text(found: progress.Progress) -> str:
+    line = progress.line(found)
+    return f"{line}\n  waiting for {found.waiting_for}" if found.waiting_for else line
+
+
+async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> AsyncIterator[Snapshot]:
+    if not watch:
+        yield await reading.snapshot(client, namespace, name, surroundings=True)
+        return
+    async with Changes(client, namespace, name) as changes:
+        while True:
+            await changes.next()
+            yield await reading.snapshot(client, namespace, name, surroundings=True)
+
+
+async def explain(client: Client, namespace: str, name: str, form: str) -> int:
+    found = await reading.snapshot(client, namespace, name, surroundings=True)
+    reasons = causes.causes(found)
+    if form != "text":
+        show([document(reasons, form)])
+        return NOT_YET if reasons else 0
+    show([tree.headline(tree.tree_of(found, clock.now()))])
+    if not reasons:
+        show(["Everything is as wanted."])
+        return 0
+    for number, cause in enumerate(reasons, 1):
+        show(causes.spoken(cause, number))
+    return NOT_YET
+
+
+async def show_history(client: Client, namespace: str, name: str, form: str) -> int:
+    entries = history.entries(await reading.snapshot(client, namespace, name), clock.now())
+    if form not in ("text", "wide"):
+        show([document(entries, form)])
+        return 0
+    rows = [
+        [
+            f"{'*' if one.current else ' '}{one.revision}",
+            one.key,
+            ",".join(map(str, one.groups)) or "-",
+            str(one.size),
+            " ".join(one.images),
+            tree.spoken(one.age_seconds),
+        ]
+        for one in entries
+    ]
+    show(table([" REVISION", "KEY", "GROUPS", "SIZE", "IMAGES", "AGE"], rows))
+    return 0
+
+
+async def diff(client: Client, namespace: str, name: str, old: int | None, new: int | None, exit_code: bool) -> int:
+    """Between the last two revisions, between one and the current, or between any two."""
+    found = await reading.snapshot(client, namespace, name)
+    before = history.chosen(found, -1 if old is None else old)
+    after = history.current(found) if new is None else history.chosen(found, new)
+    lines = history.difference(before, after)
+    show(lines or [f"revisions {before.revision} and {after.revision} are the same"])
+    return DIFFERENT if lines and exit_code else 0

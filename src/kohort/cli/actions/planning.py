@@ -1,0 +1,81 @@
+"""`plan`: what the sets in a file would become, asked of the server without changing anything."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from kohort.cli.actions import reading
+from kohort.cli.actions.printing import document, show
+from kohort.cli.connection import DIFFERENT, Refusal
+from kohort.groups import wire
+from kohort.groups.api import KIND, LeaderWorkerSet
+from kohort.inspection.forecast import forecast, three_way, told
+from kohort.kube.client import Client
+from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.objects.jsontypes import JsonObject
+
+
+async def plan(client: Client, namespace: str, file: str, text: str, form: str, server_side: bool, code: bool) -> int:
+    sets = list(sets_in(file, text))
+    if not sets:
+        raise Refusal(f"{file} holds no LeaderWorkerSet")
+    found = []
+    for wanted in sets:
+        place = wanted["metadata"].setdefault("namespace", namespace)
+        name = wanted["metadata"]["name"]
+        live: JsonObject | None = await client.find(LEADER_WORKER_SETS, name, place)
+        before = await reading.snapshot(client, place, name) if live is not None else None
+        after = await _stored(client, live, wanted, server_side)
+        found.append(forecast(before, msgspec.convert(after, LeaderWorkerSet)))
+    if form != "text":
+        show([document(found, form)])
+    else:
+        show([line for one in found for line in told(one)])
+    return DIFFERENT if code and any(one.action != "nothing" for one in found) else 0
+
+
+async def _stored(client: Client, live: JsonObject | None, wanted: JsonObject, server_side: bool) -> JsonObject:
+    """The set as the server would store it, with all its defaults and refusals."""
+    metadata = wanted["metadata"]
+    if server_side:
+        applied: JsonObject = await client.apply(LEADER_WORKER_SETS, wanted, field_manager="kubectl", dry_run=True)
+        return applied
+    if live is None:
+        created: JsonObject = await client.create(LEADER_WORKER_SETS, wanted, dry_run=True)
+        return created
+    noted = (live["metadata"].get("annotations") or {}).get(wire.LAST_APPLIED)
+    patch = three_way(msgspec.json.decode(noted) if noted else {}, live, wanted)
+    (patch.get("metadata") or {}).pop("annotations", None)
+    patched: JsonObject = await client.patch(
+        LEADER_WORKER_SETS, metadata["name"], metadata["namespace"], patch, dry_run=True
+    )
+    return patched
+
+
+def sets_in(file: str, text: str) -> Iterator[JsonObject]:
+    """The LeaderWorkerSets of a file, which may hold other things too."""
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as problem:
+        raise Refusal(f"{file} is no YAML: {' '.join(str(problem).split())}") from problem
+    for one in documents:
+        items = one.get("items") if isinstance(one, dict) and str(one.get("kind", "")).endswith("List") else [one]
+        for item in items or ():
+            if not isinstance(item, dict) or item.get("kind") != KIND:
+                continue
+            if not (item.get("metadata") or {}).get("name"):
+                raise Refusal(f"{file}: a LeaderWorkerSet has no metadata.name")
+            yield item
+
+
+def read(file: str) -> str:
+    import sys
+
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Refusal(f"cannot read {file}: {getattr(problem, 'strerror', None) or problem}") from problem

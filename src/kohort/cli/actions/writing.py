@@ -1,0 +1,159 @@
+"""`undo`, `pause`, `resume`, `approve`, `restart`, `resize`."""
+
+from collections.abc import Mapping
+
+from kohort.cli.actions import reading
+from kohort.cli.actions.printing import show
+from kohort.cli.connection import Refusal
+from kohort.inspection import history, holding
+from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.kube import clock
+from kohort.kube.client import Client, PatchType
+from kohort.kube.errors import NotFound
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.api import Rollout
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+
+
+async def undo(client: Client, namespace: str, name: str, to: int | None, dry_run: bool) -> int:
+    found = await reading.snapshot(client, namespace, name)
+    wanted = history.chosen(found, -1 if to is None else to)
+    if wanted.key == found.update_key:
+        show([f"{name} is at revision {wanted.revision} already"])
+        return 0
+    patch = history.return_patch(found, wanted)
+    await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=dry_run)
+    verb = "would return" if dry_run else "returns"
+    show([f"{name} {verb} to revision {wanted.revision} ({wanted.key}); follow it with: kohort status -w {name}"])
+    return 0
+
+
+async def pause(client: Client, namespace: str, name: str) -> int:
+    found = await reading.snapshot(client, namespace, name)
+    if found.rollout is not None:
+        return await _pause_rollout(client, found.rollout, True)
+    return await _hold(client, namespace, name, holding.pause(found))
+
+
+async def resume(client: Client, namespace: str, name: str) -> int:
+    found = await reading.snapshot(client, namespace, name)
+    if found.rollout is not None:
+        return await _pause_rollout(client, found.rollout, False)
+    return await _hold(client, namespace, name, holding.resume(found))
+
+
+async def _hold(client: Client, namespace: str, name: str, decision: holding.Decision) -> int:
+    if decision.patch is not None:
+        await client.patch(LEADER_WORKER_SETS, name, namespace, decision.patch)
+    show([decision.words])
+    return 0
+
+
+async def _pause_rollout(client: Client, rollout: Rollout, paused: bool) -> int:
+    metadata = rollout.metadata
+    body: JsonObject = {"spec": {"strategy": {"paused": paused}}}
+    await client.patch(ROLLOUTS, metadata.name, metadata.namespace, body)
+    show([f"Rollout {metadata.name} {'is paused' if paused else 'goes on'}"])
+    return 0
+
+
+async def approve(client: Client, namespace: str, name: str) -> int:
+    """Lets a step that waits for a person go on."""
+    found = await reading.snapshot(client, namespace, name)
+    rollout = found.rollout
+    if rollout is None:
+        raise Refusal(f"no Rollout releases LeaderWorkerSet {name}; only steps of Rollouts wait for approval")
+    status = rollout.status
+    if status.current_step_state != "StepPaused":
+        state = status.current_step_state or status.phase or "not started"
+        raise Refusal(f"Rollout {rollout.metadata.name} does not wait for approval: it is {state}")
+    field = "canaryStatus" if status.canary_status is not None else "blueGreenStatus"
+    body: JsonObject = {"status": {"currentStepState": "StepReady", field: {"currentStepState": "StepReady"}}}
+    await client.patch(ROLLOUTS, rollout.metadata.name, namespace, body, subresource="status")
+    show([f"step {status.current_step_index} of Rollout {rollout.metadata.name} is approved"])
+    return 0
+
+
+async def restart(client: Client, namespace: str, name: str, group: int | None) -> int:
+    """All groups as a roll, which keeps to the set's strategy and needs nobody to watch it; or one group, at once."""
+    found = await reading.snapshot(client, namespace, name)
+    if group is None:
+        await client.patch(LEADER_WORKER_SETS, name, namespace, _restarting(found))
+        show([f"{name} recreates its groups step by step; follow it with: kohort status -w {name}"])
+        return 0
+    leader = found.leaders.get(group)
+    if leader is None:
+        there = ", ".join(map(str, sorted(found.leaders))) or "none"
+        raise Refusal(f"LeaderWorkerSet {name} has no group {group}; there are: {there}")
+    metadata = leader.metadata
+    await client.delete(PODS, metadata.name, namespace, propagation="Foreground", uid=metadata.uid)
+    show([f"group {group} of {name} is recreated"])
+    return 0
+
+
+def _restarting(found: Snapshot) -> JsonObject:
+    mark = {"metadata": {"annotations": {RESTARTED_AT: clock.timestamp()}}}
+    roles = ["workerTemplate", *(["leaderTemplate"] if found.group_set.template.raw.get("leaderTemplate") else [])]
+    return {"spec": {"leaderWorkerTemplate": dict.fromkeys(roles, mark)}}
+
+
+async def resize_groups(client: Client, namespace: str, name: str, size: int, recreate: bool, dry_run: bool) -> int:
+    """Other numbers of pods per group. That recreates groups, so it must be allowed by the set or said here."""
+    found = await reading.snapshot(client, namespace, name)
+    template = found.group_set.template
+    if template.size == size:
+        show([f"groups of {name} have {size} pods already"])
+        return 0
+    if template.resize_policy != "Recreate" and not recreate:
+        raise Refusal(
+            f"groups of {name} would be recreated with {size} instead of {template.size} pods, and its resizePolicy is "
+            f"{template.resize_policy or 'not set'}; add --recreate to allow it"
+        )
+    change: JsonObject = {"size": size, **({"resizePolicy": "Recreate"} if recreate else {})}
+    body = {"spec": {"leaderWorkerTemplate": change}}
+    await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
+    verb = "would be recreated" if dry_run else "are recreated"
+    show([f"groups of {name} {verb} with {size} pods; follow it with: kohort status -w {name}"])
+    return 0
+
+
+async def resize_pods(
+    client: Client, namespace: str, name: str, amounts: Mapping[str, str], container: str, role: str, dry_run: bool
+) -> int:
+    """Other resources for pods that run, in place. The template stays: it is what later pods are made of."""
+    found = await reading.snapshot(client, namespace, name)
+    pods = [pod for pod in found.pods if not pod.metadata.deleting and role in ("all", _role(pod))]
+    if not pods:
+        raise Refusal(f"LeaderWorkerSet {name} has no {'pods' if role == 'all' else role + ' pods'} to resize")
+    for pod in pods:
+        body = {"spec": {"containers": [_resources(pod, container, amounts)]}}
+        try:
+            await client.patch(
+                PODS, pod.metadata.name, namespace, body, PatchType.STRATEGIC, subresource="resize", dry_run=dry_run
+            )
+        except NotFound as problem:
+            raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
+    text = ", ".join(f"{key} {value}" for key, value in amounts.items())
+    verb = "could get" if dry_run else "get"
+    show([f"{len(pods)} pods of {name} {verb} {text} in place; kohort explain {name} says how far they are"])
+    if not dry_run:
+        show(["The template is as before: pods that are made later get what it says."])
+    return 0
+
+
+def _role(pod: Pod) -> str:
+    return "worker" if worker_of(pod) else "leader"
+
+
+def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
+    """Requests change; a limit that was equal to its request stays equal, so that the quality of service does."""
+    mains = pod.spec.main_containers
+    named = [one for one in mains if one.name == container] if container else mains[:1]
+    if not named:
+        raise Refusal(f"pod {pod.metadata.name} has no container {container}: {', '.join(one.name for one in mains)}")
+    before = named[0].resources
+    limits = {key: value for key, value in amounts.items() if key in before.limits}
+    return {"name": named[0].name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}

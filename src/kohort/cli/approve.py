@@ -1,0 +1,15 @@
+"""`kohort approve`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("approve")
+@set_argument()
+@cluster_options
+def command(name: str, target: Target) -> None:
+    """Let a step of a Rollout that waits for a person go on."""
+    from kohort.cli.actions import writing
+
+    execute(target, lambda client, namespace: writing.approve(client, namespace, name))

@@ -1,0 +1,125 @@
+"""What all commands that talk to a cluster share: their options, their errors and their exit codes.
+
+| code | meaning |
+|--:|---|
+| 0 | done; the set is as wanted; nothing would change |
+| 1 | refused, not found or not reachable: one line on stderr says what and what to do |
+| 2 | the command line itself is wrong |
+| 3 | `status` and `explain`: the set is not, or not yet, as wanted |
+| 4 | `plan --exit-code` and `diff --exit-code`: there are differences |
+| 5 | `--timeout` has passed |
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kohort.kube.client import Client
+
+REFUSED: Final = 1
+NOT_YET: Final = 3
+DIFFERENT: Final = 4
+TOO_LATE: Final = 5
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Refusal(Exception):
+    """A command cannot do what it was asked; the message says why and what to do."""
+
+
+class Target:
+    """Which cluster, and which namespace of it."""
+
+    def __init__(self, kubeconfig: str | None, context: str, namespace: str) -> None:
+        self.kubeconfig = kubeconfig
+        self.context = context
+        self.namespace = namespace
+
+
+Action = Callable[["Client", str], Awaitable[int]]
+"""Gets a client and the namespace; returns the exit code."""
+
+
+def cluster_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds -n, --context and --kubeconfig, and hands them on as one `target`."""
+
+    @click.option("-n", "--namespace", default="", help="Namespace.  [default: that of the context]")
+    @click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]")
+    @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Configuration file.  [default: as kubectl]")
+    @wraps(function)
+    def wrapped(kubeconfig: str | None, context: str, namespace: str, **options: str | None) -> R:
+        return function(target=Target(kubeconfig, context, namespace), **options)
+
+    return wrapped
+
+
+def set_argument(*, required: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    return click.argument("name", required=required, callback=_plain_name)
+
+
+def _plain_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """`lws/llm` and `leaderworkerset/llm` are accepted, because kubectl prints names so."""
+    if value is None:
+        return None
+    kind, slash, name = value.partition("/")
+    if not slash:
+        return value
+    if kind.split(".")[0].lower() not in ("lws", "leaderworkerset", "leaderworkersets"):
+        raise click.BadParameter(f"{value!r} is no LeaderWorkerSet: write its name, or lws/NAME")
+    return name
+
+
+def output_option(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    choice = click.Choice(["text", "json", "yaml", *more])
+    return click.option("-o", "--output", type=choice, default="text", help="Form of the output.")
+
+
+def execute(target: Target, action: Action) -> None:
+    """Run an action and end the process with its exit code."""
+    import asyncio
+
+    try:
+        code = asyncio.run(_connected(target, action))
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+async def _connected(target: Target, action: Action) -> int:
+    from kohort.kube.client import Client
+    from kohort.kube.kubeconfig import KubeconfigError, load
+
+    try:
+        transport = load(target.kubeconfig, context=target.context)
+    except KubeconfigError as problem:
+        return complain(f"{problem}; `kohort up --detach` starts a cluster on this machine")
+    client = Client(transport, field_manager="kohort-cli", user_agent="kohort-cli")
+    try:
+        return await guarded(action, client, target.namespace or transport.connection.namespace)
+    finally:
+        await client.close()
+
+
+async def guarded(action: Action, client: "Client", namespace: str) -> int:
+    """The exit code of an action, with its failures told in one line."""
+    from kohort.cli.failures import described
+    from kohort.inspection.history import NoSuchRevision
+    from kohort.kube.errors import ApiError
+
+    try:
+        return await action(client, namespace)
+    except (Refusal, NoSuchRevision) as problem:
+        return complain(str(problem))
+    except ApiError as problem:
+        return complain(described(problem, namespace))
+
+
+def complain(text: str) -> int:
+    click.echo(f"kohort: {text}", err=True)
+    return REFUSED

@@ -1,0 +1,42 @@
+"""Answers of an API server, told so that a person knows what to do."""
+
+from kohort.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
+
+_KIND_UNKNOWN = "the server could not find the requested resource"
+
+
+def described(problem: ApiError, namespace: str) -> str:
+    """
+    | answer | what is said about it |
+    |---|---|
+    | none | is the cluster running? |
+    | 401 | the credentials |
+    | 403 | who must grant it |
+    | 404 without an object | the kind is not installed |
+    | 409 | try again |
+    | 422 | every field that is wrong, one per line |
+    """
+    text = problem.message
+    if isinstance(problem, Unreachable):
+        return f"no answer: {text}; is the cluster running? (kohort up --detach, or choose another --context)"
+    if isinstance(problem, Unauthorized):
+        return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
+    if isinstance(problem, Forbidden):
+        return f"{text}; ask an administrator of the cluster for this right"
+    if isinstance(problem, NotFound) and text == _KIND_UNKNOWN:
+        return "this cluster does not know LeaderWorkerSets; `kohort install` brings them"
+    if isinstance(problem, NotFound):
+        return f"{text} in namespace {namespace}"
+    if isinstance(problem, Conflict):
+        return f"{text} (somebody changed it meanwhile: try again)"
+    if isinstance(problem, Invalid):
+        return _fields(problem)
+    return text
+
+
+def _fields(problem: ApiError) -> str:
+    details = problem.status.details
+    if details is None or not details.causes:
+        return problem.message
+    lines = dict.fromkeys(f"  {cause.field}: {cause.message}" for cause in details.causes)
+    return "\n".join([f"{details.kind} {details.name} is refused:", *lines])

@@ -1,0 +1,42 @@
+"""`kohort logs`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("logs")
+@set_argument()
+@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
+@click.option("--pod", default="", help="Only this pod.")
+@click.option("-c", "--container", default="", help="Which container.  [default: the first]")
+@click.option("-f", "--follow", is_flag=True, help="Until interrupted.")
+@click.option("-p", "--previous", is_flag=True, help="Of the container before its last restart.")
+@click.option("--tail", type=click.IntRange(0), help="Only so many lines of each pod.")
+@click.option("--since", type=click.IntRange(1), metavar="SECONDS", help="Only what is younger.")
+@click.option("--timestamps", is_flag=True, help="When each line was written.")
+@cluster_options
+def command(
+    name: str,
+    group: int | None,
+    pod: str,
+    container: str,
+    follow: bool,
+    previous: bool,
+    tail: int | None,
+    since: int | None,
+    timestamps: bool,
+    target: Target,
+) -> None:
+    """The output of a group's pods, interleaved, each in its own colour."""
+    from kohort.cli.actions import logs
+
+    given = {
+        "follow": "true" if follow else "",
+        "previous": "true" if previous else "",
+        "tailLines": "" if tail is None else str(tail),
+        "sinceSeconds": "" if since is None else str(since),
+        "timestamps": "true" if timestamps else "",
+    }
+    query = tuple((key, value) for key, value in given.items() if value)
+    execute(target, lambda client, namespace: logs.logs(client, namespace, name, group, pod, container, query))

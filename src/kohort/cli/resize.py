@@ -1,0 +1,43 @@
+"""`kohort resize`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("resize")
+@set_argument()
+@click.option("--size", type=click.IntRange(1), help="Pods of a group. Groups are recreated.")
+@click.option("--recreate", is_flag=True, help="With --size: allow it, whatever the set's resizePolicy says.")
+@click.option("--cpu", default="", help="CPU of running pods, in place.")
+@click.option("--memory", default="", help="Memory of running pods, in place.")
+@click.option("--container", default="", help="With --cpu and --memory: which one.  [default: the first]")
+@click.option("--role", type=click.Choice(["all", "leader", "worker"]), default="all", help="Which pods.")
+@click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
+@cluster_options
+def command(
+    name: str,
+    size: int | None,
+    recreate: bool,
+    cpu: str,
+    memory: str,
+    container: str,
+    role: str,
+    dry_run: bool,
+    target: Target,
+) -> None:
+    """Change how many pods a group has, or the CPU and memory of pods that run, without a restart."""
+    from kohort.cli.actions import writing
+
+    amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
+    if (size is None) == (not amounts):
+        raise click.UsageError("give either --size, or --cpu and/or --memory")
+    if size is not None:
+        wanted = size
+        execute(
+            target, lambda client, namespace: writing.resize_groups(client, namespace, name, wanted, recreate, dry_run)
+        )
+    execute(
+        target,
+        lambda client, namespace: writing.resize_pods(client, namespace, name, amounts, container, role, dry_run),
+    )

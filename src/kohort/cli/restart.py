@@ -1,0 +1,16 @@
+"""`kohort restart`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("restart")
+@set_argument()
+@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group, and at once.")
+@cluster_options
+def command(name: str, group: int | None, target: Target) -> None:
+    """Recreate the groups of a set step by step, as its strategy allows."""
+    from kohort.cli.actions import writing
+
+    execute(target, lambda client, namespace: writing.restart(client, namespace, name, group))

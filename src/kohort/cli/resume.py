@@ -1,0 +1,15 @@
+"""`kohort resume`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("resume")
+@set_argument()
+@cluster_options
+def command(name: str, target: Target) -> None:
+    """Let a roll that was paused go on."""
+    from kohort.cli.actions import writing
+
+    execute(target, lambda client, namespace: writing.resume(client, namespace, name))

@@ -1,0 +1,270 @@
+"""What an edit of a set would do, told before it is made.
+
+The roll is played through with the very function that the operator rolls by, `plan_roll`, on the assumption that every
+group becomes ready: what is left is the order of things, how many groups are away at the worst moment, and how much
+room the surge needs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kohort.groups import revisions
+from kohort.groups.api import LeaderWorkerSet, Template
+from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.inspection.snapshot import Snapshot
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.quantity import Quantity
+from kohort.resources.effective import requests
+
+_LONGEST = 10_000
+"""Steps after which a roll is taken to have no end; the largest sets need one per group."""
+
+
+class Step(msgspec.Struct, frozen=True, rename="camel"):
+    """One move of the leader StatefulSet."""
+
+    partition: int
+    replicas: int
+    recreated: tuple[int, ...] = ()
+    created: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    serving: int = 0
+    """Groups that are ready while this step is under way."""
+    reason: str = ""
+
+
+class Change(msgspec.Struct, frozen=True):
+    path: str
+    before: Json
+    after: Json
+
+
+class Forecast(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    action: str
+    """create, roll, scale, configure or nothing"""
+    changes: Sequence[Change]
+    returns_to: int
+    """The number of the revision whose content this is; 0 for a new one."""
+    steps: Sequence[Step]
+    recreated: tuple[int, ...]
+    held: tuple[int, ...]
+    """Groups that keep their revision because the partition holds them."""
+    pods_recreated: int
+    fewest_serving: int
+    extra_groups: int
+    extra_pods: int
+    extra_requests: Mapping[str, str]
+    """What the surge, or the growth, needs on top of what the set has now."""
+    resized: tuple[int, int] | None = None
+    """Pods of a group before and after."""
+
+
+def forecast(before: Snapshot | None, after: LeaderWorkerSet) -> Forecast:
+    """`after` is the set as the server would store it."""
+    old = before.group_set if before is not None else None
+    changed = old is not None and revisions.content(old) != revisions.content(after)
+    steps, held = _played(before, after, changed)
+    changes = differences(old.spec if old is not None else {}, after.spec, "spec") if old is not None else []
+    recreated = tuple(index for step in steps for index in step.recreated)
+    now = _standing(before)
+    most = max([step.replicas for step in steps], default=len(now))
+    extra = max(0, most - len(now))
+    known = revisions.matching(after, before.revisions) if before is not None and changed else None
+    return Forecast(
+        name=after.metadata.name,
+        action=_action(old, changed, recreated, steps, changes),
+        changes=changes,
+        returns_to=known.revision if known is not None else 0,
+        steps=steps,
+        recreated=recreated,
+        held=held,
+        pods_recreated=len(recreated) * (old.template.size if old is not None else 0),
+        fewest_serving=min([step.serving for step in steps], default=sum(state.ready for state in now)),
+        extra_groups=extra,
+        extra_pods=extra * after.template.size,
+        extra_requests={name: str(amount) for name, amount in group_requests(after.template, extra).items()},
+        resized=(old.template.size, after.template.size)
+        if old is not None and old.template.size != after.template.size
+        else None,
+    )
+
+
+def _action(
+    old: LeaderWorkerSet | None,
+    changed: bool,
+    recreated: Sequence[int],
+    steps: Sequence[Step],
+    changes: Sequence[Change],
+) -> str:
+    if old is None:
+        return "create"
+    if changed or recreated:
+        return "roll"
+    if any(step.created or step.removed for step in steps):
+        return "scale"
+    return "configure" if changes else "nothing"
+
+
+def _standing(before: Snapshot | None) -> Sequence[GroupState]:
+    return before.ordered_states if before is not None else ()
+
+
+def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> tuple[list[Step], tuple[int, ...]]:
+    """The steps of the roll, and the groups that keep an old revision at its end."""
+    leaders = before.leader_set if before is not None else None
+    current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
+    groups = [GroupState(state.ready, state.updated and not changed) for state in _standing(before)]
+    steps: list[Step] = []
+    for _ in range(_LONGEST):
+        view = RollView(
+            after.replicas,
+            after.partition,
+            after.surge,
+            after.unavailable,
+            current,
+            groups,
+            template_changed=changed,
+        )
+        plan = plan_roll(view)
+        step, groups = _moved(groups, plan.partition, plan.replicas, plan.reason)
+        reached = LeaderSet(plan.replicas, plan.partition, after.replicas)
+        if step.recreated or step.created or step.removed:
+            steps.append(step)
+        elif reached == current and not changed:
+            break
+        current, changed = reached, False
+    return steps, tuple(index for index, state in enumerate(groups) if not state.updated)
+
+
+def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: str) -> tuple[Step, list[GroupState]]:
+    """What the StatefulSets do with these two numbers, and the groups once all of it is done.
+
+    A group that is new takes the new revision from the partition on, and the old one below it.
+    """
+    count = len(groups)
+    recreated = [index for index in range(partition, min(count, replicas)) if not groups[index].updated]
+    during = [ABSENT if index in recreated else state for index, state in enumerate(groups[:replicas])]
+    done = [
+        GroupState(ready=True, updated=index >= partition or (index < count and groups[index].updated) or count == 0)
+        for index in range(replicas)
+    ]
+    step = Step(
+        partition=partition,
+        replicas=replicas,
+        recreated=tuple(reversed(recreated)),
+        created=tuple(range(count, replicas)),
+        removed=tuple(range(count - 1, replicas - 1, -1)),
+        serving=sum(state.ready for state in during),
+        reason=reason,
+    )
+    return step, done
+
+
+def group_requests(template: Template, groups: int) -> dict[str, Quantity]:
+    """What so many groups ask of the nodes."""
+    total: dict[str, Quantity] = {}
+    for pod_template, count in ((template.leader, groups), (template.worker, groups * (template.size - 1))):
+        if not count:
+            continue
+        pod = msgspec.convert({"spec": pod_template.get("spec") or {}}, Pod)
+        for name, amount in requests(pod).items():
+            for _ in range(count):
+                total[name] = total.get(name, Quantity.parse(0)) + amount
+    return total
+
+
+def differences(before: Json, after: Json, path: str = "") -> list[Change]:
+    """Fields that differ, by path. Lists of named things are compared by name, others by position."""
+    if before == after:
+        return []
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [*before, *(key for key in after if key not in before)]
+        return [one for key in keys for one in differences(before.get(key), after.get(key), f"{path}.{key}")]
+    if isinstance(before, list) and isinstance(after, list):
+        old, new = _by_name(before), _by_name(after)
+        keys = [*old, *(key for key in new if key not in old)]
+        return [one for key in keys for one in differences(old.get(key), new.get(key), f"{path}[{key}]")]
+    return [Change(path, before, after)]
+
+
+def _by_name(items: list[Json]) -> dict[str, Json]:
+    names = [str(item.get("name") or "") if isinstance(item, dict) else "" for item in items]
+    if not all(names) or len(set(names)) < len(names):
+        return {str(number): item for number, item in enumerate(items)}
+    return dict(zip(names, items, strict=True))
+
+
+def three_way(last_applied: JsonObject, live: JsonObject, wanted: JsonObject) -> JsonObject:
+    """The merge patch that `kubectl apply` would send: what is wanted and not so, and what was once applied and is not
+    wanted any more. Fields that others have set stay."""
+    patch: JsonObject = {key: None for key in last_applied if key not in wanted and key in live}
+    for key, value in wanted.items():
+        if isinstance(value, dict) and isinstance(live.get(key), dict):
+            inner = three_way(last_applied.get(key) or {}, live[key], value)
+            if inner:
+                patch[key] = inner
+        elif live.get(key) != value:
+            patch[key] = value
+    return patch
+
+
+def told(found: Forecast) -> list[str]:
+    """The forecast in lines of text."""
+    lines = [_OPENING[found.action].format(name=found.name)]
+    lines += [f"  {change.path}: {_short(change.before)} → {_short(change.after)}" for change in found.changes]
+    if found.action == "roll" and found.returns_to:
+        lines.append(f"The template is that of revision {found.returns_to}: this is a rollback.")
+    if found.resized is not None:
+        lines.append(f"Groups change from {found.resized[0]} to {found.resized[1]} pods each.")
+    lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
+    if found.recreated:
+        text = f"{_count(len(found.recreated), 'group')} recreated ({_count(found.pods_recreated, 'pod')})"
+        lines.append(f"{text}; never fewer than {_count(found.fewest_serving, 'group')} ready.")
+    if found.held:
+        lines.append(f"Held at the old revision by the partition: {_listed(found.held)}.")
+    if found.extra_groups:
+        room = ", ".join(f"{name} {amount}" for name, amount in found.extra_requests.items()) or "nothing requested"
+        pods = _count(found.extra_pods, "pod")
+        lines.append(f"Room needed on top of today's: {_count(found.extra_groups, 'group')}, {pods} ({room}).")
+    return lines
+
+
+_OPENING: Mapping[str, str] = {
+    "create": "LeaderWorkerSet {name} would be created.",
+    "roll": "LeaderWorkerSet {name} would be rolled: its groups get a new revision.",
+    "scale": "LeaderWorkerSet {name} would be scaled; no group is recreated.",
+    "configure": "LeaderWorkerSet {name} would change; no group is touched.",
+    "nothing": "LeaderWorkerSet {name} would not change.",
+}
+
+
+def _step_line(step: Step) -> str:
+    parts = []
+    for verb, indexes in (("create", step.created), ("recreate", step.recreated), ("remove", step.removed)):
+        if indexes:
+            parts.append(f"{verb} {_listed(indexes)}")
+    return f"{', '.join(parts)} ({_count(step.serving, 'group')} ready meanwhile)"
+
+
+def _listed(indexes: Sequence[int]) -> str:
+    """
+    >>> _listed((3,)), _listed((3, 2)), _listed((9, 8, 7, 6))
+    ('group 3', 'groups 3, 2', 'groups 9 to 6')
+    """
+    if len(indexes) > 3 and len(indexes) == abs(indexes[0] - indexes[-1]) + 1:
+        return f"groups {indexes[0]} to {indexes[-1]}"
+    return f"group{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(value: Json) -> str:
+    if value is None:
+        return "(absent)"
+    text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

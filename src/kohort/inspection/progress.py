@@ -1,0 +1,78 @@
+"""How far a set has come, for a person who waits or a script that does."""
+
+import msgspec
+
+from kohort.inspection.causes import causes
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.tree import state_of_set
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str
+    state: str
+    wanted: int
+    existing: int
+    ready: int
+    updated: int
+    updated_ready: int
+    surge: int
+    """Groups beyond those wanted, which exist while the set rolls."""
+    held: int
+    """Groups that the partition keeps at an old revision."""
+    revision: int
+    done: bool
+    waiting_for: str
+    """The first cause, in one line; empty when done."""
+
+
+def progress_of(snapshot: Snapshot) -> Progress:
+    """A set is done when the operator has seen its last edit, all wanted groups are ready, all that may have the new
+    revision have it, and no surge group is left."""
+    group_set, states = snapshot.group_set, snapshot.states
+    wanted = group_set.replicas
+    updatable = [state for index, state in states.items() if group_set.partition <= index < wanted]
+    in_range = sum(state.ready for index, state in states.items() if index < wanted)
+    observed = group_set.status.observed_generation >= group_set.metadata.generation
+    complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
+    surge = sum(index >= wanted for index in snapshot.leaders)
+    done = observed and complete and in_range == wanted and not surge and not group_set.metadata.deleting
+    first = [] if done else causes(snapshot)[:1]
+    return Progress(
+        name=snapshot.name,
+        namespace=group_set.metadata.namespace,
+        state=state_of_set(snapshot),
+        wanted=wanted,
+        existing=len(snapshot.leaders),
+        ready=sum(state.ready for state in states.values()),
+        updated=sum(state.updated for state in states.values()),
+        updated_ready=sum(state.done for state in states.values()),
+        surge=surge,
+        held=sum(index < group_set.partition and not state.updated for index, state in states.items()),
+        revision=snapshot.numbers.get(snapshot.update_key, 0),
+        done=done,
+        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
+    )
+
+
+WIDTH = 24
+
+
+def line(found: Progress) -> str:
+    """One line with a bar.
+
+    >>> from msgspec.structs import replace
+    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 0, 0, 3, False, "")
+    >>> line(half)
+    'default/llm  [############............]  2/4 groups at revision 3 and ready, 4 ready in all  Updating'
+    """
+    share = min(1.0, found.updated_ready / found.wanted) if found.wanted else 1.0
+    full = round(share * WIDTH)
+    bar = "#" * full + "." * (WIDTH - full)
+    target = f"at revision {found.revision} and ready" if found.revision else "ready"
+    words = f"{found.updated_ready}/{found.wanted} groups {target}, {found.ready} ready in all"
+    if found.surge:
+        words += f", {found.surge} surge"
+    if found.held:
+        words += f", {found.held} held by the partition"
+    return f"{found.namespace}/{found.name}  [{bar}]  {words}  {found.state}"

@@ -1,0 +1,88 @@
+"""A set and everything that belongs to it, read at one time."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.identity import index_of
+from kohort.groups.observation import in_order, size_of, state_of
+from kohort.groups.revisions import Revision
+from kohort.groups.rolling import GroupState
+from kohort.groups.views import GroupStatefulSet
+from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.rollouts.api import Rollout
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    group_set: LeaderWorkerSet
+    pods: Sequence[Pod] = ()
+    stateful_sets: Sequence[GroupStatefulSet] = ()
+    """The leader StatefulSet and those of workers."""
+    revisions: Sequence[Revision] = ()
+    events: Sequence[Event] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
+    rollout: Rollout | None = None
+    """The Rollout that releases this set, if there is one."""
+
+    @property
+    def name(self) -> str:
+        return self.group_set.metadata.name
+
+    @property
+    def leader_set(self) -> GroupStatefulSet | None:
+        return self.stateful_set(self.name)
+
+    def stateful_set(self, name: str) -> GroupStatefulSet | None:
+        return next((one for one in self.stateful_sets if one.metadata.name == name), None)
+
+    @property
+    def update_key(self) -> str:
+        """The revision that groups shall have: as the operator wrote it down."""
+        leaders = self.leader_set
+        noted = leaders.metadata.labels.get(wire.REVISION, "") if leaders is not None else ""
+        return noted or self.group_set.status.update_revision
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Keys of revisions to the numbers that people use."""
+        return {one.key: one.revision for one in sorted(self.revisions, key=lambda one: one.revision)}
+
+    @property
+    def leaders(self) -> Mapping[int, Pod]:
+        found: dict[int, Pod] = {}
+        for pod in self.pods:
+            index = group_of(pod)
+            if index is not None and worker_of(pod) == 0 and pod.metadata.name == f"{self.name}-{index}":
+                found[index] = pod
+        return found
+
+    def members(self, index: int) -> list[Pod]:
+        """The pods of a group, leader first."""
+        return sorted((pod for pod in self.pods if group_of(pod) == index), key=worker_of)
+
+    @property
+    def states(self) -> Mapping[int, GroupState]:
+        """Groups whose objects exist, judged exactly as the operator judges them."""
+        found: dict[int, GroupState] = {}
+        for index, leader in self.leaders.items():
+            workers = self.stateful_set(leader.metadata.name)
+            size = size_of(leader, self.group_set.template.size)
+            state = state_of(leader, workers, self.update_key, size)
+            if state is not None:
+                found[index] = state
+        return found
+
+    @property
+    def ordered_states(self) -> Sequence[GroupState]:
+        leaders = self.leader_set
+        return in_order(self.states, leaders.spec.replicas if leaders is not None else 0)
+
+
+def group_of(pod: Pod) -> int | None:
+    return index_of(pod.metadata.labels.get(wire.GROUP_INDEX))
+
+
+def worker_of(pod: Pod) -> int:
+    return index_of(pod.metadata.labels.get(wire.WORKER_INDEX)) or 0

@@ -1,0 +1,184 @@
+"""A set as a tree: groups, their pods, where they run, what revision they have."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from kohort.groups import wire
+from kohort.groups.explain import why_not_ready
+from kohort.groups.observation import size_of
+from kohort.inspection.snapshot import Snapshot, group_of, worker_of
+from kohort.objects.core import Pod
+
+
+class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    role: str
+    """leader or worker"""
+    ready: bool
+    containers: str
+    """Ready ones of all, as in `1/1`."""
+    state: str
+    restarts: int
+    node: str
+    address: str
+    age_seconds: int
+
+
+class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
+    index: int
+    ready: bool
+    updated: bool
+    revision: int
+    """Its number; 0 when the revision is not kept any more."""
+    revision_key: str
+    surge: bool
+    """Exists only while the set rolls."""
+    size: int
+    pods: Sequence[PodBranch]
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.size - len(self.pods))
+
+
+class SetTree(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str
+    state: str
+    wanted: int
+    ready: int
+    updated: int
+    revision: int
+    revision_key: str
+    groups: Sequence[GroupBranch]
+
+
+def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
+    group_set, numbers, states = snapshot.group_set, snapshot.numbers, snapshot.states
+    indexes = {index for pod in snapshot.pods if (index := group_of(pod)) is not None}
+    groups = []
+    for index in sorted(indexes | set(range(group_set.replicas))):
+        members = snapshot.members(index)
+        leader = snapshot.leaders.get(index)
+        state = states.get(index)
+        key = members[0].metadata.labels.get(wire.REVISION, "") if members else ""
+        groups.append(
+            GroupBranch(
+                index=index,
+                ready=state is not None and state.ready,
+                updated=state is not None and state.updated,
+                revision=numbers.get(key, 0),
+                revision_key=key,
+                surge=index >= group_set.replicas,
+                size=size_of(leader, group_set.template.size) if leader is not None else group_set.template.size,
+                pods=[_branch(pod, now) for pod in members],
+            )
+        )
+    return SetTree(
+        name=snapshot.name,
+        namespace=group_set.metadata.namespace,
+        state=state_of_set(snapshot),
+        wanted=group_set.replicas,
+        ready=sum(group.ready for group in groups),
+        updated=sum(group.updated for group in groups),
+        revision=numbers.get(snapshot.update_key, 0),
+        revision_key=snapshot.update_key,
+        groups=groups,
+    )
+
+
+def state_of_set(snapshot: Snapshot) -> str:
+    """One word, the strongest that applies.
+
+    | first that applies | word |
+    |---|---|
+    | it is being deleted | Terminating |
+    | the operator has not seen the last edit | Pending |
+    | condition UpdateInProgress is True | Updating |
+    | condition Available is True | Available |
+    | otherwise | Progressing |
+    """
+    metadata, status = snapshot.group_set.metadata, snapshot.group_set.status
+    if metadata.deleting:
+        return "Terminating"
+    if status.observed_generation < metadata.generation:
+        return "Pending"
+    true = {one["type"] for one in status.conditions if one.get("status") == "True"}
+    if "UpdateInProgress" in true:
+        return "Updating"
+    return "Available" if "Available" in true else "Progressing"
+
+
+def _branch(pod: Pod, now: datetime) -> PodBranch:
+    statuses = pod.status.container_statuses
+    healthy = pod.ready and pod.status.phase == "Running" and not pod.metadata.deleting
+    return PodBranch(
+        name=pod.metadata.name,
+        role="worker" if worker_of(pod) else "leader",
+        ready=healthy,
+        containers=f"{sum(one.ready for one in statuses)}/{len(pod.spec.main_containers)}",
+        state="Running" if healthy else why_not_ready(pod),
+        restarts=sum(one.restart_count for one in (*statuses, *pod.status.init_container_statuses)),
+        node=pod.spec.node_name,
+        address=pod.status.pod_ip,
+        age_seconds=age(pod.metadata.creation_timestamp, now),
+    )
+
+
+def age(since: str | None, now: datetime) -> int:
+    return max(0, int((now - datetime.fromisoformat(since)).total_seconds())) if since else 0
+
+
+def spoken(seconds: int) -> str:
+    """
+    >>> spoken(59), spoken(600), spoken(7200), spoken(200000)
+    ('59s', '10m', '2h', '2d')
+    """
+    for unit, length in (("d", 86400), ("h", 7200), ("m", 120)):
+        if seconds >= length:
+            return f"{seconds // {'d': 86400, 'h': 3600, 'm': 60}[unit]}{unit}"
+    return f"{seconds}s"
+
+
+def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
+    """The tree in lines of text."""
+    lines = [headline(tree)]
+    for position, group in enumerate(tree.groups):
+        last = position == len(tree.groups) - 1
+        lines.append(f"{'└─' if last else '├─'} {_group_line(group)}")
+        indent = "   " if last else "│  "
+        lines += [indent + line for line in _pod_lines(group, wide)]
+    return lines
+
+
+def headline(tree: SetTree) -> str:
+    revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "no revision yet"
+    counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date"
+    return f"{tree.namespace}/{tree.name}  {tree.state}  {counts}, {revision}"
+
+
+def _group_line(group: GroupBranch) -> str:
+    words = [f"group {group.index}", "ready" if group.ready else "not ready"]
+    if group.revision_key:
+        words.append(f"revision {group.revision or group.revision_key}" + ("" if group.updated else " (old)"))
+    if group.surge:
+        words.append("surge")
+    return "  ".join(words)
+
+
+def _pod_lines(group: GroupBranch, wide: bool) -> list[str]:
+    rows = [_cells(pod, wide) for pod in group.pods]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if group.missing:
+        texts.append(f"{group.missing} of {group.size} pods do not exist yet")
+    return [f"{'└─' if number == len(texts) - 1 else '├─'} {text}" for number, text in enumerate(texts)]
+
+
+def _cells(pod: PodBranch, wide: bool) -> list[str]:
+    cells = [pod.name, pod.role, pod.containers, pod.node or "no node", pod.state]
+    if pod.restarts:
+        cells[-1] += f", {pod.restarts} restarts"
+    return [*cells[:4], pod.address or "no address", spoken(pod.age_seconds), cells[4]] if wide else cells
