@@ -230,6 +230,37 @@ def cidr(errors: Errors, path: str, text: str, accepted: Iterable[str] = ()) -> 
         errors.append(invalid(path, text, "must not have bits set beyond the prefix length"))
 
 
+def address_warnings(path: str, text: str) -> list[str]:
+    """What is unusual about the way in which an address is written."""
+    address = parse_address(text)
+    if address is None:
+        return []
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    if mapped is not None or (_DOTTED(text) and str(address) != text):
+        return [f'{path}: non-standard IP address "{text}" is invalid: use "{mapped or address}"']
+    if str(address) != text:
+        return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{address}")']
+    return []
+
+
+def network_warnings(path: str, text: str) -> list[str]:
+    head, _, length = text.partition("/")
+    address = parse_address(head)
+    if address is None or not length.isdecimal() or int(length) > address.max_prefixlen:
+        return []
+    network = ipaddress.ip_network(f"{address}/{int(length)}", strict=False)
+    found: list[str] = []
+    if network.network_address != address:
+        single = f"{address}/{address.max_prefixlen}"
+        problem = f'is ambiguous in this context (should be "{network}" or "{single}"?)'
+        found.append(f'{path}: CIDR value "{text}" {problem}')
+    if (_DOTTED(head) and str(address) != head) or str(int(length)) != length:
+        found.append(f'{path}: non-standard CIDR value "{text}" is invalid: use "{network}"')
+    if not found and address.version == 6 and f"{address}/{int(length)}" != text:
+        found.append(f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{network}")')
+    return found
+
+
 def endpoint_address(errors: Errors, path: str, text: str) -> None:
     """Addresses that traffic may be sent to."""
     address = parse_address(text)

@@ -62,12 +62,6 @@ class PodDisruptionBudgetStrategy(Strategy):
             nonnegative(errors, f"status.{field}", status.get(field))
         return errors
 
-    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        selector = (obj.get("spec") or {}).get("selector")
-        if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            return ["spec.selector: an empty selector matches all pods in the namespace"] if old is None else []
-        return []
-
 
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 HIGHEST_OF_USERS: Final = 1_000_000_000

@@ -72,6 +72,13 @@ class StatefulSetStrategy(Workload):
             errors.append(forbidden("spec", _FROZEN))
         return errors
 
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        found = super().warnings(context, obj, old)
+        if (obj["spec"].get("revisionHistoryLimit") or 0) < 0:
+            detail = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            found.append(f"spec.revisionHistoryLimit: {detail}")
+        return found
+
     def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors: Errors = []
         status = obj.get("status") or {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.cluster.apiserver.kinds.pod.overlaps import overlapping_paths
 from kohort.cluster.apiserver.kinds.pod.scheduling import PREFERRED, REQUIRED
 from kohort.cluster.apiserver.kinds.pod.security import all_containers
 from kohort.objects.jsontypes import JsonObject
@@ -38,7 +39,10 @@ def spec_warnings(meta: JsonObject, spec: JsonObject, path: str = "") -> list[st
     """`path` is where the template stands, empty for a pod."""
     head = f"{path}." if path else ""
     found = [*_placement(spec, f"{head}spec"), *_annotations(meta, f"{head}metadata.annotations")]
-    found += _volumes(spec, f"{head}spec.volumes")
+    volumes: list[JsonObject] = spec.get("volumes") or []
+    if volumes:
+        found += _volumes(spec, f"{head}spec.volumes")
+        found += overlapping_paths(volumes)
     found += _repeated(spec, f"{head}spec")
     for here, container in all_containers(spec, f"{head}spec"):
         found += _fractions(container, here)

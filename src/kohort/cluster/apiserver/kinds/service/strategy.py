@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.kinds.service.rules import (
     is_external,
     needs_health_check,
 )
+from kohort.cluster.apiserver.kinds.service.warnings import service_warnings
 from kohort.kube import errors as api_errors
 from kohort.objects.fielderrors import FieldError, invalid
 from kohort.objects.jsontypes import JsonObject
@@ -91,12 +92,7 @@ class ServiceStrategy(Strategy):
         return errors
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
-        found: list[str] = []
-        for field, detail in _INEFFECTIVE:
-            if spec.get("clusterIP") == "None" and spec.get(field) and spec.get(field) != before.get(field):
-                found.append(f"spec.{field} is ignored when spec.clusterIP is {detail}")
-        return found
+        return service_warnings(obj)
 
     def after_delete(self, context: WriteContext, obj: JsonObject) -> None:
         self.allocator.release(obj)
@@ -231,9 +227,6 @@ class ServiceStrategy(Strategy):
     def _refuse(self, service: JsonObject, errors: list[FieldError]) -> None:
         if errors:
             raise api_errors.invalid("Service", service["metadata"].get("name") or "", errors)
-
-
-_INEFFECTIVE: Final = (("loadBalancerIP", '"None"'), ("sessionAffinityConfig", '"None"'))
 
 
 def _asked_elsewhere(ports: list[JsonObject], number: int) -> int:
