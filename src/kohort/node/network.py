@@ -6,8 +6,8 @@
 | no                | a part of 127.16.0.0 to 127.255.255.255 | the API refuses them in endpoints, names work anyway  |
 
 No bridge, no second network stack, no rules: everything on this machine reaches every pod, and every pod reaches the
-outside. The price is that programs which listen on *all* addresses share the machine's ports. A program that is told its
-address by the downward API does not have to care.
+outside. The price is that programs which listen on *all* addresses share the machine's ports. A program that is told
+its address by the downward API does not have to care.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import condition_is
 from kohort.objects.nodepods import NodeContainer, NodePod
 from kohort.objects.pods import Pod, ResourceRequirements
-from kohort.objects.quantity import Quantity
+from kohort.objects.quantity import BINARY_SI, Quantity
 from kohort.resources import CPU, MEMORY, SANDBOX, amounts_of, reported, requests, written_of
 
 OURS: Final = (
@@ -147,7 +147,7 @@ def _correct(
 
 
 def _amount(name: str, figure: int) -> Quantity:
-    return Quantity.of_milli(figure) if name == CPU else Quantity.parse(str(figure))
+    return Quantity.of_milli(figure) if name == CPU else Quantity.of(figure, BINARY_SI)
 
 
 def _container(report: Report, container: NodeContainer, target: Target, group: str) -> JsonObject:
