@@ -9,11 +9,29 @@ such a variable, `value(expr)` one for the value it stands for; the two differ o
 and the like. `self.spec.replicas >= 1` therefore costs two dictionary lookups and a comparison.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.cluster.apiserver.cel import loops
 from kohort.cluster.apiserver.cel.errors import CelError
+from kohort.cluster.apiserver.cel.fragments import (
+    conditional,
+    conjunction,
+    constant,
+    declared_field,
+    disjunction,
+    dynamic_field,
+    holds_texts,
+    list_entry,
+    map_entry,
+    map_lookup,
+    membership,
+    negation,
+    optional_field,
+    present,
+    schema_equality,
+    wrapped,
+)
 from kohort.cluster.apiserver.cel.loops import Closure, Frame
 from kohort.cluster.apiserver.cel.overloads import call_closure
 from kohort.cluster.apiserver.cel.schema_types import SchemaList, SchemaObject, wrapper
@@ -29,21 +47,17 @@ from kohort.cluster.apiserver.cel.syntax import (
     Select,
     StructLiteral,
 )
-from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.cel.values import (
     NONE,
     Optional,
     TypeValue,
     contains,
     equal,
-    find,
-    lookup,
     map_key,
     no_overload,
 )
 from kohort.objects.jsontypes import Json
 
-_ABSENT = object()
 _DIRECT = frozenset({"string", "int", "bool", "uint", "bytes"})
 """Types whose values Python compares as CEL does, when both sides have the type."""
 
@@ -90,8 +104,8 @@ class Compiler:
         if operand is None:
             return None
         if isinstance(expr.operand.type, SchemaObject):
-            return _declared_field(operand, expr.operand.type.raw_names[expr.field], expr.field)
-        return _map_entry(operand, expr.field) if expr.operand.type.kind == "map" else None
+            return declared_field(operand, expr.operand.type.raw_names[expr.field], expr.field)
+        return map_entry(operand, expr.field) if expr.operand.type.kind == "map" else None
 
     def raw_index(self, expr: Call) -> Closure | None:
         container, key = expr.args
@@ -99,7 +113,7 @@ class Compiler:
         if operand is None or container.type.kind not in ("list", "map"):
             return None
         key_closure = self.value(key)
-        return _list_entry(operand, key_closure) if container.type.kind == "list" else _map_lookup(operand, key_closure)
+        return list_entry(operand, key_closure) if container.type.kind == "list" else map_lookup(operand, key_closure)
 
     # -- values
 
@@ -107,10 +121,10 @@ class Compiler:
         path = self.raw(expr)
         if path is not None:
             wrap = wrapper(expr.type)
-            return path if wrap is None else _wrapped(path, wrap)
+            return path if wrap is None else wrapped(path, wrap)
         match expr:
             case Literal():
-                return _constant(expr.value)
+                return constant(expr.value)
             case Ident():
                 return self.variable(expr.name, expr.absolute)
             case Select():
@@ -133,7 +147,7 @@ class Compiler:
         slot = (self.globals if absolute else self.scope).get(name)
         if slot is not None:
             return loops.slot_reader(slot.position)
-        return _constant(TypeValue(self.type_names[name]))
+        return constant(TypeValue(self.type_names[name]))
 
     def selection(self, expr: Select) -> Closure:
         if expr.qualified:
@@ -142,8 +156,8 @@ class Compiler:
             return self.presence(expr)
         operand, field = self.value(expr.operand), expr.field
         if expr.optional or expr.operand.type.kind == "optional":
-            return lambda v: _optional_field(operand(v), field)
-        return lambda v: _dynamic_field(operand(v), field)
+            return lambda v: optional_field(operand(v), field)
+        return lambda v: dynamic_field(operand(v), field)
 
     def presence(self, expr: Select) -> Closure:
         """`has(operand.field)`"""
@@ -155,20 +169,20 @@ class Compiler:
         if path is not None and operand_type.kind == "map":
             return lambda v: field in path(v)
         operand = self.value(expr.operand)
-        return lambda v: _present(operand(v), field)
+        return lambda v: present(operand(v), field)
 
     # -- calls
 
     def call(self, expr: Call) -> Closure:
         match expr.function:
             case "_&&_":
-                return _conjunction([self.value(arg) for arg in expr.args])
+                return conjunction([self.value(arg) for arg in expr.args])
             case "_||_":
-                return _disjunction([self.value(arg) for arg in expr.args])
+                return disjunction([self.value(arg) for arg in expr.args])
             case "!_":
-                return _negation(self.value(expr.args[0]))
+                return negation(self.value(expr.args[0]))
             case "_?_:_":
-                return _conditional(*(self.value(arg) for arg in expr.args))
+                return conditional(*(self.value(arg) for arg in expr.args))
             case "_==_":
                 return self.equality(expr)
             case "_!=_":
@@ -194,7 +208,7 @@ class Compiler:
             return lambda v: left(v) == right(v)
         raw_left, raw_right = self.raw(one), self.raw(two)
         if raw_left is not None and raw_right is not None and isinstance(one.type, (SchemaObject, SchemaList)):
-            return _schema_equality(raw_left, raw_right, one.type)
+            return schema_equality(raw_left, raw_right, one.type)
         left, right = self.value(one), self.value(two)
         return lambda v: equal(left(v), right(v))
 
@@ -204,14 +218,14 @@ class Compiler:
         path = self.raw(container)
         if path is not None and container.type.kind == "map":
             return lambda v: map_key(needle(v)) in path(v)
-        holder = path if path is not None and _holds_texts(container.type) else self.value(container)
+        holder = path if path is not None and holds_texts(container.type) else self.value(container)
         if isinstance(container, ListLiteral) and all(
             isinstance(item, Literal) and isinstance(item.value, str) for item in container.items
         ):
             words = [item.value for item in container.items if isinstance(item, Literal)]
             return lambda v: contains(words, needle(v))
         costly = container.type.kind != "map"
-        return _membership(needle, holder, costly)
+        return membership(needle, holder, costly)
 
     def size(self, expr: Call) -> Closure:
         subject = expr.target if expr.target is not None else expr.args[0]
@@ -303,7 +317,7 @@ class Compiler:
         items = [self.value(item) for item in expr.items]
         if not expr.optional:
             if all(isinstance(item, Literal) for item in expr.items):
-                return _constant([item.value for item in expr.items if isinstance(item, Literal)])
+                return constant([item.value for item in expr.items if isinstance(item, Literal)])
             return lambda v: [item(v) for item in items]
         optional = expr.optional
 
@@ -352,162 +366,6 @@ class Compiler:
             return built
 
         return build
-
-
-# -- small closures
-
-
-def _constant(value: Json) -> Closure:
-    return lambda v: value
-
-
-def _wrapped(path: Closure, wrap: Callable[[Json], Json]) -> Closure:
-    return lambda v: wrap(path(v))
-
-
-def _declared_field(operand: Closure, raw_name: str, name: str) -> Closure:
-    def field(v: Frame) -> Json:
-        found = operand(v).get(raw_name)
-        if found is None:
-            raise CelError(f"no such key: {name}")
-        return found
-
-    return field
-
-
-def _map_entry(operand: Closure, name: str) -> Closure:
-    def entry(v: Frame) -> Json:
-        found = operand(v).get(name, _ABSENT)
-        if found is _ABSENT:
-            raise CelError(f"no such key: {name}")
-        return found
-
-    return entry
-
-
-def _map_lookup(operand: Closure, key: Closure) -> Closure:
-    return lambda v: lookup(operand(v), key(v))
-
-
-def _list_entry(operand: Closure, index: Closure) -> Closure:
-    def entry(v: Frame) -> Json:
-        items, position = operand(v), index(v)
-        if not 0 <= position < len(items):
-            raise CelError(f"index out of bounds: {position}")
-        return items[position]
-
-    return entry
-
-
-def _dynamic_field(container: Json, field: str) -> Json:
-    if isinstance(container, Optional):
-        return _optional_field(container, field)
-    return lookup(container, field)
-
-
-def _optional_field(container: Json, field: str) -> Optional:
-    if isinstance(container, Optional):
-        if not container.present:
-            return NONE
-        container = container.value
-    return find(container, field)
-
-
-def _present(container: Json, field: str) -> bool:
-    if isinstance(container, Optional):
-        return container.present and find(container.value, field).present
-    return find(container, field).present
-
-
-def _conjunction(terms: list[Closure]) -> Closure:
-    def every(v: Frame) -> bool:
-        problem: Exception | None = None
-        for term in terms:
-            try:
-                value = term(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is False:
-                return False
-            if value is not True:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return True
-
-    return every
-
-
-def _disjunction(terms: list[Closure]) -> Closure:
-    def some(v: Frame) -> bool:
-        problem: Exception | None = None
-        for term in terms:
-            try:
-                value = term(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is True:
-                return True
-            if value is not False:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return False
-
-    return some
-
-
-def _negation(operand: Closure) -> Closure:
-    def negation(v: Frame) -> bool:
-        value = operand(v)
-        if value is True:
-            return False
-        if value is False:
-            return True
-        raise no_overload()
-
-    return negation
-
-
-def _conditional(condition: Closure, when_true: Closure, when_false: Closure) -> Closure:
-    def choice(v: Frame) -> Json:
-        value = condition(v)
-        if value is True:
-            return when_true(v)
-        if value is False:
-            return when_false(v)
-        raise no_overload()
-
-    return choice
-
-
-def _schema_equality(left: Closure, right: Closure, type: Type) -> Closure:
-    """Equal JSON is equal whatever the schema says, so values are only made when the JSON differs."""
-    wrap = wrapper(type)
-
-    def same(v: Frame) -> bool:
-        one, two = left(v), right(v)
-        if one == two:
-            return True
-        return wrap is not None and equal(wrap(one), wrap(two))
-
-    return same
-
-
-def _holds_texts(type: Type) -> bool:
-    return type.kind == "list" and type.params[0].kind == "string"
-
-
-def _membership(needle: Closure, holder: Closure, costly: bool) -> Closure:
-    def inside(v: Frame) -> bool:
-        value, container = needle(v), holder(v)
-        if costly and isinstance(container, list):
-            v[0].charge(1 + len(container) // 10)
-        return contains(container, value)
-
-    return inside
 
 
 def _weight(expr: Expr) -> int:
