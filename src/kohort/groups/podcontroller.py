@@ -8,6 +8,7 @@ from kohort.groups import objects, restarts, revisions, tpu, wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.gang import GangProvider
 from kohort.groups.identity import parse_pod_name
+from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
 from kohort.groups.restarts import GroupFacts, PodFacts
 from kohort.groups.views import BY_GROUP, GroupCache, GroupService, GroupStatefulSet, by_group
@@ -25,9 +26,12 @@ _NEEDS_START_ORDINALS = (
 
 
 class PodController:
-    def __init__(self, manager: Manager, cache: GroupCache, gang: GangProvider | None = None) -> None:
+    def __init__(
+        self, manager: Manager, cache: GroupCache, metrics: GroupMetrics, gang: GangProvider | None = None
+    ) -> None:
         self.client = manager.client
         self.cache = cache
+        self.metrics = metrics
         self.gang = gang
         self.recorder = manager.recorder("leaderworkerset")
         self._gangs: set[str] = set()
@@ -98,6 +102,8 @@ class PodController:
             )
         except (NotFound, Conflict):
             return
+        reason = "deleted" if pod.metadata.deleting else "restarted"
+        self.metrics.restarts.labels(metadata.namespace, group_set.metadata.name, reason).inc()
         index = metadata.labels.get(wire.GROUP_INDEX, "")
         text = f"Worker pod {pod.metadata.name} failed, deleted leader pod {metadata.name} to recreate group {index}"
         self.recorder.normal(LEADER_WORKER_SETS, group_set, "RecreateGroup", text)

@@ -1,6 +1,7 @@
 """The controllers of groups."""
 
 from kohort.groups.gang import PROVIDERS
+from kohort.groups.metrics import GroupMetrics
 from kohort.groups.podcontroller import PodController
 from kohort.groups.setcontroller import SetController
 from kohort.groups.views import GroupCache
@@ -13,5 +14,6 @@ def register(manager: Manager, *, gang_scheduler: str = "") -> None:
         known = ", ".join(sorted(PROVIDERS))
         raise ValueError(f"unknown gang scheduler {gang_scheduler!r}; known are: {known}")
     cache = GroupCache(manager)
-    SetController(manager, cache)
-    PodController(manager, cache, PROVIDERS[gang_scheduler]() if gang_scheduler else None)
+    metrics = GroupMetrics(manager.metrics.registry)
+    SetController(manager, cache, metrics)
+    PodController(manager, cache, metrics, PROVIDERS[gang_scheduler]() if gang_scheduler else None)

@@ -9,6 +9,7 @@ import msgspec
 from kohort.groups import objects, revisions, wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.explain import first_obstacle
+from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import group_states, in_order
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, plan_roll
@@ -34,9 +35,14 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class SetController:
-    def __init__(self, manager: Manager, cache: GroupCache) -> None:
+    def __init__(self, manager: Manager, cache: GroupCache, metrics: GroupMetrics) -> None:
         self.client = manager.client
         self.cache = cache
+        self.metrics = metrics
+        self._rolls: dict[str, float] = {}
+        """By uid: when the roll that is under way began."""
+        self._waiting: dict[str, float] = {}
+        """By uid of a leader: when its group was first seen, until it is ready."""
         self.recorder = manager.recorder("leaderworkerset")
         self._applied: dict[str, Applied] = {}
         self._status_written: dict[str, float] = {}
@@ -49,6 +55,7 @@ class SetController:
     async def reconcile(self, key: Key) -> Requeue | None:
         group_set = self.cache.sets.get(key)
         if group_set is None or group_set.metadata.deleting:
+            self.metrics.forget(key)
             return None
         leaders = self.cache.stateful_sets.get(key)
         if leaders is not None and leaders.metadata.deleting:
@@ -59,10 +66,43 @@ class SetController:
         leaders = await self._apply(group_set, leaders, revision, plan, changed)
         await self._ensure_service(group_set)
         result = tally(group_set.replicas, group_set.partition, states)
+        self._measure(group_set, leaders, result, states, changed)
         wait = await self._write_status(group_set, leaders, revision, result)
         if result.finished:
             await self._forget_surplus(group_set, revision, states)
         return Requeue(after=wait) if wait else None
+
+    def _measure(
+        self,
+        group_set: LeaderWorkerSet,
+        leaders: GroupStatefulSet,
+        found: Tally,
+        states: Mapping[int, GroupState],
+        changed: bool,
+    ) -> None:
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        labels = (key.namespace, key.name)
+        self.metrics.wanted.labels(*labels).set(group_set.replicas)
+        self.metrics.existing.labels(*labels).set(leaders.status.replicas)
+        self.metrics.ready.labels(*labels).set(found.ready)
+        self.metrics.updated.labels(*labels).set(found.updated)
+        self.metrics.partition.labels(*labels).set(leaders.partition)
+        self.metrics.surge.labels(*labels).set(max(0, leaders.spec.replicas - group_set.replicas))
+        now = asyncio.get_running_loop().time()
+        uid = group_set.metadata.uid
+        if changed:
+            self.metrics.rolls.labels(*labels).inc()
+            self._rolls.setdefault(uid, now)
+        elif found.finished and uid in self._rolls:
+            self.metrics.roll_seconds.labels(*labels).observe(now - self._rolls.pop(uid))
+        for index, leader in self.cache.leaders(key).items():
+            state = states.get(index)
+            if state is not None and state.ready:
+                since = self._waiting.pop(leader.metadata.uid, None)
+                if since is not None:
+                    self.metrics.ready_seconds.labels(*labels).observe(now - since)
+            else:
+                self._waiting.setdefault(leader.metadata.uid, now)
 
     # Revisions
 
