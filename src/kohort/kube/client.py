@@ -16,7 +16,7 @@ import msgspec
 
 from kohort.kube import errors
 from kohort.kube.errors import ApiError
-from kohort.kube.frames import Bookmark, FrameDecoder, Unreadable, WatchEvent, lines_of
+from kohort.kube.frames import Bookmark, FrameDecoder, Lines, Unreadable, WatchEvent
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.identity import T, key_of
 from kohort.kube.metrics import Metrics
@@ -232,14 +232,16 @@ class Client:
             if stream.status != 200:
                 raise errors.from_response(stream.status, b"".join([chunk async for chunk in stream]))
             busy = 0
-            async for line in lines_of(aiter(stream)):
-                event = decoder.decode(line)
-                if count:
-                    count.inc()
-                yield event
-                busy += 1
-                if busy % _TURN == 0:
-                    await asyncio.sleep(0)
+            lines = Lines()
+            async for chunk in stream:
+                for line in lines.feed(chunk):
+                    event = decoder.decode(line)
+                    if count:
+                        count.inc()
+                    yield event
+                    busy += 1
+                    if busy % _TURN == 0:
+                        await asyncio.sleep(0)
 
     # Writing
 

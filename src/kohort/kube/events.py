@@ -114,6 +114,8 @@ class EventRecorder:
         self._similar: _Recent[_Similar] = _Recent(_REMEMBERED)
         self._buckets: _Recent[TokenBucket] = _Recent(_REMEMBERED)
         self._last_stamp = 0
+        self._dropped = 0
+        """Events that found the queue full since it was last empty."""
         self._writer: asyncio.Task[None] | None = None
         self._log = _log.bind(component=component)
 
@@ -129,10 +131,16 @@ class EventRecorder:
         try:
             self._notes.put_nowait(note)
         except asyncio.QueueFull:
-            self._log.warning("event dropped, too many waiting", reason=reason, object=about.name)
+            self._overflow(about.name, reason)
             return
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all(), name=f"events-{self._component}")
+
+    def _overflow(self, name: str, reason: str) -> None:
+        """One line for the first of a flood; a line for each would be a flood itself."""
+        if not self._dropped:
+            self._log.warning("events dropped, too many waiting", first=name, reason=reason)
+        self._dropped += 1
 
     async def flush(self) -> None:
         """Returns when everything recorded so far has been written or dropped."""
@@ -158,6 +166,9 @@ class EventRecorder:
                 self._log.exception("event dropped", reason=note.reason, object=note.about.name)
             finally:
                 self._notes.task_done()
+            if self._dropped and self._notes.empty():
+                self._log.warning("events were dropped, too many waited", count=self._dropped)
+                self._dropped = 0
 
     async def _write(self, note: _Note) -> None:
         if not self._bucket(note).try_take():

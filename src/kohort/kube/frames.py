@@ -6,7 +6,7 @@ at the type first by decoding an envelope would scan every object twice, so the 
 bytes: API servers write the two members in this order. A frame that looks different takes the slow way.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Generic, Literal, TypeVar, cast
 
@@ -147,10 +147,3 @@ class Lines:
         for line in lines:
             if line:
                 yield line
-
-
-async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    cutter = Lines()
-    async for chunk in chunks:
-        for line in cutter.feed(chunk):
-            yield line

@@ -114,6 +114,8 @@ class LeaderElection:
 
     async def _acquire(self) -> None:
         taken = await self._try()
+        if not taken:
+            self._log.info("standing by", holder=self.holder)
         while not taken:
             await self._wait_for_a_chance(self._retry_period * random.uniform(1.0, 2.2))
             taken = await self._try()

@@ -69,17 +69,17 @@ class _Frames:
         self.headers = response.headers
         self._body = response.body
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        if isinstance(self._body, bytes):
-            yield self._body
-            return
-        async for chunk in self._body:
-            yield chunk
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _only(self._body) if isinstance(self._body, bytes) else aiter(self._body)
 
     async def close(self) -> None:
         end = getattr(self._body, "aclose", None)
         if end is not None:
             await end()
+
+
+async def _only(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 class Connection(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from kohort.cluster.apiserver.admission.model import Attributes, Plugin
+from kohort.cluster.apiserver.admission.plugins.step import Step
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.storage.model import Store
 
@@ -48,18 +49,26 @@ class OnDemand:
             await steps.validate(attributes)
 
     def _needed(self) -> Configured | None:
-        if not any(self._store.list(bucket) for bucket in self._buckets):
-            return None
-        if self._steps is None:
-            self._steps = self._make()
-        return self._steps
+        for bucket in self._buckets:
+            if self._store.list(bucket):
+                if self._steps is None:
+                    self._steps = self._make()
+                return self._steps
+        return None
+
+
+def _acts(plugin: Plugin, phase: str) -> bool:
+    """Whether a step does anything in a phase: most of them have an opinion in one of the two only."""
+    return getattr(type(plugin), phase, None) is not getattr(Step, phase)
 
 
 class Chain:
     def __init__(
         self, plugins: Sequence[Plugin] = (), policies: Configured | None = None, webhooks: Configured | None = None
     ) -> None:
-        self._plugins = tuple(plugin for plugin in plugins if plugin.name != QUOTA)
+        steps = [plugin for plugin in plugins if plugin.name != QUOTA]
+        self._mutating = tuple(plugin for plugin in steps if _acts(plugin, "mutate"))
+        self._validating = tuple(plugin for plugin in steps if _acts(plugin, "validate"))
         self._quota = tuple(plugin for plugin in plugins if plugin.name == QUOTA)
         self._policies = policies
         self._webhooks = webhooks
@@ -72,7 +81,7 @@ class Chain:
             await self._mutate_once(attributes, round)
 
     async def _mutate_once(self, attributes: Attributes, round: Reinvocation) -> None:
-        for plugin in self._plugins:
+        for plugin in self._mutating:
             if plugin.handles(attributes):
                 await plugin.mutate(attributes)
         if attributes.resource.group == _GROUP:
@@ -83,7 +92,7 @@ class Chain:
             await self._webhooks.mutate(attributes, round)
 
     async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._plugins:
+        for plugin in self._validating:
             if plugin.handles(attributes):
                 await plugin.validate(attributes)
         if attributes.resource.group != _GROUP:

@@ -172,13 +172,19 @@ class Versions:
     def differences(self, old: JsonObject, new: JsonObject, scope: Scope) -> Callable[[str], Differences | None]:
         """How two objects differ in a version; None when the version is gone."""
 
-        @cache
+        known: dict[str, Differences | None] = {}
+
         def at(api_version: str) -> Differences | None:
+            if api_version not in known:
+                known[api_version] = found(api_version)
+            return known[api_version]
+
+        def found(api_version: str) -> Differences | None:
             before, after = self.view(old, api_version), self.view(new, api_version)
             if before is None or after is None:
                 return None
-            found = differences(before[0], after[0], after[1])
-            return Differences(scope.limit(found.written), scope.limit(found.removed))
+            all_ = differences(before[0], after[0], after[1])
+            return Differences(scope.limit(all_.written), scope.limit(all_.removed))
 
         return at
 

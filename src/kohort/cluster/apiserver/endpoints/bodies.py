@@ -49,6 +49,16 @@ def complete(kind: Kind, document: JsonObject, *, nulls: bool = False) -> None:
         complete_zero_values(document, kind.schema(), nulls=nulls)
 
 
+_OF_STATUS: Final = ("metadata", "status")
+
+
+def complete_status(kind: Kind, document: JsonObject, *, nulls: bool = False) -> None:
+    """The same for a write of the status, which leaves the rest as it is stored: complete already."""
+    part: JsonObject = {key: document[key] for key in _OF_STATUS if key in document}
+    complete(kind, part, nulls=nulls)
+    document.update((key, part[key]) for key in _OF_STATUS if key in part)
+
+
 def check_type(parts: Parts, call: Call, document: JsonObject, kind: str, api_version: str) -> None:
     """Refuse a body that says it is something else. What it does not say is taken from the endpoint."""
     found_kind, found_version = document.get("kind") or "", document.get("apiVersion") or ""

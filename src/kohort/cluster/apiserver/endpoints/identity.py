@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints import answers, bodies
+from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
 from kohort.cluster.apiserver.schema import builtin
@@ -39,6 +39,8 @@ class IdentityEndpoints:
     async def review(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
+        if call.kind.resource.namespaced:
+            stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await self._admit(call, options, document)
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
         return answers.of_document(201, answer, call.media)

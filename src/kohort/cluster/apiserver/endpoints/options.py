@@ -189,6 +189,8 @@ def write_options(request: Request, kind: str, *, apply: bool = False) -> WriteO
 
 
 def manager_errors(manager: str) -> list[FieldError]:
+    if len(manager) <= MANAGER_LIMIT and manager.isascii() and manager.isprintable():
+        return []
     found: list[FieldError] = []
     if len(manager.encode()) > MANAGER_LIMIT:
         found.append(fielderrors.too_long("fieldManager", MANAGER_LIMIT))
@@ -212,6 +214,8 @@ def manager_of(options: WriteOptions, request: Request) -> str:
     if options.manager:
         return options.manager
     agent = request.headers.get("user-agent", "").partition("/")[0]
+    if 0 < len(agent) <= MANAGER_LIMIT and agent.isascii() and agent.isprintable():
+        return agent
     kept = ""
     for character in agent:
         if not character.isprintable():

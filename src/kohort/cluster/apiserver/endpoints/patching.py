@@ -66,7 +66,8 @@ def patcher(
         node = call.kind.schema()
         obj = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
         call.kind.strategy.default(obj)
-        bodies.complete(call.kind, obj)
+        complete = bodies.complete_status if call.path.subresource == "status" else bodies.complete
+        complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
         stamping.settle_namespace(call, metadata)
         stamping.check_name(call, metadata)
@@ -127,7 +128,7 @@ def fit(
 
     try:
         _check_type(parts, call, live, obj, media_type)
-        problems = change.problems + bodies.fitted(obj, node)
+        problems = change.problems + _fitted(call, live, patched, obj, node)
     except decode.Undecodable as error:
         raise unfit(error.detail) from None
     if problems and field_validation == "Strict":
@@ -135,6 +136,18 @@ def fit(
     if problems and field_validation == "Warn":
         call.warnings.extend(problem for problem in problems if problem not in call.warnings)
     return obj
+
+
+def _fitted(call: Call, live: JsonObject, patched: JsonObject, obj: JsonObject, node: Node) -> list[str]:
+    """Fit `obj`, a copy of what was patched. A status is written often and beside a spec that it leaves alone; that one
+    was fitted when it was stored, and is put back afterwards anyway."""
+    spec = live.get("spec")
+    if call.path.subresource != "status" or call.kind.custom or spec is None or patched.get("spec") is not spec:
+        return bodies.fitted(obj, node)
+    copy = obj.pop("spec")
+    problems = bodies.fitted(obj, node)
+    obj["spec"] = copy
+    return problems
 
 
 def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, media_type: str) -> None:

@@ -225,7 +225,7 @@ class Writer:
         await self.validate(call, options, "UPDATE", obj, live)
         if _deletion_is_complete(call.kind, obj, live):
             return await self._remove(call, context, options, obj, stored)
-        bodies.complete(call.kind, obj, nulls=True)
+        (bodies.complete_status if status else bodies.complete)(call.kind, obj, nulls=True)
         if managed.is_noop(live, obj):
             return Written(stored=stored)
         if options.dry_run:

@@ -1,5 +1,7 @@
 """JSON merge patch (RFC 7386): null deletes, objects merge, everything else replaces."""
 
+from typing import Final
+
 from kohort.cluster.apiserver.patch.wording import cannot_unmarshal
 from kohort.kube.errors import bad_request
 from kohort.objects.jsontypes import Json, JsonObject
@@ -32,8 +34,15 @@ def without_nulls(value: Json) -> Json:
 
     Nulls that are elements of a list stay, because removing them would move their neighbours.
     """
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
+    if value.__class__ is dict:
+        return {
+            key: without_nulls(item) if item.__class__ in _NESTED else item
+            for key, item in value.items()
+            if item is not None
+        }
+    if value.__class__ is list:
         return [without_nulls(item) for item in value]
     return value
+
+
+_NESTED: Final = frozenset({dict, list})

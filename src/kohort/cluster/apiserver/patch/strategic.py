@@ -103,16 +103,25 @@ def _merge_field(result: JsonObject, key: str, value: Json, node: Node) -> None:
 
 def _set_cleaned(result: JsonObject, key: str, value: Json) -> None:
     """Put a value where nothing of its kind was."""
-    if _is_directive(value):
+    if value.__class__ not in _NESTED:
+        result[key] = value
+    elif _is_directive(value):
         result.pop(key, None)
     else:
         result[key] = _without_directives(without_nulls(value))
 
 
+_NESTED: Final = frozenset({dict, list})
+
+
 def _without_directives(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _without_directives(item) for key, item in value.items() if not _is_directive(item)}
-    if isinstance(value, list):
+    if value.__class__ is dict:
+        return {
+            key: _without_directives(item) if item.__class__ in _NESTED else item
+            for key, item in value.items()
+            if not _is_directive(item)
+        }
+    if value.__class__ is list:
         return [_without_directives(item) for item in value if not _is_directive(item)]
     return value
 
