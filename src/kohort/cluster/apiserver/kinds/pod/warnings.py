@@ -121,7 +121,7 @@ def _fractions(container: JsonObject, path: str) -> Iterator[str]:
 
 def _hidden_variables(container: JsonObject, path: str) -> Iterator[str]:
     variables = container.get("env") or ()
-    if len(variables) < 2:
+    if len({variable.get("name") for variable in variables}) == len(variables):
         return
     seen: set[str] = set()
     for index, variable in enumerate(variables):
