@@ -74,7 +74,7 @@ class Bench:
         answer = await self.client.patch(PODS, name, "default", {"spec": patch}, PatchType.STRATEGIC, "resize")
         generation = answer["metadata"]["generation"]
         if not settled:
-            return answer
+            return dict(answer)
         return await self.until(
             name,
             lambda pod: pod["status"].get("observedGeneration", 0) >= generation and not resize_conditions(pod),
@@ -188,7 +188,7 @@ async def resized_up_and_down_without_restart(bench: Bench) -> None:
 async def pod_level_resize_restarts_only_by_policy_and_effect(bench: Bench) -> None:
     """The example of the proposal: c1 inherits, c2 has its own."""
     own = block(("50m", "100m"), ("50Mi", "100Mi"))
-    containers = [
+    containers: list[JsonObject] = [
         {"name": "c1", "resizePolicy": RESTARTS},
         {"name": "c2", "resizePolicy": RESTARTS, "resources": own},
     ]

@@ -102,11 +102,13 @@ class Agent:
             hosts=self._hosts,
             judge=lambda: self.resizes.go_through("pod_updated"),
             freed=self._freed,
+            actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
             cgroups=tree,
             actuator=Actuator(tree, allocations) if tree is not None else None,
             images=directory / "images",
         )
-        self.resizes = Resizes(allocations, self.workers, self.facts, NodeMetrics(manager.metrics.registry))
+        self.metrics = NodeMetrics(manager.metrics.registry)
+        self.resizes = Resizes(allocations, self.workers, self.facts, self.metrics)
         self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
         runtime.on_exit(self._exited)
         manager.prepare(self._recover)

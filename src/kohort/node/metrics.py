@@ -41,6 +41,9 @@ class NodeMetrics:
             registry=registry,
         )
 
+    def observe_attempt(self, seconds: float, done: bool) -> None:
+        self.duration.labels("true" if done else "false").observe(seconds * 1000)
+
     def count_conditions(self, states: Iterable[ResizeState]) -> None:
         found = list(states)
         for reason in ("Deferred", "Infeasible"):

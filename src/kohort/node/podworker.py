@@ -220,15 +220,17 @@ class PodWorker:
             self._note(*conditions.completed(self.resize, self.pod))
             return True
         self.resize = conditions.progressing(self.resize, self.pod.metadata.generation, clock.timestamp())
-        before = actuated
+        before, began = actuated, asyncio.get_running_loop().time()
         try:
             if self.node.actuator is not None:
                 await self.node.actuator.actuate(allocated, self.running(), self._stop_for_resize)
             else:
                 await self._pretend(allocated, actuated)
         except ActuationFailed as problem:
+            self.node.actuated(asyncio.get_running_loop().time() - began, False)
             self._note(*conditions.failed(self.resize, str(problem), self.pod, clock.timestamp()))
             return False
+        self.node.actuated(asyncio.get_running_loop().time() - began, True)
         self._note(*conditions.completed(self.resize, self.pod))
         if _shrunk(before.pod, target.pod):
             self.node.freed("pod_resized")

@@ -1,6 +1,5 @@
 """From a container's spec to the process that is started for it."""
 
-import asyncio
 import os
 import socket
 from collections.abc import Mapping
@@ -70,7 +69,7 @@ async def launch_of(
     cgroup: str,
 ) -> Launch:
     """Raises ConfigProblem, NoImage, MountProblem, InvalidContainer. `pod` is the allocated one."""
-    root = await asyncio.to_thread(root_of, container.image, node.images)
+    root = root_of(container.image, node.images)
     env = await _environment(node, pod, container, address)
     command = command_line(container, env)
     if not command:

@@ -49,6 +49,8 @@ class Surroundings:
     """Go through the resizes that wait."""
     freed: Callable[[str], None]
     """Room has been freed, for this reason: somebody may have been waiting."""
+    actuated: Callable[[float, bool], None]
+    """An attempt to carry a resize out took so many seconds, and succeeded or not."""
     cgroups: Cgroups | None = None
     actuator: Actuator | None = None
     settings: Settings = DEFAULT_SETTINGS

@@ -42,6 +42,10 @@ def lines(tmp_path: Path) -> list[str]:
     return [line.split(" ", 1)[1] for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """The kernel tells nobody, so look again until it is so."""
     async with asyncio.timeout(20):
@@ -91,7 +95,7 @@ async def test_processes_outlive_their_supervisor_and_keep_talking(tmp_path: Pat
     gate = tmp_path / "gate"
     script = f"echo before; while [ ! -e {gate} ]; do sleep 0.05; done; echo after; sleep 60"
     started = await first.start(shell(tmp_path, script))
-    supervisor = int(Path(f"/proc/{started.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    supervisor = parent_of(started.pid)
     await until(lambda: bool(lines(tmp_path)))
     os.kill(supervisor, signal.SIGKILL)
     await first.close(stop=False)

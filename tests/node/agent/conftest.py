@@ -1,0 +1,3 @@
+"""The agent above its runtime is tested on virtual time."""
+
+from kohort.testing.plugin import pytest_asyncio_loop_factories  # noqa: F401

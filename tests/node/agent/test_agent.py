@@ -1,0 +1,320 @@
+"""The agent on virtual time, with a runtime whose containers end when the test says so, and without cgroups."""
+
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kohort.kube.client import PatchType
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+from kohort.node.agent import Agent
+from kohort.node.runtimes.memory import MemoryRuntime
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.testing import Cluster
+
+NODE = "n1"
+
+
+class Bench:
+    def __init__(self, cluster: Cluster, runtime: MemoryRuntime, agents: list[Agent]) -> None:
+        self.cluster = cluster
+        self.runtime = runtime
+        self._agents = agents
+
+    @property
+    def agent(self) -> Agent:
+        return self._agents[-1]
+
+    async def create(self, name: str = "p", **spec: Json) -> str:
+        """A pod that is bound to the node; its UID."""
+        containers = spec.pop("containers", [{"name": "c", "image": "host", "command": ["run"]}])
+        whole = {"nodeName": NODE, "automountServiceAccountToken": False, "containers": containers, **spec}
+        answer = await self.cluster.client.create(
+            PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": whole}, "default"
+        )
+        return str(answer["metadata"]["uid"])
+
+    def pod(self, name: str = "p") -> JsonObject:
+        found = self.cluster.find(PODS, name, "default")
+        assert found is not None, f"{name} is gone"
+        return found
+
+    def phase(self, name: str = "p") -> str:
+        return str(self.pod(name)["status"].get("phase"))
+
+    def status(self, container: str = "c", name: str = "p") -> JsonObject:
+        status = self.pod(name)["status"]
+        every = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
+        return next((each for each in every if each["name"] == container), {})
+
+    def conditions(self, name: str = "p") -> dict[str, JsonObject]:
+        return {each["type"]: each for each in self.pod(name)["status"].get("conditions") or []}
+
+    def running(self) -> list[str]:
+        return sorted(id.split("_", 1)[1] for id in self.runtime.running())
+
+    def events(self) -> list[str]:
+        return [each["reason"] for each in self.cluster.objects(EVENTS)]
+
+    async def until(self, holds: Callable[[], bool], timeout: float = 600.0) -> None:
+        await self.cluster.until(holds, timeout)
+
+    async def resize(self, patch: JsonObject, name: str = "p") -> None:
+        await self.cluster.client.patch(PODS, name, "default", {"spec": patch}, PatchType.STRATEGIC, "resize")
+
+
+@asynccontextmanager
+async def node(directory: Path, **capacity: str) -> AsyncIterator[Bench]:
+    runtime, agents = MemoryRuntime(), list[Agent]()
+
+    def register(manager: Manager) -> None:
+        agents.append(Agent(manager, NODE, directory, runtime, cgroups=False, capacity=capacity))
+
+    async with Cluster(extra={"node": register}) as cluster:
+        await agents[-1].heartbeat.registered.wait()
+        yield Bench(cluster, runtime, agents)
+
+
+def container(name: str, **more: Json) -> JsonObject:
+    return {"name": name, "image": "host", "command": ["run"], **more}
+
+
+async def test_a_node_says_what_it_has_and_what_it_cannot(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="4") as bench:
+        found = bench.cluster.find(NODES, NODE)
+        assert found is not None
+        conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
+        assert conditions["Ready"] == "True" and conditions["ResourcesEnforced"] == "False"
+        assert found["status"]["capacity"]["cpu"] == "4"
+        assert "InPlacePodLevelResourcesVerticalScaling" not in found["status"]["declaredFeatures"]
+
+
+async def test_a_pod_runs_gets_ready_and_succeeds(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(restartPolicy="Never")
+        await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
+        assert bench.phase() == "Running" and bench.status()["containerID"] == f"memory://{uid}_c_0"
+        assert bench.pod()["status"]["observedGeneration"] == 1
+        bench.runtime.end(f"{uid}_c_0")
+        await bench.until(lambda: bench.phase() == "Succeeded")
+        assert bench.status()["state"]["terminated"]["reason"] == "Completed"
+        assert bench.conditions()["Ready"]["reason"] == "PodCompleted"
+
+
+async def test_init_containers_run_in_order_and_sidecars_stay(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        inits = [container("first"), container("side", restartPolicy="Always"), container("second")]
+        uid = await bench.create(initContainers=inits)
+        await bench.until(lambda: bench.running() == ["first_0"])
+        assert bench.conditions()["Initialized"]["message"].endswith("[first side second]")
+        bench.runtime.end(f"{uid}_first_0")
+        await bench.until(lambda: bench.running() == ["second_0", "side_0"])
+        bench.runtime.end(f"{uid}_second_0")
+        await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
+        assert bench.running() == ["c_0", "side_0"]
+
+
+async def test_a_failed_init_container_ends_a_pod_that_never_restarts(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(initContainers=[container("first")], restartPolicy="Never")
+        await bench.until(lambda: bench.running() == ["first_0"])
+        bench.runtime.end(f"{uid}_first_0", 3)
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.running() == []
+
+
+async def test_restarts_wait_longer_each_time(tmp_path: Path) -> None:
+    import asyncio
+
+    async with node(tmp_path) as bench:
+        uid = await bench.create()
+        clock = asyncio.get_running_loop().time
+        waits = []
+        for attempt in range(4):
+            await bench.until(lambda attempt=attempt: f"c_{attempt}" in bench.running())  # type: ignore[misc]
+            ended = clock()
+            bench.runtime.end(f"{uid}_c_{attempt}", 1)
+            await bench.until(lambda attempt=attempt: f"c_{attempt + 1}" in bench.running())  # type: ignore[misc]
+            waits.append(round(clock() - ended))
+        assert waits == [0, 10, 20, 40]
+        await bench.until(lambda: bench.status()["restartCount"] == 4)
+        bench.runtime.end(f"{uid}_c_4", 1)
+        await bench.until(lambda: bench.status()["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff")
+        assert bench.status()["lastState"]["terminated"]["exitCode"] == 1
+
+
+async def test_what_runs_out_of_memory_is_called_so(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(restartPolicy="Never")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        bench.runtime.end(f"{uid}_c_0", 137, oom_killed=True)
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.status()["state"]["terminated"]["reason"] == "OOMKilled"
+
+
+async def test_deletion_is_polite_first_and_final_in_the_end(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(terminationGracePeriodSeconds=20)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
+        assert bench.runtime.signals == [(f"{uid}_c_0", signal.SIGTERM), (f"{uid}_c_0", signal.SIGKILL)]
+        assert bench.runtime.running() == [] and await bench.runtime.instances() == {}
+
+
+async def test_a_shorter_grace_is_honoured_while_waiting(tmp_path: Path) -> None:
+    import asyncio
+
+    async with node(tmp_path) as bench:
+        await bench.create(terminationGracePeriodSeconds=3000)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        start = asyncio.get_running_loop().time()
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: len(bench.runtime.signals) == 1)
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=1)
+        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
+        assert asyncio.get_running_loop().time() - start < 60
+
+
+async def test_probes_gate_readiness_and_end_what_is_stuck(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        answers = {"ready": 1, "alive": 0}
+        bench.runtime.answers = lambda launch: answers[launch.command[0]]
+        ready = {"exec": {"command": ["ready"]}, "periodSeconds": 5, "failureThreshold": 1}
+        alive = {"exec": {"command": ["alive"]}, "periodSeconds": 5, "failureThreshold": 2}
+        await bench.create(
+            containers=[container("c", readinessProbe=ready, livenessProbe=alive)], terminationGracePeriodSeconds=1
+        )
+        await bench.until(lambda: bench.phase() == "Running")
+        assert bench.conditions()["Ready"]["status"] == "False"
+        answers["ready"] = 0
+        await bench.until(lambda: bench.conditions()["Ready"]["status"] == "True")
+        answers["ready"] = 1
+        await bench.until(lambda: bench.conditions()["Ready"]["status"] == "False")
+        answers["alive"] = 1
+        await bench.until(lambda: bench.status()["restartCount"] == 1)
+        assert "Unhealthy" in bench.events()
+
+
+async def test_what_a_container_refers_to_must_exist(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(containers=[container("c", envFrom=[{"configMapRef": {"name": "later"}}])])
+        await bench.until(
+            lambda: bench.status().get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError"
+        )
+        assert bench.status()["state"]["waiting"]["message"] == 'configmap "later" not found'
+        await bench.cluster.client.create(
+            CONFIG_MAPS, {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}, "default"
+        )
+        await bench.until(lambda: bench.running() == ["c_0"])
+        launch = next(iter(bench.runtime.launches.values()))
+        assert launch.env["A"] == "1"
+
+
+async def test_images_that_are_not_here_are_named(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(containers=[container("c", image="nginx")])
+        await bench.until(lambda: bench.status().get("state", {}).get("waiting", {}).get("reason") == "ErrImagePull")
+        await bench.until(lambda: bench.status()["state"]["waiting"]["reason"] == "ImagePullBackOff")
+
+
+async def test_a_pod_that_is_active_too_long_fails(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(activeDeadlineSeconds=30)
+        await bench.until(lambda: bench.phase() == "Running")
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.pod()["status"]["reason"] == "DeadlineExceeded" and bench.running() == []
+
+
+async def test_more_than_the_node_has_is_not_taken_in(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        await bench.create(containers=[container("c", resources={"requests": {"cpu": "2"}})])
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.pod()["status"]["reason"] == "OutOfcpu"
+
+
+async def test_pods_with_resources_of_their_own_need_cgroups(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(resources={"limits": {"cpu": "1", "memory": "64Mi"}})
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.pod()["status"]["reason"] == "PodLevelResourcesNotSupported"
+
+
+async def test_an_agent_that_died_is_followed_by_one_that_knows_everything(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create()
+        await bench.until(lambda: bench.phase() == "Running")
+        await bench.cluster.parts["node"].crash()
+        await bench.cluster.parts["node"].restart()
+        await bench.agent.heartbeat.registered.wait()
+        await bench.until(lambda: bench.agent.worker("default", "p") is not None)
+        assert bench.running() == ["c_0"] and bench.status()["restartCount"] == 0
+        bench.runtime.end(f"{uid}_c_0", 1)
+        await bench.until(lambda: bench.status()["restartCount"] == 1)
+
+
+async def test_what_was_deleted_while_nobody_looked_is_ended(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create()
+        await bench.until(lambda: bench.phase() == "Running")
+        await bench.cluster.parts["node"].crash()
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
+        await bench.cluster.parts["node"].restart()
+        await bench.until(lambda: bench.runtime.running() == [])
+
+
+POLICY = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+
+
+@pytest.mark.parametrize(("policy", "restarts"), [([], 0), (POLICY, 1)])
+async def test_a_resize_is_judged_carried_out_and_reported(
+    tmp_path: Path, policy: list[JsonObject], restarts: int
+) -> None:
+    async with node(tmp_path, cpu="4") as bench:
+        sizes = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+        await bench.create(
+            containers=[container("c", resources=sizes, resizePolicy=policy)], terminationGracePeriodSeconds=1
+        )
+        await bench.until(lambda: bench.phase() == "Running")
+        bigger = {"requests": {"cpu": "200m", "memory": "128Mi"}}
+        await bench.resize({"containers": [{"name": "c", "resources": bigger}]})
+        await bench.until(lambda: bench.status().get("resources") == bigger)
+        await bench.until(lambda: bench.status()["restartCount"] == restarts)
+        await bench.until(lambda: "PodResizeInProgress" not in bench.conditions())
+        assert bench.status()["allocatedResources"] == bigger["requests"]
+        assert bench.pod()["status"]["observedGeneration"] == 2
+        await bench.until(lambda: {"ResizeStarted", "ResizeCompleted"} <= set(bench.events()))
+
+
+async def test_resizes_that_do_not_fit_wait_and_are_tried_again(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        for name, cpu in (("big", "600m"), ("p", "100m")):
+            await bench.create(
+                name,
+                containers=[container("c", resources={"requests": {"cpu": cpu}})],
+                terminationGracePeriodSeconds=1,
+            )
+            await bench.until(lambda name=name: bench.phase(name) == "Running")  # type: ignore[misc]
+        await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]})
+        await bench.until(lambda: bench.conditions().get("PodResizePending", {}).get("reason") == "Deferred")
+        assert bench.status()["allocatedResources"] == {"cpu": "100m"}
+        await bench.cluster.client.delete(PODS, "big", "default")
+        await bench.until(lambda: "PodResizePending" not in bench.conditions())
+        await bench.until(lambda: bench.status()["allocatedResources"] == {"cpu": "500m"})
+
+
+async def test_a_resize_that_was_taken_back_is_forgotten(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        for name in ("big", "p"):
+            await bench.create(name, containers=[container("c", resources={"requests": {"cpu": "400m"}})])
+            await bench.until(lambda name=name: bench.phase(name) == "Running")  # type: ignore[misc]
+        await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "800m"}}}]})
+        await bench.until(lambda: "PodResizePending" in bench.conditions())
+        await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "400m"}}}]})
+        await bench.until(lambda: "PodResizePending" not in bench.conditions())
+        assert bench.pod()["status"]["observedGeneration"] == 3
