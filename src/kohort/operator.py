@@ -6,17 +6,23 @@ controllers. An embedded cluster has nobody to install anything, so there the op
 """
 
 import asyncio
+import contextlib
 from typing import Final
 
 from kohort.admission import groups as group_webhooks
 from kohort.admission.configurations import Address, configurations
 from kohort.admission.hosting import Loopback, WebhookHost
+from kohort.admission.rollouts import RolloutWebhooks
 from kohort.groups import crd as group_definition
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
+from kohort.kube.errors import Invalid, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import crd as rollout_definitions
+from kohort.rollouts.registration import register as register_rollouts
+from kohort.rollouts.traffic.registration import register as register_traffic
 
 FIELD_MANAGER: Final = "kohort-operator"
 _ESTABLISHED_SECONDS: Final = 10.0
@@ -29,15 +35,24 @@ def register(
     self_contained: bool = True,
     default_resize_policy: str = "None",
     gang_scheduler: str = "",
+    rollout_webhooks: RolloutWebhooks | None = None,
+    rollouts: bool = True,
 ) -> None:
     """Add everything that the operator does to `manager`.
 
-    `webhooks` is where they are served; on loopback if not said otherwise.
+    `webhooks` is where they are served; on loopback if not said otherwise. `rollout_webhooks` are those that somebody
+    serves already; they get the caches of this manager.
     """
     register_groups(manager, gang_scheduler=gang_scheduler)
+    releases = rollout_webhooks or RolloutWebhooks()
+    if rollouts:
+        releases.cache = register_rollouts(manager, register_traffic(manager))
     if not self_contained:
         return
-    endpoints = group_webhooks.endpoints(default_resize_policy=default_resize_policy, gang=bool(gang_scheduler))
+    endpoints = {
+        **group_webhooks.endpoints(default_resize_policy=default_resize_policy, gang=bool(gang_scheduler)),
+        **releases.endpoints(),
+    }
     host = webhooks or Loopback()
 
     async def prepare() -> None:
@@ -48,28 +63,39 @@ def register(
     manager.clean_up(host.close)
 
 
-def definitions() -> list[JsonObject]:
+def definitions(*, rollouts: bool = True) -> list[JsonObject]:
     """Every CustomResourceDefinition of kohort."""
-    return [group_definition.definition()]
+    return [group_definition.definition(), *(rollout_definitions.definitions() if rollouts else [])]
 
 
-async def install_definitions(client: Client) -> None:
+async def install_definitions(client: Client, *, rollouts: bool = True) -> None:
     """Apply the definitions and wait until they are served."""
-    for definition in definitions():
+    wanted = definitions(rollouts=rollouts)
+    for definition in wanted:
         await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
     async with asyncio.timeout(_ESTABLISHED_SECONDS):
-        for definition in definitions():
-            await _wait_established(client, definition["metadata"]["name"])
+        for definition in wanted:
+            await wait_established(client, definition["metadata"]["name"])
 
 
-async def install_webhooks(client: Client, address: Address) -> None:
-    for configuration in configurations(address):
-        mutating = configuration["kind"] == "MutatingWebhookConfiguration"
-        resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
-        await client.apply(resource, configuration, field_manager=FIELD_MANAGER)
+async def install_webhooks(client: Client, address: Address, *, rollouts: bool = True) -> None:
+    for configuration in configurations(address, rollouts=rollouts):
+        await apply_webhooks(client, configuration, FIELD_MANAGER)
 
 
-async def _wait_established(client: Client, name: str) -> None:
+async def apply_webhooks(client: Client, configuration: JsonObject, field_manager: str) -> None:
+    mutating = configuration["kind"] == "MutatingWebhookConfiguration"
+    resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
+    try:
+        await client.apply(resource, configuration, field_manager=field_manager)
+    except Invalid:
+        # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
+        with contextlib.suppress(NotFound):
+            await client.delete(resource, configuration["metadata"]["name"])
+        await client.apply(resource, configuration, field_manager=field_manager)
+
+
+async def wait_established(client: Client, name: str) -> None:
     async for event in client.watch(CUSTOM_RESOURCE_DEFINITIONS, field_selector=f"metadata.name={name}"):
         conditions = (event.object.get("status") or {}).get("conditions") or []
         if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):

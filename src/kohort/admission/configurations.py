@@ -10,8 +10,10 @@ from typing import Final
 import msgspec
 
 from kohort.admission import groups
+from kohort.admission import rollouts as releases
 from kohort.groups import wire
 from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.wire import WORKLOAD_TYPE
 
 MUTATING: Final = "lws-mutating-webhook-configuration"
 VALIDATING: Final = "lws-validating-webhook-configuration"
@@ -37,7 +39,7 @@ class Address(msgspec.Struct, frozen=True):
         return {**config, "url": f"{self.url}{path}"}
 
 
-def configurations(address: Address) -> list[JsonObject]:
+def configurations(address: Address, *, rollouts: bool = True) -> list[JsonObject]:
     return [
         _configuration(
             "MutatingWebhookConfiguration",
@@ -52,6 +54,29 @@ def configurations(address: Address) -> list[JsonObject]:
             VALIDATING,
             [_set_hook(address, "vleaderworkerset.kb.io", groups.VALIDATE_SET)],
         ),
+        *(_rollout_configurations(address) if rollouts else []),
+    ]
+
+
+def _rollout_configurations(address: Address) -> list[JsonObject]:
+    guarded = {"matchExpressions": [{"key": WORKLOAD_TYPE, "operator": "Exists"}]}
+    held = []
+    for name, path, group, resource in (
+        ("mdeployment.kb.io", releases.MUTATE_DEPLOYMENT, "apps", "deployments"),
+        ("mleaderworkerset.rollouts.kruise.io", releases.MUTATE_SET, "leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ):
+        rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
+        held.append({**_hook(address, name, path, rule), "objectSelector": guarded})
+    rule = {
+        "apiGroups": ["rollouts.kruise.io"],
+        "apiVersions": ["v1beta1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["rollouts"],
+    }
+    checked = _hook(address, "vrollout.kb.io", releases.VALIDATE_ROLLOUT, rule)
+    return [
+        _configuration("MutatingWebhookConfiguration", releases.MUTATING, held),
+        _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked]),
     ]
 
 

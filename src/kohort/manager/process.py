@@ -25,6 +25,13 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 import msgspec
+from prometheus_client import (
+    GC_COLLECTOR,
+    PLATFORM_COLLECTOR,
+    PROCESS_COLLECTOR,
+    CollectorRegistry,
+    generate_latest,
+)
 
 from kohort import __version__, operator
 from kohort.admission import groups as group_webhooks
@@ -32,6 +39,7 @@ from kohort.admission.certificates import Bundle, issue
 from kohort.admission.configurations import Address
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.mounted import Mounted
+from kohort.admission.rollouts import RolloutWebhooks
 from kohort.admission.rotation import Rotation
 from kohort.admission.server import WebhookServer, load
 from kohort.kube import errors
@@ -102,23 +110,18 @@ def user_agent() -> str:
 class OperatorProcess:
     def __init__(self, transport: Transport, options: Options) -> None:
         self._options = options
-        configuration = options.configuration
-        connection = configuration.client_connection
-        self._metrics = Metrics()
-        self._client = Client(
-            transport,
-            field_manager=operator.FIELD_MANAGER,
-            user_agent=user_agent(),
-            metrics=self._metrics,
-            limiter=TokenBucket(connection.qps, connection.burst) if connection.qps > 0 else None,
-        )
-        # Renewing the lease must never queue behind the operator's own work.
-        self._lease_client = Client(transport, user_agent=user_agent(), metrics=self._metrics)
+        self._transport = transport
+        connection = options.configuration.client_connection
+        self._limiter = TokenBucket(connection.qps, connection.burst) if connection.qps > 0 else None
+        self._client = Client(transport, field_manager=operator.FIELD_MANAGER, user_agent=user_agent())
+        self._registry = CollectorRegistry()
+        """Figures that outlive a manager."""
         self._certificates = self._choose_certificates()
         self._manager: Manager | None = None
         self._address: Address | None = None
         """Where the webhooks are when this process brings its configurations along."""
         self._webhooks: WebhookServer | None = None
+        self._rollout_webhooks = RolloutWebhooks()
         self._metrics_tls: ssl.SSLContext | None = None
         self.stopping = False
         self.health_port = 0
@@ -163,28 +166,40 @@ class OperatorProcess:
 
     def _assemble(self) -> Manager:
         configuration = self._options.configuration
+        # Figures belong to a manager: its controllers register theirs when it is made.
+        client = Client(
+            self._transport,
+            field_manager=operator.FIELD_MANAGER,
+            user_agent=user_agent(),
+            metrics=Metrics(),
+            limiter=self._limiter,
+        )
         manager = Manager(
-            self._client,
+            client,
             name="operator",
-            leader_election=self._election(),
-            caches=Caches(self._client, namespaces=tuple(configuration.namespaces)),
+            leader_election=self._election(client.metrics),
+            caches=Caches(client, namespaces=tuple(configuration.namespaces)),
         )
         operator.register(
             manager,
             self_contained=False,
             default_resize_policy=configuration.default_resize_policy,
             gang_scheduler=configuration.gang_scheduler,
+            rollout_webhooks=self._rollout_webhooks,
+            rollouts=configuration.rollouts,
         )
         if self._address is not None:
             self._bring_along(manager, self._address)
         return manager
 
-    def _election(self) -> LeaderElection | None:
+    def _election(self, metrics: Metrics | None) -> LeaderElection | None:
         settings = self._options.configuration.leader_election
         if not settings.leader_elect:
             return None
+        # A client without limits: renewing the lease must never queue behind the operator's own work.
+        client = Client(self._transport, user_agent=user_agent(), metrics=metrics)
         return LeaderElection(
-            self._lease_client,
+            client,
             settings.resource_name,
             self._options.namespace,
             self._options.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
@@ -237,9 +252,12 @@ class OperatorProcess:
         configuration = self._options.configuration
         if self._options.reach == "none":
             return
-        endpoints = group_webhooks.endpoints(
-            default_resize_policy=configuration.default_resize_policy, gang=bool(configuration.gang_scheduler)
-        )
+        endpoints = {
+            **group_webhooks.endpoints(
+                default_resize_policy=configuration.default_resize_policy, gang=bool(configuration.gang_scheduler)
+            ),
+            **(self._rollout_webhooks.endpoints() if configuration.rollouts else {}),
+        }
         loopback = self._options.reach == "loopback"
         self._webhooks = server = WebhookServer(
             endpoints,
@@ -247,7 +265,7 @@ class OperatorProcess:
             host="127.0.0.1" if loopback else configuration.webhook.host or None,
             port=0 if loopback else configuration.webhook.port,
             tls=server_context(configuration.tls),
-            metrics=WebhookMetrics(self._metrics.registry),
+            metrics=WebhookMetrics(self._registry),
         )
         self.webhook_port = await server.start()
         stack.push_async_callback(server.stop)
@@ -259,10 +277,10 @@ class OperatorProcess:
         """Definitions before any cache fills; configurations when this process leads, because they name it."""
 
         async def definitions() -> None:
-            await operator.install_definitions(self._client)
+            await operator.install_definitions(self._client, rollouts=self._options.configuration.rollouts)
 
         async def point_here() -> None:
-            await operator.install_webhooks(self._client, address)
+            await operator.install_webhooks(self._client, address, rollouts=self._options.configuration.rollouts)
             _log.info("webhook configurations point here", url=address.url)
             await asyncio.Event().wait()
 
@@ -276,10 +294,14 @@ class OperatorProcess:
             return
         self._metrics_tls = server_context(configuration.tls)
         load(self._metrics_tls, bundle)
-        _add_process_figures(self._metrics)
-        server = MetricsServer(address, self._metrics_tls, Gate(self._client), self._metrics.render)
+        _add_process_figures(self._registry)
+        server = MetricsServer(address, self._metrics_tls, Gate(self._client), self._render)
         self.metrics_port = await server.start()
         stack.push_async_callback(server.stop)
+
+    def _render(self) -> bytes:
+        figures = generate_latest(self._registry)
+        return figures + self._manager.metrics.render() if self._manager is not None else figures
 
     def _use(self, bundle: Bundle) -> None:
         if self._webhooks is not None:
@@ -357,9 +379,6 @@ async def _beside(work: Awaitable[None], *, name: str) -> AsyncIterator[None]:
         await cancel_all(task)
 
 
-def _add_process_figures(metrics: Metrics) -> None:
-    from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR
-
+def _add_process_figures(registry: CollectorRegistry) -> None:
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
-        with contextlib.suppress(ValueError):
-            metrics.registry.register(collector)
+        registry.register(collector)

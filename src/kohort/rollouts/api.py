@@ -218,6 +218,10 @@ class Rollout(View, frozen=True):
         return wire.CANARY if self.strategy.enable_extra_workload_for_canary else wire.PARTITION
 
     @property
+    def steps_known(self) -> bool:
+        return bool(self.strategy.steps)
+
+    @property
     def traffic_routing(self) -> str:
         """The TrafficRouting object that this release uses; the field counts before the older annotation."""
         return self.strategy.traffic_routing_ref or self.metadata.annotations.get(wire.TRAFFIC_ROUTING, "")

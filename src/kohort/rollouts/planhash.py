@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts.api import ReleasePlan
+from kohort.rollouts.api import ReleasePlan, RolloutStrategy
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -28,6 +28,29 @@ def plan_hash(strategy: JsonObject) -> str:
     else:
         ordered = _strategy(strategy.get("canary") or {}, _CANARY_FIELDS)
     return safe(hashlib.sha256(go_json(ordered).encode()).hexdigest())
+
+
+def hash_of(strategy: RolloutStrategy) -> str:
+    """The same of a strategy that was read into its view, which leaves out what the schema's defaults had filled in."""
+    document: JsonObject = msgspec.to_builtins(strategy)
+    for chosen in document.values():
+        if not isinstance(chosen, dict):
+            continue
+        for ref in chosen.get("trafficRoutings") or ():
+            ref.setdefault("gracePeriodSeconds", 3)
+            if "ingress" in ref:
+                ref["ingress"].setdefault("classType", "nginx")
+        for step in chosen.get("steps") or ():
+            for match in step.get("matches") or ():
+                _fill_match(match)
+    return plan_hash(document)
+
+
+def _fill_match(match: JsonObject) -> None:
+    if "path" in match:
+        match["path"] = {"type": "PathPrefix", "value": "/", **match["path"]}
+    for pair in (*match.get("headers", ()), *match.get("queryParams", ())):
+        pair.setdefault("type", "Exact")
 
 
 def safe(text: str) -> str:

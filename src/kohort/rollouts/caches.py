@@ -1,0 +1,102 @@
+"""What is cached of a cluster for releases, and how it is found."""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from kohort.kube.manager import Manager
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    PODS,
+    REPLICA_SETS,
+    ROLLOUTS,
+    STATEFUL_SETS,
+    Key,
+)
+from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects.core import Pod
+from kohort.objects.meta import ObjectMeta, PartialObject
+from kohort.rollouts import wire
+from kohort.rollouts.api import BatchRelease, Rollout, WorkloadRef
+from kohort.rollouts.workloads.groupset import GroupSet
+
+OF_SET: Final = "rollouts/set"
+OF_STABLE: Final = "rollouts/stable"
+OF_CONTROLLER: Final = "rollouts/controller"
+
+
+class _Member(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+def _of_set(obj: _Member) -> Iterable[str]:
+    name = obj.metadata.labels.get(wire.GROUP_SET)
+    return (f"{obj.metadata.namespace}/{name}",) if name else ()
+
+
+def _of_stable(obj: _Member) -> Iterable[str]:
+    labels = obj.metadata.labels
+    name = labels.get(wire.CANARY_SET) or labels.get(wire.CANARY_DEPLOYMENT)
+    return (f"{obj.metadata.namespace}/{name}",) if name else ()
+
+
+def _of_controller(obj: _Member) -> Iterable[str]:
+    owner = obj.metadata.controller
+    return (owner.uid,) if owner is not None else ()
+
+
+class RolloutCache:
+    def __init__(self, manager: Manager) -> None:
+        self.rollouts = manager.informer(ROLLOUTS, Rollout)
+        self.releases = manager.informer(BATCH_RELEASES, BatchRelease)
+        self.sets = manager.informer(LEADER_WORKER_SETS, GroupSet, indexes={OF_STABLE: _of_stable})
+        self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=wire.GROUP_SET)
+        self.pods = manager.informer(PODS, Pod, label_selector=wire.GROUP_SET, indexes={OF_SET: _of_set})
+        self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
+        self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: _of_controller})
+
+    @property
+    def synced(self) -> bool:
+        needed = (self.rollouts, self.sets, self.leader_sets, self.deployments, self.replica_sets)
+        return all(informer.synced for informer in needed)
+
+    def rollout_for(self, namespace: str, ref: WorkloadRef) -> Rollout | None:
+        """The Rollout that releases a workload: neither deleted nor disabled."""
+        for rollout in sorted(self.rollouts.list(namespace), key=lambda one: one.metadata.name):
+            if rollout.metadata.deleting or rollout.status.phase == wire.DISABLED or not rollout.steps_known:
+                continue
+            if rollout.spec.workload_ref.identity == ref.identity:
+                return rollout
+        return None
+
+    def rollouts_of(self, namespace: str, ref: WorkloadRef) -> list[Key]:
+        """Every Rollout that names a workload."""
+        return [
+            Key(namespace, rollout.metadata.name)
+            for rollout in self.rollouts.list(namespace)
+            if rollout.spec.workload_ref.identity == ref.identity
+        ]
+
+    def live_hash(self, key: Key) -> str:
+        """The revision that a set's controller last gave it."""
+        leaders = self.leader_sets.get(key)
+        return leaders.metadata.labels.get(wire.GROUP_REVISION, "") if leaders is not None else ""
+
+    def canaries(self, key: Key) -> list[GroupSet]:
+        """The extra sets made for a set, newest first."""
+        found = self.sets.by_index(OF_STABLE, str(key))
+        return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), reverse=True)
+
+    def pods_of(self, key: Key) -> list[Pod]:
+        return self.pods.by_index(OF_SET, str(key))
+
+    def canary_deployments(self, key: Key) -> list[Deployment]:
+        found = self.deployments.by_index(OF_STABLE, str(key))
+        return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), reverse=True)
+
+    def replica_sets_of(self, uid: str) -> list[ReplicaSet]:
+        """Oldest first."""
+        found = self.replica_sets.by_index(OF_CONTROLLER, uid)
+        return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))

@@ -1,0 +1,191 @@
+"""The phases of a Rollout.
+
+| phase | guard | next |
+|---|---|---|
+| any | deleted | Terminating |
+| Progressing | disabled | Disabling |
+| other | disabled | Disabled |
+| "" | | Initial |
+| any but Progressing and what ends it | no workload | Initial, "Workload Not Found" |
+| any | the workload's controller is behind | the same, in 3 s |
+| Initial | workload there and guarded | Healthy |
+| Healthy | the workload is in progress | Progressing |
+| Progressing | Completed | Healthy |
+| Disabling | put away | Disabled |
+| Disabled | not disabled any more | Healthy |
+| Terminating | put away | gone |
+
+What a pass does follows the phase that was stored before it: a phase is always visible before it acts.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kohort.rollouts import arithmetic, finalising, progressing, wire
+from kohort.rollouts.api import Progress
+from kohort.rollouts.finalising import Finalised, Reason
+from kohort.rollouts.state import Act, Move, State, World, with_condition, with_reason, without
+from kohort.rollouts.traffic.model import Answer, Note
+
+NOT_FOUND: Final = "Workload Not Found"
+NOT_GUARDED: Final = "workload not yet guarded"
+HEALTHY_MESSAGE: Final = "rollout is healthy"
+DISABLED_MESSAGE: Final = "Rollout is disabled"
+_ENDING: Final[dict[str, Reason]] = {wire.DISABLING: "RolloutDisabled", wire.TERMINATING: "RolloutDeleting"}
+
+
+def decide(world: World) -> Move:
+    """One pass: the phase as it should be now, and what the phase stored before asks for."""
+    before = world.state.phase
+    if not world.rollout.steps_known and before in ("", wire.INITIAL):
+        return Move(_said(world.state, wire.INITIAL, "spec.strategy has no steps"))
+    moved = next_phase(world)
+    if moved.state.phase != before or moved.requeue is not None:
+        return moved
+    world = world.at(moved.state)
+    if before == wire.PROGRESSING:
+        return _with(moved, progressing.decide(world))
+    if before in _ENDING:
+        return _with(moved, _ended(world, finalising.decide(world, _ENDING[before])))
+    return moved
+
+
+def answered(world: World, act: Act, answer: Answer) -> Move:
+    phase = world.state.phase
+    if phase in _ENDING:
+        return _ended(world, finalising.answered(world, _ENDING[phase], act, answer))
+    return progressing.answered(world, act, answer)
+
+
+def _with(moved: Move, move: Move) -> Move:
+    return msgspec.structs.replace(move, notes=(*moved.notes, *move.notes)) if moved.notes else move
+
+
+def next_phase(world: World) -> Move:
+    state, rollout, workload = world.state, world.rollout, world.workload
+    phase = state.phase
+    if rollout.metadata.deleting:
+        if phase == wire.TERMINATING:
+            return Move(state)
+        text = "Rollout is in terminating"
+        ended = with_condition(state, wire.TERMINATING, "True", wire.IN_TERMINATING, text, world.now)
+        ended = _fresh_cursor(world.at(ended))
+        return Move(_said(ended, wire.TERMINATING, text), requeue=0.0)
+    if rollout.spec.disabled:
+        return _disabled(world)
+    if phase == wire.DISABLING:
+        return Move(state)
+    if phase == wire.DISABLED:
+        return Move(_said(state, wire.HEALTHY, HEALTHY_MESSAGE), requeue=0.0)
+    if workload is None:
+        if phase == wire.PROGRESSING:
+            return Move(state)
+        return Move(State(phase=wire.INITIAL, message=NOT_FOUND))
+    if not workload.consistent:
+        return Move(state if phase else _said(state, wire.INITIAL, state.message), requeue=wire.RECHECK)
+    if phase in ("", wire.INITIAL):
+        if not workload.guarded:
+            return Move(_said(state, wire.INITIAL, NOT_GUARDED), requeue=wire.RECHECK)
+        return Move(_said(state, wire.HEALTHY, HEALTHY_MESSAGE), requeue=0.0)
+    if phase == wire.HEALTHY:
+        return _healthy(world)
+    if phase == wire.PROGRESSING and state.reason == wire.COMPLETED:
+        return Move(msgspec.structs.replace(state, phase=wire.HEALTHY), requeue=0.0)
+    return Move(state)
+
+
+def _disabled(world: World) -> Move:
+    state = world.state
+    if state.phase in (wire.DISABLED, wire.DISABLING):
+        return Move(state)
+    if state.phase == wire.PROGRESSING or _held(world):
+        text = "Disabling rollout, release resources"
+        return Move(_said(_fresh_cursor(world), wire.DISABLING, text), requeue=0.0)
+    return Move(_said(state, wire.DISABLED, DISABLED_MESSAGE), requeue=0.0)
+
+
+def _held(world: World) -> bool:
+    return world.workload is not None and world.workload.in_progress
+
+
+def _healthy(world: World) -> Move:
+    state, workload = world.state, world.workload
+    assert workload is not None
+    if workload.in_progress:
+        cleared = msgspec.structs.replace(state, conditions=without(state.conditions, wire.SUCCEEDED))
+        begun = with_reason(cleared, wire.INITIALIZING, progressing.IN_PROGRESS, world.now)
+        return Move(msgspec.structs.replace(begun, phase=wire.PROGRESSING), requeue=0.0)
+    if state.progress is None:
+        text = "workload deployment is completed"
+        return Move(msgspec.structs.replace(state, progress=finished_progress(world), message=text))
+    return _resting(world)
+
+
+def finished_progress(world: World) -> Progress:
+    """As if the version that runs had been released by us."""
+    workload = world.workload
+    assert workload is not None
+    return Progress(
+        observed_rollout_id=workload.release_id,
+        observed_workload_generation=workload.generation,
+        rollout_hash=world.plan_hash,
+        stable_revision=workload.stable_revision,
+        pod_template_hash=workload.pod_template_hash or workload.stable_revision,
+        revision=workload.canary_revision,
+        revision_key=workload.revision_key,
+        current_step_index=len(world.steps),
+        next_step_index=arithmetic.NO_STEP,
+        current_step_state=wire.COMPLETED,
+    )
+
+
+def _resting(world: World) -> Move:
+    """Nothing is released. A version that came past us is told once and then taken as the one that runs."""
+    state, workload, progress = world.state, world.workload, world.progress
+    assert workload is not None
+    changes: dict[str, object] = {
+        "observed_rollout_id": workload.release_id,
+        "observed_workload_generation": workload.generation,
+    }
+    notes: tuple[Note, ...] = ()
+    if progress.revision and workload.canary_revision != progress.revision:
+        text = (
+            "the workload was changed without being held (it had no replicas, several versions at once, "
+            "or the webhook was not asked): this version is rolled out natively, without steps"
+        )
+        notes = (Note("ReleaseNotControlled", text, warning=True),)
+        changes |= {"revision": workload.canary_revision, "stable_revision": workload.stable_revision}
+    return Move(state.with_progress(**changes), notes=notes)
+
+
+def _ended(world: World, found: Finalised) -> Move:
+    if not found.done:
+        return found.move
+    state = found.move.state
+    if world.state.phase == wire.DISABLING:
+        return Move(
+            _said(state, wire.DISABLED, DISABLED_MESSAGE), requeue=0.0, notes=found.move.notes, outcome="disabled"
+        )
+    text = "Rollout has been terminated"
+    old = state.condition(wire.TERMINATING)
+    if old is not None and old.reason == wire.COMPLETED:
+        return Move(state)
+    state = with_condition(state, wire.TERMINATING, "False", wire.COMPLETED, text, world.now)
+    return Move(state, requeue=0.0, notes=found.move.notes, outcome="deleted")
+
+
+def _fresh_cursor(world: World) -> State:
+    """A release that is broken off ends in another order than the one it may be in the middle of. A workload that was
+    held a moment ago is let go even where no release has begun."""
+    state = world.state
+    running = state.phase == wire.PROGRESSING and state.reason != wire.COMPLETED
+    if state.progress is None and _held(world):
+        state = msgspec.structs.replace(state, progress=finished_progress(world))
+    if state.progress is None:
+        return state
+    return state.with_progress(finalising_step="" if running or _held(world) else wire.END)
+
+
+def _said(state: State, phase: str, message: str) -> State:
+    return msgspec.structs.replace(state, phase=phase, message=message)

@@ -1,0 +1,22 @@
+"""The controllers of releases."""
+
+from kohort.kube.manager import Manager
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.metrics import RolloutMetrics
+from kohort.rollouts.releasecontroller import ReleaseController
+from kohort.rollouts.rolloutcontroller import RolloutController
+from kohort.rollouts.traffic.model import Traffic
+from kohort.rollouts.workloads.groupcontrol import GroupControl
+from kohort.rollouts.workloads.model import Control
+
+
+def register(manager: Manager, traffic: Traffic, cache: RolloutCache | None = None) -> RolloutCache:
+    """Add the controllers of Rollouts and BatchReleases."""
+    cache = cache or RolloutCache(manager)
+    controls: dict[str, Control] = {
+        "LeaderWorkerSet": GroupControl(manager.client, cache),
+    }
+    metrics = RolloutMetrics(manager.metrics)
+    ReleaseController(manager, cache, controls, metrics)
+    RolloutController(manager, cache, controls, traffic, metrics)
+    return cache

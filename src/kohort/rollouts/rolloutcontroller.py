@@ -1,0 +1,334 @@
+"""The reconciler of Rollouts: observe, decide, act, write what is now the case."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.patches import locked, merge_patch
+from kohort.kube.resources import BATCH_RELEASES, ROLLOUTS, TRAFFIC_ROUTINGS, Key
+from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import PartialObject
+from kohort.rollouts import arithmetic, phases, wire
+from kohort.rollouts.api import BatchRelease, Progress, Rollout, WorkloadRef
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.metrics import RolloutMetrics
+from kohort.rollouts.planhash import hash_of, release_plan_hash
+from kohort.rollouts.state import Act, Move, State, World, stored
+from kohort.rollouts.traffic.model import Answer, Asking, Note, Selectors, Traffic, TrafficStep
+from kohort.rollouts.workloads.groupset import GroupSet
+from kohort.rollouts.workloads.model import Control, Outcome
+
+_SOON = 0.01
+_CHAIN = 20
+"""Acts of one pass. More than any machine has; a bug must not turn into an endless loop."""
+
+
+class RolloutController:
+    def __init__(
+        self,
+        manager: Manager,
+        cache: RolloutCache,
+        controls: Mapping[str, Control],
+        traffic: Traffic,
+        metrics: RolloutMetrics,
+    ) -> None:
+        self.client = manager.client
+        self.cache = cache
+        self.controls = controls
+        self.traffic = traffic
+        self.metrics = metrics
+        self.recorder = manager.recorder("rollouts")
+        self.controller = manager.controller("rollout-controller", self.reconcile, workers=3, max_delay=30)
+        self.controller.watches(cache.rollouts)
+        self.controller.watches(cache.releases, _same_name)
+        self.controller.watches(cache.sets, self._of_set)
+        self.controller.watches(cache.leader_sets, self._of_leaders)
+        self.controller.watches(cache.deployments, self._of_deployment)
+        self.controller.watches(cache.replica_sets, self._of_replica_set)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        rollout = self.cache.rollouts.get(key)
+        if rollout is None:
+            return None
+        if await self._finalizer(rollout):
+            self.metrics.forget(rollout)
+            return None
+        control = self.controls.get(rollout.spec.workload_ref.kind)
+        world = self._world(rollout, control)
+        if control is not None and world.workload is not None and not world.workload.guarded:
+            await control.guard(Key(key.namespace, world.workload.name))
+        if await self._write_hash(rollout, world.plan_hash):
+            return None
+        move = await self._pass(world, control)
+        self._tell(rollout, move.notes)
+        if move.outcome:
+            self.metrics.ended(rollout, move.outcome)
+        self._measure(world, move.state)
+        written = await self._write(rollout, move.state)
+        if move.requeue is None:
+            return None
+        return Requeue(after=max(move.requeue, _SOON)) if move.requeue > 0 or not written else None
+
+    async def _pass(self, world: World, control: Control | None) -> Move:
+        move = phases.decide(world)
+        notes = move.notes
+        for _ in range(_CHAIN):
+            if move.act is None:
+                break
+            world = world.at(move.state)
+            answer = await self._perform(world, move.act, control)
+            move = phases.answered(world, move.act, answer)
+            notes += move.notes
+        return msgspec.structs.replace(move, notes=notes, act=None)
+
+    def _world(self, rollout: Rollout, control: Control | None) -> World:
+        key = Key(rollout.metadata.namespace, rollout.metadata.name)
+        release = self.cache.releases.get(key)
+        return World(
+            rollout=rollout,
+            state=stored(rollout),
+            now=clock.now(),
+            workload=control.view(rollout) if control is not None else None,
+            release=release,
+            release_hash=release_plan_hash(release.plan) if release is not None else "",
+            plan_hash=hash_of(rollout.spec.strategy),
+            canary_gone=control.canary_gone(rollout) if control is not None else True,
+        )
+
+    # Acting
+
+    async def _perform(self, world: World, act: Act, control: Control | None) -> Answer:
+        progress = world.state.progress
+        marks = progress.grace_times if progress is not None else {}
+        if act.kind in _TRAFFIC:
+            operation = getattr(self.traffic, act.kind)
+            answer: Answer = await operation(asking(world))
+            return answer
+        if act.kind in ("join", "leave"):
+            return await self._join(world, marks, leave=act.kind == "leave")
+        if act.kind == "unhold":
+            outcome = await control.resume(world.rollout) if control is not None else Outcome("done")
+            return Answer(
+                outcome.state, wire.RECHECK, outcome.text, marks, changed=not outcome.done, notes=outcome.notes
+            )
+        await self._release(world, act)
+        return Answer("done", marks=marks, changed=True)
+
+    async def _release(self, world: World, act: Act) -> None:
+        rollout, release = world.rollout, world.release
+        name, namespace = rollout.metadata.name, rollout.metadata.namespace
+        if act.kind == "write_release":
+            await self._write_release(world, act)
+        elif release is None:
+            return
+        elif act.kind == "delete_release":
+            try:
+                await self.client.delete(BATCH_RELEASES, name, namespace, uid=release.metadata.uid)
+            except NotFound:
+                return
+        elif act.kind == "resume_release":
+            plan = {"batchPartition": None, "finalizingPolicy": act.policy}
+            await self._patch_release(release, {"spec": {"releasePlan": plan}})
+        elif act.kind == "fill_release":
+            await self._patch_release(release, {"metadata": {"annotations": {wire.FULL_CAPACITY: "true"}}})
+
+    async def _write_release(self, world: World, act: Act) -> None:
+        assert act.plan is not None
+        rollout, release = world.rollout, world.release
+        document = act.plan.document()
+        if release is not None:
+            change = merge_patch(release.plan.document(), document)
+            if change is not None and not release.metadata.deleting:
+                await self._patch_release(release, {"spec": {"releasePlan": change}})
+            return
+        ref = rollout.spec.workload_ref
+        body = {
+            "apiVersion": wire.API_VERSION,
+            "kind": "BatchRelease",
+            "metadata": {
+                "name": rollout.metadata.name,
+                "namespace": rollout.metadata.namespace,
+                "ownerReferences": [rollout.owner_reference()],
+                "finalizers": [wire.RELEASE_FINALIZER],
+            },
+            "spec": {"workloadRef": msgspec.to_builtins(ref), "releasePlan": document},
+        }
+        try:
+            await self.client.create(BATCH_RELEASES, body)
+        except AlreadyExists:
+            return
+
+    async def _patch_release(self, release: BatchRelease, body: JsonObject) -> None:
+        metadata = release.metadata
+        await self.client.patch(
+            BATCH_RELEASES, metadata.name, metadata.namespace, locked(body, metadata.resource_version)
+        )
+
+    async def _join(self, world: World, marks: Mapping[str, str], *, leave: bool) -> Answer:
+        """Several Rollouts may use one TrafficRouting; each says so by a finalizer of its own."""
+        rollout = world.rollout
+        name, namespace = rollout.traffic_routing, rollout.metadata.namespace
+        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, namespace)
+        if found is None:
+            if leave:
+                return Answer("done", marks=marks)
+            return Answer("problem", text=f"TrafficRouting {name} does not exist: create it, or drop trafficRoutingRef")
+        own = wire.PROGRESSING_FINALIZER + rollout.metadata.name
+        finalizers: list[str] = found["metadata"].get("finalizers") or []
+        if (own in finalizers) != leave:
+            return Answer("done", marks=marks)
+        phase = (found.get("status") or {}).get("phase", "")
+        if not leave and (phase in ("Finalizing", "Terminating") or "deletionTimestamp" in found["metadata"]):
+            return Answer("wait", wire.RECHECK, f"TrafficRouting {name} is {phase or 'being deleted'}", marks)
+        wanted = [one for one in finalizers if one != own] if leave else [*finalizers, own]
+        body = locked({"metadata": {"finalizers": wanted}}, found["metadata"]["resourceVersion"])
+        await self.client.patch(TRAFFIC_ROUTINGS, name, namespace, body)
+        return Answer("done", marks=marks) if leave else Answer("wait", _SOON, f"joining TrafficRouting {name}", marks)
+
+    # The Rollout itself
+
+    async def _finalizer(self, rollout: Rollout) -> bool:
+        """Whether the Rollout needs nothing more than its finalizer put on or taken off."""
+        metadata = rollout.metadata
+        has = wire.ROLLOUT_FINALIZER in metadata.finalizers
+        if not metadata.deleting:
+            if has:
+                return False
+            await self._patch(rollout, {"metadata": {"finalizers": [*metadata.finalizers, wire.ROLLOUT_FINALIZER]}})
+            return True
+        ended = rollout.status.condition(wire.TERMINATING)
+        if not has:
+            return True
+        if ended is None or ended.reason != wire.COMPLETED:
+            return False
+        if rollout.traffic_routing:
+            await self._join(self._world(rollout, None), {}, leave=True)
+        rest = [name for name in metadata.finalizers if name != wire.ROLLOUT_FINALIZER]
+        try:
+            await self._patch(rollout, {"metadata": {"finalizers": rest}})
+        except NotFound:
+            return True
+        return True
+
+    async def _write_hash(self, rollout: Rollout, value: str) -> bool:
+        if rollout.metadata.annotations.get(wire.PLAN_HASH) == value or rollout.metadata.deleting:
+            return False
+        await self._patch(rollout, {"metadata": {"annotations": {wire.PLAN_HASH: value}}})
+        return True
+
+    async def _patch(self, rollout: Rollout, body: JsonObject) -> None:
+        metadata = rollout.metadata
+        await self.client.patch(ROLLOUTS, metadata.name, metadata.namespace, locked(body, metadata.resource_version))
+
+    async def _write(self, rollout: Rollout, state: State) -> bool:
+        wanted = state.document(rollout.metadata.generation, blue_green=rollout.blue_green)
+        change = merge_patch(_document(rollout), wanted)
+        if change is None:
+            return False
+        metadata = rollout.metadata
+        body = locked({"status": change}, metadata.resource_version)
+        try:
+            await self.client.patch(ROLLOUTS, metadata.name, metadata.namespace, body, subresource="status")
+        except NotFound:
+            return False
+        return True
+
+    # Telling
+
+    def _tell(self, rollout: Rollout, notes: Iterable[Note]) -> None:
+        for note in notes:
+            self.metrics.noted(rollout, note.reason)
+            record = self.recorder.warning if note.warning else self.recorder.normal
+            record(ROLLOUTS, rollout, note.reason, note.message)
+
+    def _measure(self, world: World, state: State) -> None:
+        desired = 0
+        if world.workload is not None and state.progress is not None and world.rollout.steps_known:
+            place = min(max(state.progress.current_step_index, 1), len(world.steps)) - 1
+            desired = arithmetic.planned(world.steps[place].replicas or 0, world.workload.replicas)
+        self.metrics.observe(world.rollout, state, desired, clock.seconds())
+
+    # Whose Rollout is it
+
+    def _of_set(self, subject: GroupSet) -> list[Key]:
+        metadata = subject.metadata
+        return self._named_set(metadata.namespace, metadata.labels.get(wire.CANARY_SET, metadata.name))
+
+    def _named_set(self, namespace: str, name: str) -> list[Key]:
+        ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name)
+        return self.cache.rollouts_of(namespace, ref)
+
+    def _of_leaders(self, subject: PartialObject) -> list[Key]:
+        metadata = subject.metadata
+        name = metadata.labels.get(wire.GROUP_SET, "")
+        found = self.cache.sets.get(Key(metadata.namespace, name))
+        return self._of_set(found) if found is not None else self._named_set(metadata.namespace, name)
+
+    def _of_deployment(self, subject: Deployment) -> list[Key]:
+        name = subject.metadata.labels.get(wire.CANARY_DEPLOYMENT, subject.metadata.name)
+        return self.cache.rollouts_of(subject.metadata.namespace, WorkloadRef("apps/v1", "Deployment", name))
+
+    def _of_replica_set(self, subject: ReplicaSet) -> list[Key]:
+        owner = subject.metadata.controller
+        if owner is None:
+            return []
+        found = self.cache.deployments.get(Key(subject.metadata.namespace, owner.name))
+        return self._of_deployment(found) if found is not None else []
+
+
+_TRAFFIC = frozenset(
+    {
+        "check",
+        "pin_stable",
+        "route",
+        "route_all_to_new",
+        "route_all_to_stable",
+        "restore_stable",
+        "remove_canary_service",
+    }
+)
+
+
+def asking(world: World) -> Asking:
+    """The context of a question about traffic."""
+    rollout, workload, strategy = world.rollout, world.workload, world.rollout.strategy
+    progress = world.state.progress or Progress()
+    patch = strategy.patch_pod_template_metadata
+    generates = not strategy.disable_generate_canary_service
+    selectors = Selectors(
+        revision_key=progress.revision_key,
+        stable_revision=progress.stable_revision,
+        canary_revision=progress.pod_template_hash,
+        pinned=workload.pinned if workload is not None else {},
+        patched=patch.labels if patch is not None and generates else {},
+    )
+    return Asking(
+        namespace=rollout.metadata.namespace,
+        owner=rollout.owner_reference(),
+        refs=strategy.traffic_routings,
+        step=world.step.traffic_step if world.steps else TrafficStep(),
+        selectors=selectors,
+        generates_canary_service=generates,
+        since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
+        marks=progress.grace_times,
+    )
+
+
+def _same_name(release: BatchRelease) -> list[Key]:
+    return [Key(release.metadata.namespace, release.metadata.name)]
+
+
+def _document(rollout: Rollout) -> JsonObject:
+    """The status as it is stored."""
+    document: JsonObject = msgspec.to_builtins(rollout.status)
+    if not rollout.status.phase:
+        return document
+    return document | {
+        "currentStepIndex": rollout.status.current_step_index,
+        "currentStepState": rollout.status.current_step_state,
+    }

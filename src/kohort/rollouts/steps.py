@@ -1,0 +1,281 @@
+"""The machine of steps, for canary and blue-green.
+
+| state | guard | act | next |
+|---|---|---|---|
+| BeforeStepUpgrade | the step routes nothing | – | StepUpgrade |
+| BeforeStepUpgrade | step 1, and a canary Service is generated | pin the stable Service | StepUpgrade when done |
+| BeforeStepUpgrade | otherwise | – | StepUpgrade |
+| StepUpgrade | no BatchRelease, or another plan | write it | StepUpgrade |
+| StepUpgrade | its plan is not observed, or its batch not ready | – | StepUpgrade |
+| StepUpgrade | its batch is ready | – | StepTrafficRouting |
+| StepTrafficRouting | | route | StepMetricsAnalysis when done |
+| StepMetricsAnalysis | the judgement of `analysis.judge` | – | StepPaused |
+| StepPaused | canary, last step, replicas exactly "100%" | – | StepReady |
+| StepPaused | no duration | – | StepPaused, until approved |
+| StepPaused | duration over | – | StepReady |
+| StepReady | not the last step | – | BeforeStepUpgrade of the next |
+| StepReady | the last step | – | Completed |
+
+Before any of it: a changed nextStepIndex is a jump, and a step that routes nothing first gives back what an earlier
+step has routed.
+"""
+
+from typing import Final
+
+from kohort.rollouts import analysis, arithmetic, wire
+from kohort.rollouts.api import Batch, ReleasePlan
+from kohort.rollouts.state import Act, ActKind, Move, State, World, settled
+from kohort.rollouts.traffic.model import Answer, Note
+
+_GIVE_BACK: Final[tuple[ActKind, ...]] = ("restore_stable", "route_all_to_stable", "remove_canary_service")
+TIMED_OUT: Final = "StepTimeout"
+
+
+def decide(world: World) -> Move:
+    world = world.at(refreshed(world))
+    lost = _lost(world)
+    if lost is not None:
+        return lost
+    jump = jumped(world)
+    if jump is not None:
+        return jump
+    if not world.step.routes and world.rollout.strategy.traffic_routings:
+        return Move(world.state, Act(_GIVE_BACK[0]))
+    return _in_state(world)
+
+
+def _lost(world: World) -> Move | None:
+    """Somebody deleted the BatchRelease or the canary by hand. Traffic goes back before either may vanish; then the
+    step is made again."""
+    release, workload = world.release, world.workload
+    cursor = world.progress.finalising_step
+    gone = workload is not None and workload.canary_lost
+    if release is not None and (release.metadata.deleting or gone):
+        if cursor != wire.RELEASE_CONTROL:
+            return Move(world.state, Act("route_all_to_stable"))
+        return Move(world.state, None if release.metadata.deleting else Act("delete_release"), requeue=wire.RECHECK)
+    if cursor == wire.RELEASE_CONTROL and release is None:
+        state = world.state.with_progress(finalising_step="", pod_template_hash="", canary_name="")
+        return _entered(world.at(state), wire.BEFORE_UPGRADE)
+    return None
+
+
+def _in_state(world: World) -> Move:
+    state = world.progress.current_step_state
+    if state == wire.BEFORE_UPGRADE:
+        return _before_upgrade(world)
+    if state == wire.UPGRADE:
+        return _upgrade(world)
+    if state == wire.ROUTING:
+        return Move(world.state, Act("route"))
+    if state == wire.ANALYSIS:
+        return _analyse(world)
+    if state == wire.PAUSED:
+        return _paused(world)
+    if state == wire.READY:
+        return _ready(world)
+    return Move(world.state)
+
+
+def answered(world: World, act: Act, answer: Answer) -> Move:
+    """How a traffic operation of a step went."""
+    state = settled(world.state, answer)
+    world = world.at(state)
+    if answer.state == "problem":
+        note = Note("RouteFailed", answer.text, warning=True)
+        return Move(_said(state, answer.text), requeue=wire.RECHECK, notes=(*answer.notes, note))
+    if answer.state == "wait":
+        if act.kind == "route" and answer.changed:
+            state = state.with_progress(last_update_time=world.stamp)
+        return Move(state, requeue=answer.seconds or 0.0, notes=answer.notes)
+    if act.kind == "delete_release":
+        return Move(state, requeue=wire.RECHECK, notes=answer.notes)
+    if act.kind == "route_all_to_stable" and _lost(world) is not None:
+        return Move(state.with_progress(finalising_step=wire.RELEASE_CONTROL), requeue=0.0, notes=answer.notes)
+    if act.kind in _GIVE_BACK:
+        return _given_back(world, act, answer)
+    if act.kind == "pin_stable":
+        return _entered(world, wire.UPGRADE, answer.notes)
+    if act.kind == "route":
+        return _entered(world, wire.ANALYSIS, (*answer.notes, *_shifted(world)))
+    return Move(state, notes=answer.notes)
+
+
+def _given_back(world: World, act: Act, answer: Answer) -> Move:
+    rest = _GIVE_BACK[_GIVE_BACK.index(act.kind) + 1 :]
+    if answer.changed:
+        return Move(world.state, requeue=0.0, notes=answer.notes)
+    return Move(world.state, Act(rest[0]), notes=answer.notes) if rest else _in_state(world)
+
+
+def _shifted(world: World) -> tuple[Note, ...]:
+    step = world.step
+    if not step.routes or not world.rollout.strategy.traffic_routings:
+        return ()
+    service = world.rollout.strategy.traffic_routings[0].service
+    what = f"{step.traffic}" if step.traffic and not step.matches else f"{len(step.matches)} match(es)"
+    return (Note("TrafficShifted", f"step({world.progress.current_step_index}): routed {what} to {service}-canary"),)
+
+
+# Before a step
+
+
+def refreshed(world: World) -> State:
+    """The state with what the BatchRelease and the workload say now."""
+    progress, release, workload = world.progress, world.release, world.workload
+    changes: dict[str, object] = {}
+    if release is not None:
+        batch = release.status.canary_status
+        text = (
+            f"BatchRelease is at state {batch.batch_state}, rollout-id {progress.observed_rollout_id}, "
+            f"step {batch.current_batch + 1}"
+        )
+        changes["message"] = f"{text}, {release.status.message}" if release.status.message else text
+        changes["replicas"] = batch.updated_replicas
+        changes["ready_replicas"] = batch.updated_ready_replicas
+    if workload is not None:
+        if not progress.pod_template_hash:
+            changes["pod_template_hash"] = workload.pod_template_hash
+        if workload.canary_name and workload.canary_name != progress.canary_name:
+            # A canary that was made anew has another name, and perhaps another hash.
+            changes["canary_name"] = workload.canary_name
+            changes["pod_template_hash"] = workload.pod_template_hash
+    return world.state.with_progress(**changes)
+
+
+def jumped(world: World) -> Move | None:
+    """The user set another next step. A value that names no step is put right, so that the status never lies."""
+    progress, count = world.progress, len(world.steps)
+    regular = arithmetic.next_index(progress.current_step_index, count)
+    target = progress.next_step_index
+    if target == regular:
+        return None
+    if not 1 <= target <= count:
+        note = Note("JumpRefused", f"nextStepIndex {target} is no step: there are 1 to {count}", warning=True)
+        return Move(world.state.with_progress(next_step_index=regular), requeue=0.0, notes=(note,))
+    return jump_to(world, target)
+
+
+def jump_to(world: World, target: int) -> Move:
+    count = len(world.steps)
+    replicas = world.workload.replicas if world.workload is not None else 0
+    wanted = world.steps[target - 1].replicas or 0
+    enough = arithmetic.planned(wanted, replicas) == world.progress.replicas
+    state = world.state.with_progress(
+        current_step_index=target,
+        next_step_index=arithmetic.next_index(target, count),
+        current_step_state=wire.ROUTING if enough else wire.BEFORE_UPGRADE,
+        last_update_time=world.stamp,
+    )
+    return Move(state, requeue=0.0, notes=(Note("StepStarted", f"jumped to step({target}/{count})"),))
+
+
+# The states
+
+
+def _before_upgrade(world: World) -> Move:
+    pinned = not world.rollout.strategy.disable_generate_canary_service
+    first = world.progress.current_step_index == 1
+    if world.step.routes and first and pinned and world.rollout.strategy.traffic_routings:
+        return Move(world.state, Act("pin_stable"))
+    return _entered(world, wire.UPGRADE)
+
+
+def _upgrade(world: World) -> Move:
+    index, count = world.progress.current_step_index, len(world.steps)
+    text = f"Rollout is in step({index}/{count}), and upgrade workload to new version"
+    state, notes, requeue = _deadline(world, _said(world.state, text))
+    plan = wanted_plan(world, index - 1)
+    release = world.release
+    if release is None or release.plan != plan:
+        return Move(state, Act("write_release", plan), requeue, notes)
+    status = release.status
+    fresh = (
+        status.observed_release_plan_hash == world.release_hash
+        and status.observed_generation >= release.metadata.generation
+    )
+    batch = status.canary_status
+    if not fresh or batch.batch_state != wire.BATCH_READY or batch.current_batch + 1 < index:
+        return Move(state, requeue=requeue, notes=notes)
+    done = Note("Progressing", f"upgrade step({index}) canary pods with new versions done")
+    if world.workload is not None:
+        state = state.with_progress(pod_template_hash=world.workload.pod_template_hash)
+    return _entered(world.at(state), wire.ROUTING, (done,))
+
+
+def _deadline(world: World, state: State) -> tuple[State, tuple[Note, ...], float | None]:
+    """A step that takes longer than the user allowed says so, with the pod that it waits for."""
+    text = world.rollout.metadata.annotations.get(wire.STEP_TIMEOUT, "")
+    if not text.isdigit() or int(text) == 0:
+        return state, (), None
+    left = world.after(world.progress.last_update_time, int(text))
+    if left > 0:
+        return state, (), left
+    index, count = world.progress.current_step_index, len(world.steps)
+    waiting = world.release.status.message if world.release is not None else "no batch yet"
+    message = f"step({index}/{count}) not ready after {text}s: {waiting}"
+    return _said(state, message), (Note(TIMED_OUT, message, warning=True),), None
+
+
+def wanted_plan(world: World, batch: int) -> ReleasePlan:
+    """The plan that the BatchRelease should have while this batch is the last one allowed."""
+    rollout, strategy = world.rollout, world.rollout.strategy
+    return ReleasePlan(
+        batches=tuple(Batch(step.replicas or 0) for step in strategy.steps),
+        batch_partition=batch,
+        rollout_id=world.progress.observed_rollout_id,
+        failure_threshold=strategy.failure_threshold,
+        patch_pod_template_metadata=strategy.patch_pod_template_metadata,
+        rolling_style=rollout.style,
+        enable_extra_workload_for_canary=strategy.enable_extra_workload_for_canary,
+    )
+
+
+def _analyse(world: World) -> Move:
+    verdict = analysis.judge(world)
+    if verdict.state == "passed":
+        return _entered(world, wire.PAUSED, keep_time=True)
+    return Move(_said(world.state, verdict.text), requeue=verdict.seconds)
+
+
+def _paused(world: World) -> Move:
+    index, count = world.progress.current_step_index, len(world.steps)
+    step = world.step
+    if not world.rollout.blue_green and index == count and step.replicas == "100%":
+        return _entered(world, wire.READY)
+    place = f"Rollout is in step({index}/{count})"
+    duration = step.pause.duration
+    if duration is None:
+        text = f"{place}, and you need manually confirm to enter the next step"
+        asked = world.state.message != text
+        notes = (Note("StepPausedForApproval", text),) if asked else ()
+        return Move(_said(world.state, text), notes=notes)
+    left = world.after(world.progress.last_update_time, duration)
+    if left > 0:
+        text = f"{place}, and wait duration({duration} seconds) to enter the next step"
+        return Move(_said(world.state, text), requeue=left)
+    return _entered(world, wire.READY)
+
+
+def _ready(world: World) -> Move:
+    index, count = world.progress.current_step_index, len(world.steps)
+    if index >= count:
+        return _entered(world, wire.COMPLETED)
+    state = world.state.with_progress(
+        current_step_index=index + 1, next_step_index=arithmetic.next_index(index + 1, count)
+    )
+    return _entered(world.at(state), wire.BEFORE_UPGRADE, (Note("StepStarted", f"step({index + 1}/{count})"),))
+
+
+def _entered(world: World, step_state: str, notes: tuple[Note, ...] = (), *, keep_time: bool = False) -> Move:
+    """Another state, from now on. The next pass goes on at once."""
+    changes = {} if keep_time else {"last_update_time": world.stamp}
+    return Move(world.state.with_progress(current_step_state=step_state, **changes), requeue=0.0, notes=notes)
+
+
+def _said(state: State, text: str) -> State:
+    return state if state.message == text else _replaced(state, text)
+
+
+def _replaced(state: State, text: str) -> State:
+    return State(state.phase, text, state.conditions, state.progress)

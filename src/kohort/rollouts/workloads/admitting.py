@@ -1,0 +1,146 @@
+"""What happens to an update of a workload on its way into the store.
+
+| the stored workload is | the update | what follows |
+|---|---|---|
+| anything | carries a token of ours | passes; the token is taken off |
+| held | any | stays held, what the user wrote of the strategy is kept for later |
+| being promoted | the stable template again | passes: promotion becomes rollback |
+| being promoted | another template | refused: half of the groups have one version, half another |
+| free | changes the template, and a Rollout wants it | is held in the same breath |
+| free | the same, but cannot be held | passes with a warning: rolled out natively |
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.rollouts.api import Rollout
+from kohort.rollouts.planhash import fingerprint
+from kohort.rollouts.workloads import deployments, groupset
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    document: JsonObject
+    warnings: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What is known about a workload besides the request."""
+
+    rollout: Rollout | None
+    live_revision: str = ""
+    tokens: frozenset[str] = frozenset()
+    """Uids of the objects that may lift a hold."""
+    active_versions: int = 1
+
+
+def token_taken_off(document: JsonObject, tokens: frozenset[str]) -> JsonObject | None:
+    """The document without its token, or None when it carries none that counts."""
+    annotations = document["metadata"].get("annotations") or {}
+    if annotations.get(wire.HOLD_RELEASE) not in tokens:
+        return None
+    rest = {name: value for name, value in annotations.items() if name != wire.HOLD_RELEASE}
+    return {**document, "metadata": {**document["metadata"], "annotations": rest}}
+
+
+def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
+    ours = token_taken_off(new, situation.tokens)
+    if ours is not None:
+        return Admitted(ours)
+    stored = msgspec.convert(old, groupset.GroupSet)
+    if stored.is_canary:
+        return Admitted(new)
+    if stored.in_progress:
+        return Admitted(groupset.keep(new, old))
+    if stored.promoting:
+        return _promoting(new, old, stored)
+    changed = fingerprint(groupset.revision_content(new["spec"])) != stored.fingerprint
+    return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
+
+
+def _promoting(new: JsonObject, old: JsonObject, stored: groupset.GroupSet) -> Admitted:
+    wanted = fingerprint(groupset.revision_content(new["spec"]))
+    if wanted in (stored.fingerprint, stored.metadata.annotations.get(wire.STABLE_FINGERPRINT)):
+        return Admitted(groupset.keep_promoting(new, old))
+    text = (
+        f"LeaderWorkerSet {stored.metadata.name} is being promoted to the version that was released last; "
+        "put another template on it when its Rollout is Healthy, or disable the Rollout to change it without steps"
+    )
+    return Admitted(new, refusal=text)
+
+
+def _free(
+    new: JsonObject,
+    old: JsonObject,
+    situation: Situation,
+    changed: bool,
+    hold: Callable[[str], "Admitted"],
+) -> Admitted:
+    """By the rule of release ids: where the user gives one, it alone says whether this is a release."""
+    if situation.rollout is None:
+        return Admitted(new)
+    given, before = (_annotation(one, wire.ROLLOUT_ID) for one in (new, old))
+    name = situation.rollout.metadata.name
+    if given and given == before and changed:
+        text = (
+            f"annotation {wire.ROLLOUT_ID} is unchanged: the new template is rolled out natively, not by Rollout {name}"
+        )
+        return Admitted(new, (text,))
+    if not changed:
+        unlike = given and given != before
+        text = f"annotation {wire.ROLLOUT_ID} changed but the template did not: there is nothing to release"
+        return Admitted(new, (text,) if unlike else ())
+    return hold(name)
+
+
+def _held_set(
+    new: JsonObject, old: JsonObject, stored: groupset.GroupSet, situation: Situation, rollout: str
+) -> Admitted:
+    obstacle = _obstacle(new, stored, situation)
+    if obstacle:
+        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
+    return Admitted(groupset.enter(new, old, rollout, situation.live_revision))
+
+
+def _obstacle(new: JsonObject, stored: groupset.GroupSet, situation: Situation) -> str:
+    if new["spec"].get("replicas") == 0:
+        return "the set has no groups"
+    if not situation.live_revision:
+        return "the set has no leader StatefulSet yet"
+    status = stored.status
+    if status.updated_replicas != status.replicas:
+        return f"an earlier update is not complete ({status.updated_replicas} of {status.replicas} groups have it)"
+    return ""
+
+
+def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
+    ours = token_taken_off(new, situation.tokens)
+    if ours is not None:
+        return Admitted(ours)
+    if _annotation(old, wire.IN_PROGRESSING):
+        return Admitted(deployments.keep(new, old))
+    before, after = (deployments.revision_of(one["spec"]["template"]) for one in (old, new))
+    return _free(new, old, situation, before != after, lambda name: _held_deployment(new, situation, name))
+
+
+def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> Admitted:
+    assert situation.rollout is not None
+    routed = bool(situation.rollout.strategy.traffic_routings)
+    obstacle = ""
+    if new["spec"].get("replicas") == 0:
+        obstacle = "the Deployment has no pods"
+    elif situation.active_versions == 0 or not situation.live_revision:
+        obstacle = "the Deployment has no active ReplicaSet"
+    elif routed and situation.active_versions > 1:
+        obstacle = f"an earlier update is not complete ({situation.active_versions} versions are active)"
+    if obstacle:
+        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
+    return Admitted(deployments.enter(new, rollout, situation.live_revision))
+
+
+def _annotation(document: JsonObject, name: str) -> str:
+    value: str = (document["metadata"].get("annotations") or {}).get(name, "")
+    return value

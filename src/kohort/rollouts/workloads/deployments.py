@@ -1,0 +1,202 @@
+"""A Deployment under release.
+
+A canary release holds it by `paused` and runs the new version in a second Deployment. Blue-green runs both versions in
+one: new pods never become *available* (minReadySeconds is as long as it can be), so the Deployment adds them by its
+surge and never takes an old one away, until it gets its own settings back.
+"""
+
+import copy
+import hashlib
+from typing import Final
+
+import msgspec
+
+from kohort.objects import intstr
+from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.rollouts import wire
+from kohort.rollouts.api import BatchRelease, PatchMetadata
+from kohort.rollouts.planhash import fingerprint, safe
+
+NEVER_AVAILABLE: Final = 2147483646
+NO_DEADLINE: Final = 2147483647
+_SAVED_DEFAULTS: Final = {
+    "maxUnavailable": "25%",
+    "maxSurge": "25%",
+    "minReadySeconds": 0,
+    "progressDeadlineSeconds": 600,
+}
+_OUR_ANNOTATIONS: Final = (wire.IN_PROGRESSING, wire.CONTROL_INFO, wire.ORIGINAL_DEPLOYMENT_STRATEGY)
+_OUR_LABELS: Final = (wire.WORKLOAD_TYPE, wire.STABLE_REVISION)
+
+
+def template_content(template: JsonObject, ignored: PatchMetadata | None = None) -> JsonObject:
+    """A template as it counts for equality: without the label that ReplicaSets add, and without patched metadata."""
+    result: JsonObject = copy.deepcopy(template)
+    metadata = result.get("metadata") or {}
+    for part, names in (
+        ("labels", {wire.TEMPLATE_HASH, *(ignored.labels if ignored else ())}),
+        ("annotations", set(ignored.annotations if ignored else ())),
+    ):
+        kept = {name: value for name, value in (metadata.get(part) or {}).items() if name not in names}
+        metadata[part] = kept
+    result["metadata"] = {part: metadata[part] for part in ("labels", "annotations") if metadata[part]}
+    clean: JsonObject = _without_nulls(result)
+    return clean
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(member) for member in value]
+    return value
+
+
+def revision_of(template: JsonObject) -> str:
+    return fingerprint(template_content(template))
+
+
+def active(replica_sets: list[ReplicaSet]) -> list[ReplicaSet]:
+    return [one for one in replica_sets if one.spec.replicas and not one.metadata.deleting]
+
+
+def with_template(replica_sets: list[ReplicaSet], template: JsonObject) -> ReplicaSet | None:
+    wanted = revision_of(template)
+    return next((one for one in replica_sets if revision_of(one.spec.template) == wanted), None)
+
+
+# Admission
+
+
+def enter(new: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
+    result = copy.deepcopy(new)
+    metadata = result["metadata"]
+    metadata.setdefault("labels", {})[wire.STABLE_REVISION] = stable_revision
+    note = msgspec.json.encode({"rolloutName": rollout}).decode()
+    metadata.setdefault("annotations", {})[wire.IN_PROGRESSING] = note
+    result["spec"]["paused"] = True
+    return result
+
+
+def keep(new: JsonObject, old: JsonObject) -> JsonObject:
+    """An update of a held Deployment. In blue-green the release itself un-pauses it, until another template comes."""
+    result = copy.deepcopy(new)
+    metadata, before = result["metadata"], old["metadata"]
+    for part, names in (("labels", _OUR_LABELS), ("annotations", _OUR_ANNOTATIONS)):
+        known, given = before.get(part) or {}, metadata.get(part) or {}
+        missing = {name: known[name] for name in names if name in known and name not in given}
+        if missing:
+            metadata[part] = {**given, **missing}
+    in_place = wire.ORIGINAL_DEPLOYMENT_STRATEGY in (metadata.get("annotations") or {})
+    changed = revision_of(new["spec"]["template"]) != revision_of(old["spec"]["template"])
+    if changed or not in_place:
+        result["spec"]["paused"] = True
+    if (result["spec"].get("strategy") or {}).get("type") == "Recreate":
+        result["spec"]["strategy"] = copy.deepcopy(old["spec"].get("strategy") or {"type": "RollingUpdate"})
+    return result
+
+
+# The second Deployment
+
+
+def canary_deployment(stable: Deployment, spec: JsonObject, release: BatchRelease, control_info: str) -> JsonObject:
+    """`spec` is the whole spec of the stable one."""
+    metadata = stable.metadata
+    digest = hashlib.sha256(f"{release.metadata.uid}/{revision_of(stable.spec.template)}".encode()).hexdigest()
+    template = copy.deepcopy(spec["template"])
+    patch = release.plan.patch_pod_template_metadata
+    if patch is not None:
+        target = template.setdefault("metadata", {})
+        for part, values in (("labels", patch.labels), ("annotations", patch.annotations)):
+            if values:
+                target[part] = {**(target.get(part) or {}), **values}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": f"{metadata.name[:57]}-{safe(digest)[:5]}",
+            "namespace": metadata.namespace,
+            "labels": {wire.CANARY_DEPLOYMENT: metadata.name},
+            "annotations": {wire.CONTROL_INFO: control_info},
+            "finalizers": [wire.CANARY_FINALIZER],
+            "ownerReferences": [release.owner_reference()],
+        },
+        "spec": {**copy.deepcopy(spec), "template": template, "replicas": 0, "paused": False},
+    }
+
+
+# Blue-green in place
+
+
+def saved_settings(deployment: Deployment) -> JsonObject:
+    rolling = deployment.spec.strategy.rolling_update
+    found = {
+        "maxUnavailable": rolling.max_unavailable if rolling else None,
+        "maxSurge": rolling.max_surge if rolling else None,
+        "minReadySeconds": deployment.spec.min_ready_seconds,
+        "progressDeadlineSeconds": deployment.spec.progress_deadline_seconds,
+    }
+    return {name: _SAVED_DEFAULTS[name] if value is None else value for name, value in found.items()}
+
+
+def read_settings(deployment: Deployment) -> JsonObject:
+    text = deployment.metadata.annotations.get(wire.ORIGINAL_DEPLOYMENT_STRATEGY, "")
+    try:
+        found = msgspec.json.decode(text or "{}", type=dict[str, int | str | None])
+    except msgspec.DecodeError:
+        found = {}
+    return {name: _SAVED_DEFAULTS[name] if found.get(name) is None else found[name] for name in _SAVED_DEFAULTS}
+
+
+def held_in_place(deployment: Deployment) -> bool:
+    spec = deployment.spec
+    return spec.min_ready_seconds == NEVER_AVAILABLE and spec.progress_deadline_seconds == NO_DEADLINE
+
+
+def hold_in_place(deployment: Deployment, control_info: str) -> JsonObject:
+    """Both colours may live: what is there already keeps being saved, not the held values."""
+    annotations: JsonObject = {wire.CONTROL_INFO: control_info}
+    if wire.ORIGINAL_DEPLOYMENT_STRATEGY not in deployment.metadata.annotations:
+        annotations[wire.ORIGINAL_DEPLOYMENT_STRATEGY] = msgspec.json.encode(saved_settings(deployment)).decode()
+    return {
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "minReadySeconds": NEVER_AVAILABLE,
+            "progressDeadlineSeconds": NO_DEADLINE,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        },
+    }
+
+
+def restore_in_place(deployment: Deployment, token: str) -> JsonObject:
+    saved = read_settings(deployment)
+    rolling = {"maxSurge": saved["maxSurge"], "maxUnavailable": saved["maxUnavailable"]}
+    return _released(token) | {
+        "spec": {
+            "paused": False,
+            "minReadySeconds": saved["minReadySeconds"],
+            "progressDeadlineSeconds": saved["progressDeadlineSeconds"],
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+        }
+    }
+
+
+def released(token: str) -> JsonObject:
+    """A held Deployment goes on by itself."""
+    return _released(token) | {"spec": {"paused": False}}
+
+
+def _released(token: str) -> JsonObject:
+    annotations = {wire.HOLD_RELEASE: token} | dict.fromkeys(_OUR_ANNOTATIONS)
+    return {"metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations}}
+
+
+def unavailable(deployment: Deployment) -> int:
+    """How many pods may be away at the end of a promotion."""
+    rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas or 0
+    if rolling is None:
+        return 0
+    surge = intstr.resolve(0 if rolling.max_surge is None else rolling.max_surge, replicas, round_up=True)
+    away = intstr.resolve(0 if rolling.max_unavailable is None else rolling.max_unavailable, replicas, round_up=False)
+    return 1 if surge == 0 and away == 0 else away
