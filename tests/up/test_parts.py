@@ -36,3 +36,9 @@ def test_a_part_that_is_not_installed_can_not_be_asked_for(monkeypatch: pytest.M
 def test_a_name_that_is_no_part_is_refused_with_those_that_are() -> None:
     with pytest.raises(CannotStart, match=r"no part 'etcd'.*apiserver, workloads, scheduler"):
         parts.chosen("apiserver,etcd")
+
+
+def test_with_simulated_nodes_this_machine_is_none_unless_asked_for() -> None:
+    assert parts.NODE in parts.chosen("")
+    assert parts.NODE not in parts.chosen("", simulated=True)
+    assert parts.NODE in parts.chosen("apiserver,node", simulated=True)

@@ -111,7 +111,7 @@ def _run(
     from kohort.up.parts import chosen
     from kohort.up.process import run
 
-    run(Options(data, host, port, chosen(parts), simulation, kubeconfig), _ready)
+    run(Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig), _ready)
 
 
 def _ready(running: "Running") -> None:

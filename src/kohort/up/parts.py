@@ -15,6 +15,7 @@ from kohort.objects.jsontypes import Json
 from kohort.up.failures import CannotStart
 
 API_SERVER = "apiserver"
+NODE = "node"
 SIMULATION = "simulation"
 """Not in the list of parts: asking for simulated nodes starts it."""
 
@@ -22,7 +23,7 @@ MODULES = {
     "workloads": "kohort.cluster.workloads.registration",
     "scheduler": "kohort.cluster.scheduler.registration",
     "operator": "kohort.operator",
-    "node": "kohort.node.registration",
+    NODE: "kohort.node.registration",
     "gateway": "kohort.cluster.gateway.registration",
     "dashboard": "kohort.dashboard.registration",
     SIMULATION: "kohort.cluster.simulation.registration",
@@ -46,10 +47,14 @@ class Surroundings:
     """URL of the API server."""
 
 
-def chosen(names: str) -> tuple[str, ...]:
-    """The parts that `--parts` names, all there are when it is empty; the API server first."""
+def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
+    """The parts that `--parts` names, all there are when it is empty; the API server first.
+
+    Whoever wants `simulated` nodes wants pods to go there: this machine is not a node then, unless it is asked for.
+    """
     if not names:
-        return (API_SERVER, *(name for name in NAMES if name != API_SERVER and exists(name)))
+        left_out = (API_SERVER, NODE) if simulated else (API_SERVER,)
+        return (API_SERVER, *(name for name in NAMES if name not in left_out and exists(name)))
     wanted = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in wanted:
         if name not in NAMES:
@@ -74,7 +79,7 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         return registered
     if name == "workloads":
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
-    elif name == "node":
+    elif name == NODE:
         directory = surroundings.volumes.parent / "node"
         settled: Settled = plug(
             manager,
