@@ -1,0 +1,94 @@
+"""From a Service's port to addresses of pods that take requests, in turns."""
+
+from collections.abc import Callable, Iterable
+
+from kohort.kube.informer import Informer
+from kohort.kube.resources import Key
+from kohort.objects.core import Service
+from kohort.objects.discovery import Endpoint, EndpointSlice
+
+BY_SERVICE = "service"
+Address = tuple[str, int]
+Dial = Callable[[str, int], Address]
+"""Where an address of a pod is reached from here."""
+
+
+def by_service(one: EndpointSlice) -> Iterable[str]:
+    return (f"{one.metadata.namespace}/{one.service_name}",) if one.service_name else ()
+
+
+def port_name(service: Service, port: int | str) -> str | None:
+    """How slices call a port of the Service; None if it has no such port."""
+    for one in service.spec.ports:
+        if one.port == port or (one.name and one.name == port):
+            return one.name
+    return None
+
+
+def addresses(slices: Iterable[EndpointSlice], name: str) -> list[Address]:
+    """Ready ones. If there is none, those that are going but still serve: better a pod that ends soon than none."""
+    ready: list[Address] = []
+    ending: list[Address] = []
+    for one in slices:
+        number = next((port.port for port in one.ports or () if (port.name or "") == name and port.port), None)
+        if number is None:
+            continue
+        for endpoint in one.endpoints or ():
+            group = _group(endpoint, ready, ending)
+            if group is not None and endpoint.addresses:
+                group.append((endpoint.addresses[0], number))
+    return sorted(set(ready or ending))
+
+
+def _group(endpoint: Endpoint, ready: list[Address], ending: list[Address]) -> list[Address] | None:
+    conditions = endpoint.conditions
+    if conditions.ready is not False:
+        return ready
+    return ending if conditions.serving and conditions.terminating else None
+
+
+class Backends:
+    """Addresses by Service and port. Found once, kept until the Service or one of its slices changes."""
+
+    def __init__(self, services: Informer[Service], slices: Informer[EndpointSlice]) -> None:
+        self._services = services
+        self._slices = slices
+        self._known: dict[Key, dict[int | str, list[Address] | None]] = {}
+        self._turn: dict[tuple[Key, int | str], int] = {}
+        slices.add_index(BY_SERVICE, by_service)
+        services.on_change(self._service_changed)
+        slices.on_change(self._slice_changed)
+
+    def of(self, key: Key, port: int | str) -> list[Address] | None:
+        """Whose turn it is first, then the others. None if there is no such Service or port."""
+        known = self._known.setdefault(key, {})
+        if port not in known:
+            known[port] = self._look_up(key, port)
+        found = known[port]
+        if not found or len(found) == 1:
+            return found
+        turn = self._turn.get((key, port), -1) + 1
+        self._turn[key, port] = turn
+        start = turn % len(found)
+        return found[start:] + found[:start]
+
+    def _look_up(self, key: Key, port: int | str) -> list[Address] | None:
+        service = self._services.get(key)
+        name = None if service is None else port_name(service, port)
+        return None if name is None else addresses(self._slices.by_index(BY_SERVICE, str(key)), name)
+
+    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+        for one in (old, new):
+            if one is not None:
+                self._forget(Key(one.metadata.namespace, one.metadata.name), gone=new is None)
+
+    def _slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        for one in (old, new):
+            if one is not None and one.service_name:
+                self._forget(Key(one.metadata.namespace, one.service_name))
+
+    def _forget(self, key: Key, *, gone: bool = False) -> None:
+        known = self._known.pop(key, {})
+        if gone:
+            for port in known:
+                self._turn.pop((key, port), None)

@@ -1,0 +1,184 @@
+"""The data plane in a process: opened by the first object that needs it, fed by caches.
+
+While there is no Ingress, Gateway or HTTPRoute it costs some empty caches: no port, no cache of Services and
+endpoints, not even the HTTP library is imported.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from kohort.cluster.gateway import httproutes, ingresses, statuses
+from kohort.cluster.gateway.backends import Backends, Dial
+from kohort.cluster.gateway.crd import CONTROLLER
+from kohort.cluster.gateway.routes import RouteTable
+from kohort.cluster.gateway.views import GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
+from kohort.kube import clock
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import NotFound
+from kohort.kube.identity import key_of
+from kohort.kube.informer import Informer
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.patches import equal
+from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, SERVICES, Key, Resource
+from kohort.objects.core import Service
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.networking import Ingress
+
+if TYPE_CHECKING:
+    from kohort.cluster.gateway.proxy import Proxy
+
+_log = Log(module="kohort.cluster.gateway")
+
+_GATHER_SECONDS: Final = 0.002
+"""Changes that come together make one new table."""
+
+
+class DataPlane:
+    def __init__(self, manager: Manager, *, host: str, port: int, dial: Dial | None) -> None:
+        self.manager = manager
+        self.client = manager.client
+        self.host = host
+        self.proxy: Proxy | None = None
+        self._wanted_port = port
+        self._dial = dial
+        self._opening = asyncio.Lock()
+        self._gathering: asyncio.TimerHandle | None = None
+        self._told: set[str] = set()
+        self.ingresses: Informer[Ingress] = manager.informer(INGRESSES, Ingress)
+        self.routes: Informer[HTTPRoute] | None = None
+        self.gateways: Informer[Gateway] | None = None
+        self.ingresses.on_change(self._ingress_changed)
+        manager.controller("gateway-ingresses", self.reconcile_ingress).watches(self.ingresses)
+        manager.clean_up(self.close)
+
+    def serve_gateway_api(self) -> None:
+        """Needs the definitions to be there."""
+        self.routes = self.manager.informer(HTTP_ROUTES, HTTPRoute)
+        self.gateways = self.manager.informer(GATEWAYS, Gateway)
+        classes = self.manager.informer(GATEWAY_CLASSES, GatewayClass)
+        self.routes.on_change(self._spec_changed)
+        self.gateways.on_change(self._spec_changed)
+        routes = self.manager.controller("gateway-routes", self.reconcile_route).watches(self.routes)
+        routes.watches(self.gateways, lambda _: self._all_routes())
+        gateways = self.manager.controller("gateway-gateways", self.reconcile_gateway).watches(self.gateways)
+        gateways.watches(self.routes, lambda _: self._all_gateways())
+
+        async def reconcile_class(key: Key) -> Requeue | None:
+            one = classes.get(key)
+            if one is not None and one.spec.controller_name == CONTROLLER:
+                await self._set_status(GATEWAY_CLASSES, key, one.status, statuses.class_status(one, clock.timestamp()))
+            return None
+
+        self.manager.controller("gateway-classes", reconcile_class).watches(classes)
+
+    @property
+    def address(self) -> str:
+        """Where requests go, empty while nothing is served."""
+        return f"http://{self.host}:{self.proxy.port}" if self.proxy is not None else ""
+
+    async def close(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+        if self.proxy is not None:
+            await self.proxy.close()
+            self.proxy = None
+
+    # Status
+
+    async def reconcile_ingress(self, key: Key) -> Requeue | None:
+        ingress = self.ingresses.get(key)
+        if ingress is None:
+            return None
+        proxy = await self._opened()
+        desired = statuses.ingress_status(self.host, proxy.port)
+        live = await self.client.find(INGRESSES, key.name, key.namespace)
+        if live is not None:
+            await self._set_status(INGRESSES, key, live.get("status") or {}, desired)
+        return None
+
+    async def reconcile_gateway(self, key: Key) -> Requeue | None:
+        assert self.gateways is not None and self.routes is not None
+        gateway = self.gateways.get(key)
+        if gateway is None:
+            return None
+        proxy = await self._opened()
+        routes, now = self.routes.list(), clock.timestamp()
+        desired = statuses.gateway_status(gateway, routes, self.host, proxy.port, now)
+        await self._set_status(GATEWAYS, key, gateway.status, desired)
+        return None
+
+    async def reconcile_route(self, key: Key) -> Requeue | None:
+        assert self.routes is not None
+        route = self.routes.get(key)
+        if route is None:
+            return None
+        await self._opened()
+        desired = statuses.route_status(route, self._gateways_by_key(), clock.timestamp())
+        await self._set_status(HTTP_ROUTES, key, route.status, desired)
+        return None
+
+    async def _set_status(self, resource: Resource, key: Key, known: JsonObject, desired: JsonObject) -> None:
+        if all(equal(known.get(field), value) for field, value in desired.items()):
+            return
+        try:
+            await self.client.patch(resource, key.name, key.namespace, {"status": desired}, subresource="status")
+        except NotFound:
+            return
+
+    def _all_routes(self) -> list[Key]:
+        return [key_of(route) for route in self.routes.list()] if self.routes is not None else []
+
+    def _all_gateways(self) -> list[Key]:
+        return [key_of(gateway) for gateway in self.gateways.list()] if self.gateways is not None else []
+
+    def _gateways_by_key(self) -> dict[Key, Gateway]:
+        return {} if self.gateways is None else {key_of(one): one for one in self.gateways.list()}
+
+    # Serving
+
+    async def _opened(self) -> "Proxy":
+        async with self._opening:
+            if self.proxy is None:
+                self.proxy = await self._open()
+                self._rebuild()
+            return self.proxy
+
+    async def _open(self) -> "Proxy":
+        from kohort.cluster.gateway.proxy import Proxy
+
+        services = self.manager.informer(SERVICES, Service)
+        slices = self.manager.informer(ENDPOINT_SLICES, EndpointSlice)
+        await services.wait_synced()
+        await slices.wait_synced()
+        proxy = Proxy(Backends(services, slices), dial=self._dial)
+        await proxy.open(self.host, self._wanted_port)
+        _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
+        return proxy
+
+    def _ingress_changed(self, old: Ingress | None, new: Ingress | None) -> None:
+        if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
+            self._rebuild_soon()
+
+    def _spec_changed(self, old: HTTPRoute | Gateway | None, new: HTTPRoute | Gateway | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._rebuild_soon()
+
+    def _rebuild_soon(self) -> None:
+        if self.proxy is not None and self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._rebuild)
+
+    def _rebuild(self) -> None:
+        self._gathering = None
+        if self.proxy is None:
+            return
+        found, problems = ingresses.routes_of(self.ingresses.list())
+        if self.routes is not None:
+            more, also = httproutes.routes_of(self.routes.list(), self._gateways_by_key())
+            found, problems = found + more, problems + also
+        for problem in problems:
+            if problem not in self._told:
+                _log.warning("not served", problem=problem)
+        self._told = set(problems)
+        self.proxy.table = RouteTable(found).continuing(self.proxy.table)

@@ -1,0 +1,358 @@
+"""The reverse proxy.
+
+A request is routed once, when its head has arrived, and stays with its backend to the end: a change of routes or
+endpoints never touches what is in flight. Bodies are passed on in both directions as they come, so a stream of tokens
+arrives token by token, and a long answer takes no memory here.
+
+| what happened                                     | answer | again?                                            |
+|---------------------------------------------------|--------|---------------------------------------------------|
+| no route                                          | 404    |                                                   |
+| the route cannot be served as written             | 500    |                                                   |
+| no Service, or no endpoint that takes requests    | 503    |                                                   |
+| no connection to an endpoint                      | 502    | the next endpoint, up to 3: nothing was sent yet  |
+| no connection in time                             | 504    | likewise                                          |
+| connection lost before an answer                  | 502    | once, if the request may be repeated              |
+| no answer in time                                 | 504    | no                                                |
+| connection lost within an answer                  | cut    | no: the client must not take it for complete      |
+| the client went away                              |        | the backend's connection is closed                |
+
+Idle connections to backends are kept for a few seconds only, shorter than common servers keep theirs (5 s): a request
+on a connection that the server is just closing would be lost, and one that is not idempotent could not be repeated.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+from aiohttp import (
+    ClientConnectionError,
+    ClientConnectorError,
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    ClientWebSocketResponse,
+    ConnectionTimeoutError,
+    DummyCookieJar,
+    ServerDisconnectedError,
+    ServerTimeoutError,
+    TCPConnector,
+    WSMsgType,
+    WSServerHandshakeError,
+    web,
+)
+from multidict import CIMultiDict
+from yarl import URL
+
+from kohort.cluster.gateway.backends import Address, Backends, Dial
+from kohort.cluster.gateway.routes import Backend, Facts, HeaderChange, Route, RouteTable
+from kohort.kube.log import Log
+from kohort.kube.resources import Key
+
+_log = Log(module="kohort.cluster.gateway")
+
+ATTEMPTS: Final = 3
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 600.0
+"""Between two parts of an answer; models think long."""
+KEPT_SECONDS: Final = 4.0
+_HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "expect",
+    }
+)
+_WEBSOCKET_OWN: Final = frozenset({"sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"})
+_REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+Observe = Callable[[str, int], None]
+"""Told of every answer: the Service, or '' without one, and the status code."""
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Proxy:
+    def __init__(self, backends: Backends, *, dial: Dial | None = None, observe: Observe | None = None) -> None:
+        self.table = RouteTable()
+        """Where requests go from now on; replaced as a whole."""
+        self.port = 0
+        self._backends = backends
+        self._dial = dial
+        self._observe = observe
+        self._runner: web.ServerRunner | None = None
+        self._session: ClientSession | None = None
+
+    async def open(self, host: str, port: int) -> None:
+        connector = TCPConnector(limit=0, keepalive_timeout=KEPT_SECONDS)
+        self._session = ClientSession(
+            connector=connector,
+            auto_decompress=False,
+            cookie_jar=DummyCookieJar(),
+            timeout=ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """No new requests; those in flight have five seconds to end."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # One request
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        facts = facts_of(request)
+        route = self.table.find(facts)
+        backend = None if route is None else route.choose(facts)
+        try:
+            if route is None:
+                raise Refusal(404, f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}")
+            if backend is None:
+                raise Refusal(503, f"route {route.name} has no backend with a weight")
+            response = await self._forward(request, route, backend)
+        except Refusal as refusal:
+            response = web.Response(status=refusal.status, text=f"{refusal.text}\n")
+        if self._observe is not None:
+            self._observe(backend.service if backend is not None else "", response.status)
+        return response
+
+    async def _forward(self, request: web.BaseRequest, route: Route, backend: Backend) -> web.StreamResponse:
+        headers = forwarded_headers(request, backend.request)
+        targets = self._targets(route, backend)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self._tunnel(request, targets, headers)
+        answer = await self._ask(request, route, targets, headers)
+        try:
+            return await _pass_on(request, answer, backend.response)
+        finally:
+            answer.release()
+
+    def _targets(self, route: Route, backend: Backend) -> list[Address]:
+        if backend.problem:
+            raise Refusal(500, f"route {route.name}: {backend.problem}")
+        found = self._backends.of(Key(backend.namespace, backend.service), backend.port)
+        where = f"Service {backend.namespace}/{backend.service}"
+        if found is None:
+            raise Refusal(503, f"there is no {where} with port {backend.port} (route {route.name})")
+        if not found:
+            raise Refusal(503, f"{where} has no ready endpoint (route {route.name})")
+        return [self._dial(*address) if self._dial else address for address in found[:ATTEMPTS]]
+
+    async def _ask(
+        self, request: web.BaseRequest, route: Route, targets: list[Address], headers: CIMultiDict[str]
+    ) -> ClientResponse:
+        """The head of the answer of the first endpoint that gives one."""
+        assert self._session is not None
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        timeout = _timeout(route)
+        refusal = Refusal(502, "no endpoint")
+        repeatable = request.method in _REPEATABLE and not request.body_exists
+        for number, target in enumerate(targets):
+            try:
+                return await self._session.request(
+                    request.method,
+                    _url("http", target, request),
+                    headers=headers,
+                    data=request.content if request.body_exists else None,
+                    allow_redirects=False,
+                    timeout=timeout,
+                )
+            except ConnectionTimeoutError:
+                refusal = Refusal(504, f"no connection to {_text(target)} within {CONNECT_SECONDS:g} s")
+            except ClientConnectorError as problem:
+                refusal = Refusal(502, f"no connection to {_text(target)}: {problem.os_error}")
+            except ServerTimeoutError:
+                raise Refusal(504, f"no answer from {_text(target)} in time (route {route.name})") from None
+            except TimeoutError:
+                raise Refusal(504, f"no answer from {_text(target)} in time (route {route.name})") from None
+            except (ServerDisconnectedError, ClientConnectionError) as problem:
+                refusal = Refusal(502, f"connection to {_text(target)} lost before an answer: {problem}")
+                if not repeatable or number > 0:
+                    break
+            except ClientError as problem:
+                raise Refusal(502, f"{_text(target)} gave no proper answer: {problem}") from None
+        raise refusal
+
+    # WebSockets
+
+    async def _tunnel(
+        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str]
+    ) -> web.StreamResponse:
+        """Messages in both directions, until one side closes."""
+        offered = [name.strip() for name in headers.popall("Sec-WebSocket-Protocol", []) for name in name.split(",")]
+        for name in _WEBSOCKET_OWN:
+            headers.popall(name, None)
+        there = await self._connect(request, targets, headers, offered)
+        here = web.WebSocketResponse(
+            protocols=[there.protocol] if there.protocol else (), autoping=False, max_msg_size=0, compress=False
+        )
+        try:
+            await here.prepare(request)
+            pumps = [asyncio.ensure_future(_pump(here, there)), asyncio.ensure_future(_pump(there, here))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+        finally:
+            await there.close()
+            await here.close()
+        return here
+
+    async def _connect(
+        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str], offered: list[str]
+    ) -> ClientWebSocketResponse:
+        assert self._session is not None
+        refusal = Refusal(502, "no endpoint")
+        for target in targets:
+            try:
+                return await self._session.ws_connect(
+                    _url("http", target, request),
+                    headers=headers,
+                    protocols=offered,
+                    autoping=False,
+                    autoclose=False,
+                    max_msg_size=0,
+                )
+            except WSServerHandshakeError as answer:
+                raise Refusal(answer.status, f"{_text(target)} refused the WebSocket") from None
+            except ConnectionTimeoutError:
+                refusal = Refusal(504, f"no connection to {_text(target)} within {CONNECT_SECONDS:g} s")
+            except ClientError as problem:
+                refusal = Refusal(502, f"no connection to {_text(target)}: {problem}")
+        raise refusal
+
+
+# Heads
+
+
+def facts_of(request: web.BaseRequest) -> Facts:
+    host = request.headers.get("Host", "").lower()
+    name = host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+    headers: dict[str, str] = {}
+    for key, value in request.headers.items():
+        lower = key.lower()
+        headers[lower] = f"{headers[lower]},{value}" if lower in headers else value
+    query: dict[str, str] = {}
+    if request.query_string:
+        for key, value in parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True):
+            query.setdefault(key, value)
+    cookies = request.cookies if "cookie" in headers else {}
+    return Facts(name, request.path, request.method, headers, query, cookies)
+
+
+def forwarded_headers(request: web.BaseRequest, change: HeaderChange) -> CIMultiDict[str]:
+    headers = _end_to_end(request.headers)
+    if request.body_exists and "Content-Length" not in headers:
+        headers["Transfer-Encoding"] = "chunked"
+    peer = request.remote or ""
+    before = headers.get("X-Forwarded-For")
+    headers["X-Forwarded-For"] = f"{before}, {peer}" if before else peer
+    headers.setdefault("X-Forwarded-Host", request.headers.get("Host", ""))
+    headers.setdefault("X-Forwarded-Proto", "http")
+    headers.setdefault("X-Real-IP", peer)
+    changed(headers, change)
+    return headers
+
+
+def _end_to_end(given: Mapping[str, str]) -> CIMultiDict[str]:
+    """Without what concerns one connection only, by its nature or by its sender's word."""
+    named = {name.strip().lower() for name in given.get("Connection", "").split(",")}
+    return CIMultiDict(
+        (name, value) for name, value in given.items() if name.lower() not in _HOP_BY_HOP and name.lower() not in named
+    )
+
+
+def changed(headers: CIMultiDict[str], change: HeaderChange) -> None:
+    for name in change.remove:
+        headers.popall(name, None)
+    for name, value in change.set:
+        headers[name] = value
+    for name, value in change.add:
+        headers.add(name, value)
+
+
+def _url(scheme: str, target: Address, request: web.BaseRequest) -> URL:
+    host, port = target
+    name = f"[{host}]" if ":" in host else host
+    path = request.raw_path if request.raw_path.startswith("/") else request.rel_url.raw_path_qs
+    return URL(f"{scheme}://{name}:{port}{path}", encoded=True)
+
+
+def _text(target: Address) -> str:
+    return f"{target[0]}:{target[1]}"
+
+
+def _timeout(route: Route) -> ClientTimeout:
+    read = route.timeout if route.timeout is not None else READ_SECONDS
+    return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=read)
+
+
+# Bodies
+
+
+async def _pass_on(request: web.BaseRequest, answer: ClientResponse, change: HeaderChange) -> web.StreamResponse:
+    headers = _end_to_end(answer.headers)
+    changed(headers, change)
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    try:
+        await response.prepare(request)
+        async for part in answer.content.iter_any():
+            await response.write(part)
+        await response.write_eof()
+    except (ClientError, TimeoutError) as problem:
+        _log.debug("answer of a backend was cut off", problem=str(problem))
+        _cut(request)
+    return response
+
+
+def _cut(request: web.BaseRequest) -> None:
+    """End the connection without the end of the body."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+async def _pump(
+    source: web.WebSocketResponse | ClientWebSocketResponse, sink: web.WebSocketResponse | ClientWebSocketResponse
+) -> None:
+    while True:
+        message = await source.receive()
+        if message.type == WSMsgType.TEXT:
+            await sink.send_str(message.data)
+        elif message.type == WSMsgType.BINARY:
+            await sink.send_bytes(message.data)
+        elif message.type == WSMsgType.PING:
+            await sink.ping(message.data)
+        elif message.type == WSMsgType.PONG:
+            await sink.pong(message.data)
+        else:
+            with contextlib.suppress(ConnectionError, ClientError):
+                code = message.data if message.type == WSMsgType.CLOSE and message.data else 1000
+                await sink.close(code=code, message=(message.extra or "").encode())
+            return

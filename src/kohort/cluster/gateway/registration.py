@@ -1,0 +1,70 @@
+"""Plugs the data plane into a manager."""
+
+import asyncio
+from typing import Final
+
+from kohort.cluster.gateway.backends import Dial
+from kohort.cluster.gateway.crd import definitions, gateway_class
+from kohort.cluster.gateway.plane import DataPlane
+from kohort.cluster.gateway.views import GATEWAY_CLASSES
+from kohort.kube.client import Client
+from kohort.kube.errors import AlreadyExists
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+_log = Log(module="kohort.cluster.gateway")
+
+_ESTABLISHED_SECONDS: Final = 10.0
+
+
+def register(manager: Manager, *, host: str = "127.0.0.1", port: int = 0, dial: Dial | None = None) -> DataPlane:
+    """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. Loopback, unless told otherwise.
+
+    `dial` says where an address of a pod is reached from here; without it, at that address.
+    """
+    plane = DataPlane(manager, host=host, port=port, dial=dial)
+
+    async def prepare() -> None:
+        if await install_definitions(manager.client):
+            plane.serve_gateway_api()
+        else:
+            _log.warning("the Gateway API of this cluster has no version v1; only Ingresses are served")
+
+    manager.prepare(prepare)
+    return plane
+
+
+async def install_definitions(client: Client) -> bool:
+    """What is absent is installed; what is there is left alone. Whether version v1 is served."""
+    created = []
+    for definition in definitions():
+        name = definition["metadata"]["name"]
+        existing = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name)
+        if existing is not None:
+            versions = existing["spec"]["versions"]
+            if not any(version["name"] == "v1" and version["served"] for version in versions):
+                return False
+            continue
+        await _create(client, CUSTOM_RESOURCE_DEFINITIONS, definition)
+        created.append(name)
+    async with asyncio.timeout(_ESTABLISHED_SECONDS):
+        for name in created:
+            await _wait_established(client, name)
+    if created:
+        await _create(client, GATEWAY_CLASSES, gateway_class())
+    return True
+
+
+async def _create(client: Client, resource: Resource, obj: dict[str, object]) -> None:
+    try:
+        await client.create(resource, obj)
+    except AlreadyExists:
+        return
+
+
+async def _wait_established(client: Client, name: str) -> None:
+    async for event in client.watch(CUSTOM_RESOURCE_DEFINITIONS, field_selector=f"metadata.name={name}"):
+        conditions = (event.object.get("status") or {}).get("conditions") or []
+        if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            return

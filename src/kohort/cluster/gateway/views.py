@@ -1,0 +1,126 @@
+"""What is read of Gateways and HTTPRoutes."""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+from kohort.kube.resources import Resource
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+
+GROUP = "gateway.networking.k8s.io"
+GATEWAY_CLASSES = Resource(GROUP, "v1", "gatewayclasses", "GatewayClass", namespaced=False)
+GATEWAYS = Resource(GROUP, "v1", "gateways", "Gateway")
+
+
+class HeaderValue(View, frozen=True):
+    name: str = ""
+    value: str = ""
+
+
+class HeaderFilter(View, frozen=True):
+    set: tuple[HeaderValue, ...] = ()
+    add: tuple[HeaderValue, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+class Filter(View, frozen=True):
+    type: str = ""
+    request_header_modifier: HeaderFilter | None = None
+    response_header_modifier: HeaderFilter | None = None
+
+
+class BackendRef(View, frozen=True):
+    name: str = ""
+    group: str = ""
+    kind: str = "Service"
+    namespace: str | None = None
+    port: int | None = None
+    weight: int = 1
+    filters: tuple[Filter, ...] = ()
+
+
+class ValueMatch(View, frozen=True):
+    name: str = ""
+    value: str = ""
+    type: str = "Exact"
+
+
+class PathMatch(View, frozen=True):
+    type: str = "PathPrefix"
+    value: str = "/"
+
+
+class RouteMatch(View, frozen=True):
+    path: PathMatch = PathMatch()
+    method: str = ""
+    headers: tuple[ValueMatch, ...] = ()
+    query_params: tuple[ValueMatch, ...] = ()
+
+
+class RouteTimeouts(View, frozen=True):
+    request: str = ""
+
+
+class RouteRule(View, frozen=True):
+    matches: tuple[RouteMatch, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    backend_refs: tuple[BackendRef, ...] = ()
+    timeouts: RouteTimeouts = RouteTimeouts()
+
+
+class ParentRef(View, frozen=True):
+    name: str = ""
+    group: str = GROUP
+    kind: str = "Gateway"
+    namespace: str | None = None
+    section_name: str = ""
+    port: int | None = None
+
+
+class HTTPRouteSpec(View, frozen=True):
+    parent_refs: tuple[ParentRef, ...] = ()
+    hostnames: tuple[str, ...] = ()
+    rules: tuple[RouteRule, ...] = ()
+
+
+class HTTPRoute(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: HTTPRouteSpec = HTTPRouteSpec()
+    status: JsonObject = {}
+
+
+class AllowedRoutes(View, frozen=True):
+    namespaces: JsonObject = {}
+
+
+class Listener(View, frozen=True):
+    name: str = ""
+    hostname: str = ""
+    port: int = 0
+    protocol: str = "HTTP"
+    allowed_routes: AllowedRoutes = AllowedRoutes()
+
+    @property
+    def open_to_all(self) -> bool:
+        return bool(self.allowed_routes.namespaces.get("from", "Same") == "All")
+
+
+class GatewaySpec(View, frozen=True):
+    gateway_class_name: str = ""
+    listeners: tuple[Listener, ...] = ()
+
+
+class Gateway(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: GatewaySpec = GatewaySpec()
+    status: JsonObject = {}
+
+
+class GatewayClassSpec(View, frozen=True):
+    controller_name: str = ""
+
+
+class GatewayClass(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: GatewayClassSpec = GatewayClassSpec()
+    status: JsonObject = {}
