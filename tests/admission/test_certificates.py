@@ -65,6 +65,15 @@ def test_only_the_last_authority_is_remembered() -> None:
     assert not trusts(third, first)
 
 
+def test_an_authority_without_its_key_is_replaced() -> None:
+    before, other = issue(NAMES, now=NOW), issue(NAMES, now=NOW)
+    broken = Bundle(before.ca_certificate, other.ca_key, before.certificate, before.key)
+    after = successor(broken, NAMES, NOW)
+    assert problem_with(after, NAMES, NOW) == ""
+    assert trusts(after, after)
+    assert problem_with(successor(Bundle(b"x", b"x", b"x", b"x"), NAMES, NOW), NAMES, NOW) == ""
+
+
 def test_problems_are_found() -> None:
     bundle, other = issue(NAMES, now=NOW), issue(NAMES, now=NOW)
     assert "expired" in problem_with(bundle, NAMES, NOW + timedelta(days=366))

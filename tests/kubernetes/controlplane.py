@@ -17,6 +17,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 TOKEN = "test-token"
 READY_SECONDS = 60.0
+AUDIT = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+- level: None
+"""
 
 
 class ControlPlane:
@@ -24,6 +33,8 @@ class ControlPlane:
         self.binaries = binaries
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
+        self.audit_log = directory / "audit.log"
+        """What service accounts have asked for, one event per line."""
         self.port, self._etcd_port, self._peer_port = free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -97,6 +108,7 @@ class ControlPlane:
         )
         (self.directory / "sa.key").write_bytes(private)
         (self.directory / "sa.pub").write_bytes(public)
+        (self.directory / "audit.yaml").write_text(AUDIT)
         (self.directory / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
         self.kubeconfig.write_text(
             "apiVersion: v1\nkind: Config\n"
@@ -124,6 +136,7 @@ class ControlPlane:
             *("--service-account-issuer", "https://kubernetes.default.svc"),
             *("--token-auth-file", "tokens.csv", "--authorization-mode", "RBAC"),
             *("--service-cluster-ip-range", "10.96.0.0/16", "--endpoint-reconciler-type", "none"),
+            *("--audit-policy-file", "audit.yaml", "--audit-log-path", str(self.audit_log)),
         ]
 
 

@@ -11,14 +11,26 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tests.builders import lws
-from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.controlplane import TOKEN, ControlPlane
 
+from kohort.admission.configurations import MUTATING, VALIDATING
 from kohort.cluster.simulation.registration import register as register_nodes
-from kohort.kube.client import Client
+from kohort.install.installation import install, uninstall
+from kohort.install.options import Options
+from kohort.install.roles import ACCOUNT
+from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import InternalError
 from kohort.kube.kubeconfig import load
 from kohort.kube.manager import Manager
-from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES
+from kohort.kube.resources import (
+    LEADER_WORKER_SETS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+)
+from kohort.manager.configuration import SERVICE
 from kohort.objects.jsontypes import JsonObject
 
 SILENT = ("--metrics-bind-address", "0", "--health-probe-bind-address", "0")
@@ -101,3 +113,34 @@ async def administrator(kubernetes: ControlPlane, *namespaces: str) -> AsyncIter
         yield client
     finally:
         await client.close()
+
+
+@asynccontextmanager
+async def installed(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> AsyncIterator[Path]:
+    """An installation whose Service leads to `port` of this machine, and a kubeconfig with its service account's token.
+
+    The control plane has no nodes that run containers; the operator of the test runs as a process instead.
+    """
+    await install(client, options, lambda _: None)
+    try:
+        await client.delete(SERVICES, SERVICE, options.namespace)
+        outside = {"type": "ExternalName", "externalName": "localhost"}
+        await client.create(SERVICES, {"metadata": {"name": SERVICE}, "spec": outside}, options.namespace)
+        for resource, name, hooks in ((MUTATING_WEBHOOKS, MUTATING, 2), (VALIDATING_WEBHOOKS, VALIDATING, 1)):
+            operations = [
+                {"op": "add", "path": f"/webhooks/{number}/clientConfig/service/port", "value": port}
+                for number in range(hooks)
+            ]
+            await client.patch(resource, name, "", operations, PatchType.JSON)
+        yield await _account_kubeconfig(kubernetes, client, options.namespace)
+    finally:
+        await uninstall(client, options, lambda _: None, keep_objects=False)
+
+
+async def _account_kubeconfig(kubernetes: ControlPlane, client: Client, namespace: str) -> Path:
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    answer = await client.create(SERVICE_ACCOUNTS, request, namespace, "token", ACCOUNT)
+    path = kubernetes.directory / f"kubeconfig-{namespace}"
+    path.touch(mode=0o600)
+    path.write_text(kubernetes.kubeconfig.read_text().replace(f"token: {TOKEN}", f"token: {answer['status']['token']}"))
+    return path

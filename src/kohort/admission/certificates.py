@@ -54,10 +54,21 @@ def must_renew(bundle: Bundle, now: datetime | None = None) -> bool:
 
 def successor(before: Bundle | None, names: list[str], now: datetime | None = None) -> Bundle:
     """The bundle after `before`, which clients of both can trust."""
+    if before is not None and not _has_authority(before):
+        before = None
     bundle = issue(names, authority=before, now=now)
     if before is None or _first(before.ca_certificate) == _first(bundle.ca_certificate):
         return bundle
     return msgspec.structs.replace(bundle, ca_certificate=bundle.ca_certificate + _first(before.ca_certificate))
+
+
+def _has_authority(bundle: Bundle) -> bool:
+    try:
+        certificate = x509.load_pem_x509_certificate(bundle.ca_certificate)
+        key = serialization.load_pem_private_key(bundle.ca_key, None)
+    except ValueError:
+        return False
+    return isinstance(key, ec.EllipticCurvePrivateKey) and certificate.public_key() == key.public_key()
 
 
 def problem_with(bundle: Bundle, names: list[str], now: datetime | None = None) -> str:

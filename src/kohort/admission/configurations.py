@@ -12,6 +12,7 @@ import msgspec
 from kohort.admission import groups
 from kohort.admission import rollouts as releases
 from kohort.groups import wire
+from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.wire import WORKLOAD_TYPE
 
@@ -56,6 +57,14 @@ def configurations(address: Address, *, rollouts: bool = True) -> list[JsonObjec
         ),
         *(_rollout_configurations(address) if rollouts else []),
     ]
+
+
+def names(*, rollouts: bool = True) -> list[tuple[Resource, str]]:
+    """Where the configurations are found."""
+    found = [(MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)]
+    if rollouts:
+        found += [(MUTATING_WEBHOOKS, releases.MUTATING), (VALIDATING_WEBHOOKS, releases.VALIDATING)]
+    return found
 
 
 def _rollout_configurations(address: Address) -> list[JsonObject]:

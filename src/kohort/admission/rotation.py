@@ -19,11 +19,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kohort.admission.certificates import Bundle, must_renew, problem_with, successor
-from kohort.admission.configurations import MUTATING, VALIDATING
 from kohort.kube import errors
 from kohort.kube.client import Client, PatchType
 from kohort.kube.log import Log
-from kohort.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from kohort.kube.resources import SECRETS, Resource
 from kohort.objects.jsontypes import JsonObject
 
 SETTLE_SECONDS: Final = 10.0
@@ -42,6 +41,7 @@ class Rotation:
         namespace: str,
         secret: str,
         names: Sequence[str],
+        configurations: Sequence[tuple[Resource, str]],
         *,
         settle: float = SETTLE_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -49,6 +49,7 @@ class Rotation:
         self._client = client
         self._namespace, self._secret = namespace, secret
         self._names = [*names]
+        self._configurations = configurations
         self._settle = settle
         self._now = now
         self._current: Bundle | None = None
@@ -121,7 +122,7 @@ class Rotation:
         """True when a configuration did not trust the bundle until now."""
         wanted = base64.b64encode(bundle.ca_certificate).decode()
         changed = False
-        for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
+        for resource, name in self._configurations:
             while True:
                 found = await self._client.find(resource, name)
                 operations = injection(found, wanted) if found is not None else []

@@ -29,6 +29,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 @click.option("--kubeconfig", type=PATH, help="Which cluster.  [default: the pod's own, else as kubectl]")
 @click.option("--config", "config_file", type=PATH, help="Configuration file (config.lws.x-k8s.io/v1alpha1).")
 @click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none.")
+@click.option("--rollouts/--no-rollouts", default=None, help="Whether Rollouts are looked after.  [default: yes]")
 @click.option("--namespaces", metavar="LIST", help="Watch only these, for example team-a,team-b.  [default: all]")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Several operators, one of which works.")
 @click.option("--leader-elect-lease-duration", metavar="DURATION")
@@ -56,6 +57,7 @@ def command(
     kubeconfig: Path | None,
     config_file: Path | None,
     default_resize_policy: str | None,
+    rollouts: bool | None,
     namespaces: str | None,
     leader_elect: bool | None,
     leader_elect_lease_duration: str | None,
@@ -103,6 +105,7 @@ def command(
                 "webhook.port": webhook_port,
                 "client_connection.qps": kube_api_qps,
                 "client_connection.burst": kube_api_burst,
+                "rollouts": rollouts,
                 "default_resize_policy": default_resize_policy,
                 "namespaces": [one.strip() for one in namespaces.split(",") if one.strip()] if namespaces else None,
             },

@@ -91,6 +91,8 @@ class Configuration(_Section):
     internal_cert_management: InternalCertManagement = msgspec.field(default_factory=InternalCertManagement)
     client_connection: ClientConnection = msgspec.field(default_factory=ClientConnection)
     gang_scheduling_management: GangSchedulingManagement | None = None
+    rollouts: bool = True
+    """Ours: whether Rollouts are looked after; false where another operator does that."""
     namespaces: list[str] = []
     """Ours: watch only these; all when empty."""
     default_resize_policy: str = "None"

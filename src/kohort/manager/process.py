@@ -37,6 +37,7 @@ from kohort import __version__, operator
 from kohort.admission import groups as group_webhooks
 from kohort.admission.certificates import Bundle, issue
 from kohort.admission.configurations import Address
+from kohort.admission.configurations import names as webhook_names
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.mounted import Mounted
 from kohort.admission.rollouts import RolloutWebhooks
@@ -216,7 +217,8 @@ class OperatorProcess:
         if not internal.enable:
             return Mounted(Path(configuration.webhook.cert_dir))
         names = [f"{service}.{namespace}.svc" for service in (internal.webhook_service_name, METRICS_SERVICE)]
-        return Rotation(self._client, namespace, internal.webhook_secret_name, names)
+        targets = webhook_names(rollouts=configuration.rollouts)
+        return Rotation(self._client, namespace, internal.webhook_secret_name, names, targets)
 
     async def _start_health(self, stack: contextlib.AsyncExitStack) -> None:
         settings = self._options.configuration.health

@@ -1,0 +1,72 @@
+"""Options that `manifests`, `install` and `uninstall` share."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from kohort.objects.jsontypes import Json
+
+if TYPE_CHECKING:
+    from kohort.install.options import Options
+    from kohort.kube.client import Client
+
+PATH = click.Path(path_type=Path)
+
+_SHARED = (
+    click.option("--namespace", metavar="NAME", help="Where the operator lives.  [default: lws-system]"),
+    click.option("--image", metavar="NAME", help="The operator's image."),
+    click.option("--replicas", type=click.IntRange(0), help="Of the operator.  [default: 2]"),
+    click.option("--namespaces", metavar="LIST", help="Confine it to these, with Roles there.  [default: all]"),
+    click.option("--rollouts/--no-rollouts", default=True, help="Look after Rollouts, too.  [default: yes]"),
+    click.option("--cert-manager", is_flag=True, help="cert-manager makes the webhook certificate."),
+    click.option("--service-monitor", is_flag=True, help="With a ServiceMonitor for the Prometheus operator."),
+    click.option("--gang-scheduler", type=click.Choice(["volcano"]), help="Create a pod group for every group."),
+    click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none."),
+)
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+def options_of(values: dict[str, Json]) -> "Options":
+    """The choices that were made; the rest by default."""
+    from kohort.install.options import Options
+
+    chosen = {name: value for name, value in values.items() if value is not None}
+    if "namespaces" in chosen:
+        chosen["namespaces"] = tuple(one.strip() for one in chosen["namespaces"].split(",") if one.strip())
+    return Options(**chosen)
+
+
+def on_cluster(kubeconfig: Path | None, work: "Callable[[Client], Awaitable[None]]") -> None:
+    """Do something with a cluster; a failure is one line."""
+    from kohort.install.installation import InstallationFailed
+    from kohort.kube.client import Client
+    from kohort.kube.errors import ApiError
+    from kohort.kube.kubeconfig import KubeconfigError, load
+
+    async def run() -> None:
+        client = Client(load(kubeconfig), field_manager="kohort-install", user_agent="kohort-install")
+        try:
+            await work(client)
+        finally:
+            await client.close()
+
+    try:
+        asyncio.run(run())
+    except (InstallationFailed, KubeconfigError) as problem:
+        fail(str(problem))
+    except ApiError as problem:
+        fail(problem.message)
+
+
+def fail(text: str) -> NoReturn:
+    click.echo(f"kohort: {text}", err=True)
+    sys.exit(1)

@@ -1,0 +1,15 @@
+"""`kohort manifests`."""
+
+import click
+
+from kohort.cli.installing import options_of, with_options
+from kohort.objects.jsontypes import Json
+
+
+@click.command("manifests")
+@with_options
+def command(**values: Json) -> None:
+    """Print everything that `kohort install` applies, as YAML for `kubectl apply --server-side -f -`."""
+    from kohort.install.manifests import manifests, render
+
+    click.echo(render(manifests(options_of(values))), nl=False)

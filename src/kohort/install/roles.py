@@ -1,0 +1,166 @@
+"""What the operator may do: only what it does.
+
+`tests/kubernetes/test_roles.py` runs the operator with exactly these rules through the life of a set and compares them
+with the requests that the API server saw: nothing is refused, and what is not used is listed there with its reason.
+
+Against the roles that LeaderWorkerSet ships: no Secrets of others, no writes to nodes, no pods created.
+"""
+
+from typing import Final
+
+from kohort.admission import rollouts as releases
+from kohort.admission.configurations import MUTATING, VALIDATING
+from kohort.install.options import Options
+from kohort.manager.capabilities import STATUS
+from kohort.manager.configuration import LEASE, SECRET
+from kohort.objects.jsontypes import JsonObject
+
+ACCOUNT: Final = "lws-controller-manager"
+MANAGER: Final = "lws-manager-role"
+OWN_NAMESPACE: Final = "lws-leader-election-role"
+METRICS_AUTH: Final = "lws-metrics-auth-role"
+METRICS_READER: Final = "lws-metrics-reader"
+LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
+
+_SETS: Final = "leaderworkerset.x-k8s.io"
+_RELEASES: Final = "rollouts.kruise.io"
+
+
+def rule(groups: list[str], resources: list[str], verbs: list[str], names: list[str] | None = None) -> JsonObject:
+    found: JsonObject = {"apiGroups": groups, "resources": resources, "verbs": verbs}
+    return {**found, "resourceNames": names} if names else found
+
+
+def workload_rules(options: Options) -> list[JsonObject]:
+    """Where sets live."""
+    rules = [
+        rule([_SETS], ["leaderworkersets"], ["list", "watch"]),
+        rule([_SETS], ["leaderworkersets/status"], ["patch"]),
+        rule([_SETS], ["leaderworkersets/finalizers"], ["update"]),
+        rule(["apps"], ["statefulsets"], ["create", "list", "patch", "watch"]),
+        rule(["apps"], ["controllerrevisions"], ["create", "delete", "get", "list", "patch", "watch"]),
+        rule([""], ["services"], ["create", "list", "watch"]),
+        rule([""], ["pods"], ["delete", "list", "watch"]),
+        rule([""], ["pods/finalizers"], ["update"]),
+        rule([""], ["events"], ["create", "patch"]),
+    ]
+    if options.rollouts:
+        rules += rollout_rules()
+    if options.gang_scheduler:
+        rules.append(rule(["scheduling.volcano.sh"], ["podgroups"], ["create"]))
+    return rules
+
+
+def rollout_rules() -> list[JsonObject]:
+    """What releases need beyond: canary copies of workloads, their traffic, and autoscalers held still meanwhile."""
+    return [
+        rule([_RELEASES], ["rollouts"], ["list", "patch", "watch"]),
+        rule([_RELEASES], ["batchreleases"], ["create", "delete", "list", "patch", "watch"]),
+        rule([_RELEASES], ["trafficroutings"], ["get", "list", "patch", "watch"]),
+        rule([_RELEASES], ["rollouts/status", "batchreleases/status", "trafficroutings/status"], ["patch"]),
+        rule([_RELEASES], ["rollouts/finalizers", "batchreleases/finalizers"], ["update"]),
+        rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
+        rule([""], ["pods"], ["patch"]),
+        rule([""], ["services"], ["delete", "get", "patch"]),
+        rule([""], ["configmaps"], ["get"]),
+        rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),
+        rule(["apps"], ["replicasets"], ["list", "watch"]),
+        rule(["autoscaling"], ["horizontalpodautoscalers"], ["list", "patch"]),
+        rule(["discovery.k8s.io"], ["endpointslices"], ["list"]),
+        rule(["networking.k8s.io"], ["ingresses"], ["create", "delete", "get", "patch"]),
+        rule(["gateway.networking.k8s.io"], ["httproutes"], ["get", "patch"]),
+    ]
+
+
+def cluster_rules(options: Options) -> list[JsonObject]:
+    """Of the cluster itself."""
+    group = "admissionregistration.k8s.io"
+    mutating, validating = [MUTATING], [VALIDATING]
+    if options.rollouts:
+        mutating, validating = [*mutating, releases.MUTATING], [*validating, releases.VALIDATING]
+    return [
+        rule([""], ["nodes"], ["get"]),
+        rule([group], ["mutatingwebhookconfigurations"], ["get", "patch"], mutating),
+        rule([group], ["validatingwebhookconfigurations"], ["get", "patch"], validating),
+    ]
+
+
+def own_rules() -> list[JsonObject]:
+    """In the operator's own namespace."""
+    return [
+        rule(["coordination.k8s.io"], ["leases"], ["create"]),
+        rule(["coordination.k8s.io"], ["leases"], ["get", "update", "watch"], [LEASE]),
+        rule([""], ["secrets"], ["get", "update", "watch"], [SECRET]),
+        rule([""], ["configmaps"], ["create"]),
+        rule([""], ["configmaps"], ["patch"], [STATUS]),
+    ]
+
+
+def access(options: Options) -> list[JsonObject]:
+    """The service account, its roles, and the roles for people."""
+    namespace = options.namespace
+    objects = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(ACCOUNT, namespace)},
+        *_bound("Role", OWN_NAMESPACE, own_rules(), namespace, namespace),
+        *_bound(
+            "ClusterRole",
+            METRICS_AUTH,
+            [
+                rule(["authentication.k8s.io"], ["tokenreviews"], ["create"]),
+                rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
+            ],
+            namespace,
+        ),
+    ]
+    if options.namespaces:
+        objects += _bound("ClusterRole", MANAGER, cluster_rules(options), namespace)
+        for one in options.namespaces:
+            objects += _bound("Role", MANAGER, workload_rules(options), namespace, one)
+    else:
+        objects += _bound("ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace)
+    return [*objects, *people()]
+
+
+def people() -> list[JsonObject]:
+    """For users: joined to the roles admin, edit and view that clusters have."""
+    everything = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    editor = [
+        rule([_SETS], ["leaderworkersets", "leaderworkersets/scale"], everything),
+        rule([_SETS], ["leaderworkersets/status"], ["get"]),
+    ]
+    viewer = [
+        rule([_SETS], ["leaderworkersets", "leaderworkersets/scale"], ["get", "list", "watch"]),
+        rule([_SETS], ["leaderworkersets/status"], ["get"]),
+    ]
+    reader: list[JsonObject] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    return [
+        _role("ClusterRole", "lws-leaderworkerset-editor-role", editor, joined=("admin", "edit")),
+        _role("ClusterRole", "lws-leaderworkerset-viewer-role", viewer, joined=("view",)),
+        _role("ClusterRole", METRICS_READER, reader),
+    ]
+
+
+def _metadata(name: str, namespace: str = "", joined: tuple[str, ...] = ()) -> JsonObject:
+    labels = {**LABELS, **{f"rbac.authorization.k8s.io/aggregate-to-{one}": "true" for one in joined}}
+    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels}
+
+
+def _role(
+    kind: str, name: str, rules: list[JsonObject], namespace: str = "", joined: tuple[str, ...] = ()
+) -> JsonObject:
+    metadata = _metadata(name, namespace, joined)
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules}
+
+
+def _bound(
+    kind: str, name: str, rules: list[JsonObject], account_namespace: str, namespace: str = ""
+) -> list[JsonObject]:
+    """A role and its binding to the operator's service account."""
+    binding: JsonObject = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": f"{kind}Binding",
+        "metadata": _metadata(f"{name}binding", namespace),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}],
+    }
+    return [_role(kind, name, rules, namespace), binding]
