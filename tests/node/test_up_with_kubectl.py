@@ -1,0 +1,144 @@
+"""`kohort up` as a process, its pods as processes, driven by kubectl."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kohort.objects.jsontypes import Json
+
+pytestmark = pytest.mark.e2e
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+SERVE = "import http.server, os; http.server.HTTPServer((os.environ['IP'], 8080), H).serve_forever()"
+SCRIPT = f"""
+import http.server, sys
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b'hello')
+    def log_message(self, *words): pass
+print('up', flush=True); print('warned', file=sys.stderr, flush=True)
+{SERVE}
+"""
+POD: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "terminationGracePeriodSeconds": 1,
+        "containers": [
+            {
+                "name": "c",
+                "image": "host",
+                "command": [sys.executable, "-c", SCRIPT],
+                "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+                "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
+            }
+        ],
+    },
+}
+
+
+class Machine:
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.child: subprocess.Popen[str] | None = None
+
+    def up(self) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "kohort", "up", "--data-dir", str(self.data), "--port", "0"],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.child.stdout is not None
+        assert self.child.stdout.readline().startswith("ready ")
+
+    def end(self, number: int) -> None:
+        assert self.child is not None
+        self.child.send_signal(number)
+        self.child.wait(30)
+
+    def kubectl(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        command = ["kubectl", f"--kubeconfig={self.data}/kubeconfig", *words]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+    def pod(self) -> Json:
+        return json.loads(self.kubectl("get", "pod", "web", "-o", "json").stdout)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while not holds():
+            assert time.monotonic() < deadline, self.kubectl("describe", "pod", "web").stdout
+            time.sleep(0.1)
+
+    def ready(self) -> bool:
+        answer = self.kubectl("get", "pod", "web", "-o", "jsonpath={.status.containerStatuses[0].ready}")
+        return answer.stdout == "true"
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is needed")
+    found = Machine(tmp_path_factory.mktemp("node") / "data")
+    found.up()
+    answer = found.kubectl("apply", "-f", "-", stdin=json.dumps(POD))
+    assert answer.returncode == 0, answer.stderr
+    found.until(found.ready)
+    yield found
+    found.end(signal.SIGTERM)
+
+
+def test_logs_of_both_streams(machine: Machine) -> None:
+    assert sorted(machine.kubectl("logs", "web").stdout.splitlines()) == ["up", "warned"]
+    assert machine.kubectl("logs", "web", "--tail=1", "--timestamps").stdout.count("Z ") == 1
+
+
+def test_commands_with_streams_and_exit_codes(machine: Machine) -> None:
+    answer = machine.kubectl("exec", "-i", "web", "--", "sh", "-c", "cat; echo no >&2; exit 7", stdin="through")
+    assert (answer.stdout, answer.returncode) == ("through", 7) and "no" in answer.stderr
+
+
+def test_ports_are_forwarded(machine: Machine) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = ["kubectl", f"--kubeconfig={machine.data}/kubeconfig", "port-forward", "pod/web", f"{port}:8080"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
+        assert forward.stdout is not None and "Forwarding" in forward.stdout.readline()
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read() == b"hello"
+        forward.terminate()
+
+
+def test_nobody_else_gets_in(machine: Machine) -> None:
+    node = json.loads(machine.kubectl("get", "nodes", "-o", "json").stdout)["items"][0]["status"]
+    port = node["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    answer = subprocess.run(
+        ["curl", "-sk", "-o", "/dev/null", f"https://127.0.0.1:{port}/healthz"], check=False, timeout=20
+    )
+    assert answer.returncode != 0, "a client without certificate was served"
+
+
+def test_a_killed_cluster_finds_its_processes_again(machine: Machine) -> None:
+    before = machine.pod()["status"]["containerStatuses"][0]
+    machine.end(signal.SIGKILL)
+    machine.up()
+    machine.until(machine.ready)
+    after = machine.pod()["status"]["containerStatuses"][0]
+    assert (after["containerID"], after["restartCount"]) == (before["containerID"], 0)
+    assert machine.kubectl("exec", "web", "--", "echo", "still").stdout == "still\n"
+
+
+def test_a_deleted_pod_leaves_nothing(machine: Machine) -> None:
+    assert machine.kubectl("delete", "pod", "web").returncode == 0
+    assert list((machine.data / "node" / "pods").iterdir()) == []
+    assert list((machine.data / "node" / "runtime" / "instances").iterdir()) == []

@@ -1,0 +1,52 @@
+import os
+from pathlib import Path
+
+import pytest
+from tests.builders import pod as build
+
+from kohort.node.runtimes.interface import Mount
+from kohort.node.volumes import MountProblem, mounts_of, write_atomically
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.nodepods import NodePod
+
+
+def test_content_is_swapped_in_one_step(tmp_path: Path) -> None:
+    write_atomically(tmp_path, {"a": (b"1", 0o644), "sub/b": (b"2", 0o400)})
+    assert (tmp_path / "a").read_bytes() == b"1" and (tmp_path / "sub/b").stat().st_mode & 0o777 == 0o400
+    first = os.readlink(tmp_path / "..data")
+    write_atomically(tmp_path, {"a": (b"1", 0o644), "sub/b": (b"2", 0o400)})
+    assert os.readlink(tmp_path / "..data") == first
+    write_atomically(tmp_path, {"a": (b"3", 0o644)})
+    assert (tmp_path / "a").read_bytes() == b"3" and os.readlink(tmp_path / "..data") != first
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == ["a"]
+    assert not (tmp_path / first).exists()
+
+
+def pod_with(mount: JsonObject, **source: JsonObject) -> NodePod:
+    container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/data", **mount}]}
+    return build("p").containers(container).volume("v", **source).as_view(NodePod)
+
+
+@pytest.mark.parametrize(
+    ("mount", "source", "expected"),
+    [
+        ({}, {"emptyDir": {}}, ("", False)),
+        ({"readOnly": True}, {"emptyDir": {}}, ("", True)),
+        ({}, {"configMap": {"name": "x"}}, ("", True)),
+        ({"subPath": "below"}, {"emptyDir": {}}, ("/below", False)),
+        ({"subPathExpr": "$(NAME)"}, {"emptyDir": {}}, ("/me", False)),
+    ],
+)
+def test_what_is_mounted(tmp_path: Path, mount: JsonObject, source: JsonObject, expected: tuple[str, bool]) -> None:
+    pod = pod_with(mount, **source)
+    assert pod.spec.containers is not None
+    found = mounts_of(pod, pod.spec.containers[0], {"v": str(tmp_path)}, {"NAME": "me"})
+    assert found == (Mount(f"{tmp_path}{expected[0]}", "/data", expected[1]),)
+
+
+@pytest.mark.parametrize("path", ["../out", "a/../../b"])
+def test_a_sub_path_never_leads_out(tmp_path: Path, path: str) -> None:
+    pod = pod_with({"subPath": path}, emptyDir={})
+    assert pod.spec.containers is not None
+    with pytest.raises(MountProblem, match="leads out"):
+        mounts_of(pod, pod.spec.containers[0], {"v": str(tmp_path)}, {})
