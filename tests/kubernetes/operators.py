@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.builders import lws
 from tests.kubernetes.controlplane import TOKEN, ControlPlane
 
-from kohort.admission.configurations import MUTATING, VALIDATING
+from kohort.admission.configurations import names
 from kohort.cluster.simulation.registration import register as register_nodes
 from kohort.install.installation import install, uninstall
 from kohort.install.options import Options
@@ -24,11 +24,9 @@ from kohort.kube.kubeconfig import load
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     LEADER_WORKER_SETS,
-    MUTATING_WEBHOOKS,
     NAMESPACES,
     SERVICE_ACCOUNTS,
     SERVICES,
-    VALIDATING_WEBHOOKS,
 )
 from kohort.manager.configuration import SERVICE
 from kohort.objects.jsontypes import JsonObject
@@ -117,24 +115,28 @@ async def administrator(kubernetes: ControlPlane, *namespaces: str) -> AsyncIter
 
 @asynccontextmanager
 async def installed(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> AsyncIterator[Path]:
-    """An installation whose Service leads to `port` of this machine, and a kubeconfig with its service account's token.
-
-    The control plane has no nodes that run containers; the operator of the test runs as a process instead.
-    """
+    """An installation for an operator that runs as a process of this machine; removed afterwards."""
     await install(client, options, lambda _: None)
     try:
-        await client.delete(SERVICES, SERVICE, options.namespace)
-        outside = {"type": "ExternalName", "externalName": "localhost"}
-        await client.create(SERVICES, {"metadata": {"name": SERVICE}, "spec": outside}, options.namespace)
-        for resource, name, hooks in ((MUTATING_WEBHOOKS, MUTATING, 2), (VALIDATING_WEBHOOKS, VALIDATING, 1)):
-            operations = [
-                {"op": "add", "path": f"/webhooks/{number}/clientConfig/service/port", "value": port}
-                for number in range(hooks)
-            ]
-            await client.patch(resource, name, "", operations, PatchType.JSON)
-        yield await _account_kubeconfig(kubernetes, client, options.namespace)
+        yield await outside_service(kubernetes, client, options, port)
     finally:
         await uninstall(client, options, lambda _: None, keep_objects=False)
+
+
+async def outside_service(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> Path:
+    """Lead the webhooks of an installation to `port` of this machine: the control plane has no nodes that run
+    containers. Returns a kubeconfig with the token of the operator's service account."""
+    await client.delete(SERVICES, SERVICE, options.namespace)
+    outside = {"type": "ExternalName", "externalName": "localhost"}
+    await client.create(SERVICES, {"metadata": {"name": SERVICE}, "spec": outside}, options.namespace)
+    for resource, name in names(rollouts=options.rollouts):
+        hooks = (await client.get(resource, name))["webhooks"]
+        operations = [
+            {"op": "add", "path": f"/webhooks/{number}/clientConfig/service/port", "value": port}
+            for number in range(len(hooks))
+        ]
+        await client.patch(resource, name, "", operations, PatchType.JSON)
+    return await _account_kubeconfig(kubernetes, client, options.namespace)
 
 
 async def _account_kubeconfig(kubernetes: ControlPlane, client: Client, namespace: str) -> Path:

@@ -1,0 +1,132 @@
+"""The Helm chart, made from the same objects as the plain manifests.
+
+    python -m kohort.install.chart deploy/chart
+
+Objects are rendered with marks in the places of what a user may choose, and the marks are then replaced by Helm's
+expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from kohort import __version__, operator
+from kohort.install import roles, workload
+from kohort.install.manifests import render
+from kohort.install.options import IMAGE, Options
+from kohort.objects.jsontypes import JsonObject
+
+MARKS: Final = {
+    "mark-namespace": "{{ .Release.Namespace }}",
+    "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}",
+    "mark-resize-policy": "{{ .Values.defaultResizePolicy }}",
+    "1000007": "{{ .Values.replicaCount }}",
+}
+"""What stands for what while an object is rendered."""
+
+_MARKED: Final = Options(
+    namespace="mark-namespace", image="mark-image", replicas=1000007, default_resize_policy="mark-resize-policy"
+)
+REPOSITORY, _, _TAG = IMAGE.rpartition(":")
+
+VALUES: Final = f"""\
+# Of the operator; all of them answer webhooks, one of them works.
+replicaCount: 2
+image:
+  manager:
+    repository: {REPOSITORY}
+    tag: ""
+# Look after Rollouts, too; not where another operator does.
+enableRollouts: true
+# cert-manager makes the webhook certificate, instead of the operator itself.
+enableCertManager: false
+# A ServiceMonitor for the Prometheus operator.
+enablePrometheus: false
+# What a set without resizePolicy gets when its size changes: None or Recreate.
+defaultResizePolicy: None
+"""
+
+
+def files() -> dict[str, str]:
+    """Path in the chart to content."""
+    found = {
+        "Chart.yaml": yaml.safe_dump(_description(), sort_keys=False),
+        "values.yaml": VALUES,
+        "templates/access.yaml": _either("enableRollouts", *(_access(one) for one in (True, False))),
+        "templates/manager.yaml": _either("enableCertManager", _manager(True), _manager(False)),
+        "templates/servicemonitor.yaml": _only("enablePrometheus", _template([workload.monitor(_MARKED)])),
+        "templates/webhooks.yaml": _either("enableCertManager", _webhooks(True), _webhooks(False)),
+    }
+    for definition in operator.definitions():
+        found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
+    return found
+
+
+def write(folder: Path) -> None:
+    for path, content in files().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+
+
+def _description() -> JsonObject:
+    return {
+        "apiVersion": "v2",
+        "name": "kohort",
+        "description": "Multi-host inference groups on Kubernetes: created, rolled, resized and released as one unit",
+        "type": "application",
+        "version": __version__,
+        "appVersion": __version__,
+        "kubeVersion": ">=1.27.0-0",
+    }
+
+
+def _choose(*, rollouts: bool = True, cert_manager: bool = False) -> Options:
+    return msgspec.structs.replace(_MARKED, rollouts=rollouts, cert_manager=cert_manager)
+
+
+def _access(rollouts: bool) -> str:
+    return _template(roles.access(_choose(rollouts=rollouts)))
+
+
+def _manager(cert_manager: bool) -> str:
+    """Everything but access, webhooks, definitions and the namespace, which is Helm's own affair."""
+
+    def rest(rollouts: bool) -> str:
+        options = _choose(rollouts=rollouts, cert_manager=cert_manager)
+        return _template([workload.configuration(options)])
+
+    options = _choose(cert_manager=cert_manager)
+    objects = [
+        *workload.certificate_store(options),
+        *workload.services(options),
+        workload.deployment(options),
+        *workload.surroundings(options),
+    ]
+    return _either("enableRollouts", rest(True), rest(False)) + _template(objects)
+
+
+def _webhooks(cert_manager: bool) -> str:
+    both = (_template(workload.webhooks(_choose(rollouts=one, cert_manager=cert_manager))) for one in (True, False))
+    return _either("enableRollouts", *both)
+
+
+def _template(objects: list[JsonObject]) -> str:
+    text = render(objects)
+    for mark, expression in MARKS.items():
+        text = text.replace(mark, expression)
+    return text
+
+
+def _either(value: str, yes: str, no: str) -> str:
+    return f"{{{{- if .Values.{value} }}}}\n{yes}{{{{- else }}}}\n{no}{{{{- end }}}}\n"
+
+
+def _only(value: str, yes: str) -> str:
+    return f"{{{{- if .Values.{value} }}}}\n{yes}{{{{- end }}}}\n"
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,89 @@
+"""The chart is what its source makes, and rendered it is what `kohort manifests` prints.
+
+Templates use a small part of Helm's language: values, one default, and if/else; that much is rendered here.
+"""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kohort import __version__
+from kohort.install import chart
+from kohort.install.manifests import manifests
+from kohort.install.options import IMAGE, Options
+from kohort.objects.jsontypes import Json, JsonObject
+
+CHART = Path(__file__).parents[2] / "deploy" / "chart"
+
+
+def test_the_chart_is_up_to_date() -> None:
+    """If not: python -m kohort.install.chart deploy/chart"""
+    written = {str(path.relative_to(CHART)): path.read_text() for path in CHART.rglob("*") if path.is_file()}
+    assert written == chart.files()
+
+
+class Rendering:
+    def __init__(self, values: JsonObject, namespace: str) -> None:
+        self._scope: JsonObject = {
+            "Values": values,
+            "Release": {"Namespace": namespace},
+            "Chart": {"AppVersion": __version__},
+        }
+
+    def objects(self) -> list[JsonObject]:
+        templates = sorted((CHART / "templates").iterdir())
+        texts = [self._render(path.read_text()) for path in templates]
+        return [one for text in texts for one in yaml.safe_load_all(text) if one]
+
+    def _render(self, text: str) -> str:
+        lines, open_branches = [], [True]
+        for line in text.splitlines(keepends=True):
+            if found := re.fullmatch(r"\{\{- if (\S+) \}\}\n", line):
+                open_branches.append(bool(self._value(found[1])))
+            elif line == "{{- else }}\n":
+                open_branches[-1] = not open_branches[-1]
+            elif line == "{{- end }}\n":
+                open_branches.pop()
+            elif all(open_branches):
+                lines.append(re.sub(r"\{\{ (.*?) \}\}", lambda match: str(self._value(match[1])), line))
+        assert open_branches == [True]
+        return "".join(lines)
+
+    def _value(self, expression: str) -> Json:
+        first, _, default = expression.partition(" | default ")
+        place: Json = self._scope
+        for step in first.removeprefix(".").split("."):
+            place = place[step]
+        return self._value(default) if default and not place else place
+
+
+def _key(obj: JsonObject) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("rollouts", "cert_manager", "monitor"), [*itertools.product((True, False), repeat=3)])
+def test_rendered_it_is_the_plain_manifests(rollouts: bool, cert_manager: bool, monitor: bool) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values |= {"enableRollouts": rollouts, "enableCertManager": cert_manager, "enablePrometheus": monitor}
+    values |= {"defaultResizePolicy": "Recreate", "replicaCount": 3}
+    values["image"]["manager"] = {"repository": IMAGE.rpartition(":")[0], "tag": ""}
+    rendered = Rendering(values, "somewhere").objects()
+    options = Options(
+        namespace="somewhere",
+        replicas=3,
+        rollouts=rollouts,
+        cert_manager=cert_manager,
+        service_monitor=monitor,
+        default_resize_policy="Recreate",
+    )
+    # Helm makes the namespace, and takes definitions from the folder crds.
+    plain = [one for one in manifests(options) if one["kind"] not in ("Namespace", "CustomResourceDefinition")]
+    assert sorted(rendered, key=_key) == sorted(plain, key=_key)
+
+
+def test_definitions_are_in_their_folder() -> None:
+    found = {_key(one) for path in (CHART / "crds").iterdir() for one in yaml.safe_load_all(path.read_text())}
+    assert found == {_key(one) for one in manifests(Options()) if one["kind"] == "CustomResourceDefinition"}

@@ -1,0 +1,78 @@
+"""From an empty cluster to a ready group and back, with the commands that users have."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
+from tests.kubernetes.operators import administrator, operator, outside_service, simulated_nodes
+from tests.kubernetes.test_groups import settled
+
+from kohort.install.options import Options
+from kohort.kube.client import Client
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def empty(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of its own: what an installation leaves behind can only be seen where nothing else was."""
+    directory = tmp_path_factory.mktemp("empty")
+    with control_plane(binaries, directory, "kube-controller-manager", "kube-scheduler") as plane:
+        yield plane
+
+
+def kohort(plane: ControlPlane, *words: str) -> str:
+    command = [sys.executable, "-m", "kohort", words[0], "--kubeconfig", str(plane.kubeconfig), *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "KOHORT_LOG": ""})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def everything(plane: ControlPlane) -> set[str]:
+    """All that an installation could have touched."""
+    kinds = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,crds"
+    inside = "deployments,services,secrets,configmaps,serviceaccounts,leases,roles,rolebindings,pdb,networkpolicies"
+    found = plane.kubectl("get", kinds, "-o", "name").split()
+    found += plane.kubectl("get", inside, "-n", "lws-system", "-o", "name", "--ignore-not-found").split()
+    return set(found + plane.kubectl("get", "namespaces", "-o", "name").split())
+
+
+async def _story(plane: ControlPlane, client: Client, log: Path) -> None:
+    (port,) = free_ports(1)
+    kubeconfig = await outside_service(plane, client, Options(), port)
+    words: tuple[str, ...] = ("--webhooks", "service", "--webhook-port", str(port))
+    words += ("--health-probe-bind-address", "0", "--metrics-bind-address", "0")
+    with operator(kubeconfig, log, *words) as process:
+        await process.says("controllers started")
+        plane.kubectl("apply", "-f", str(EXAMPLES / "llm.yaml"))
+        wanted = (await client.get(LEADER_WORKER_SETS, "llm", "default"))["spec"]["replicas"]
+        await settled(client, "default", wanted)
+
+
+async def test_install_apply_uninstall(empty: ControlPlane, tmp_path: Path) -> None:
+    before = everything(empty)
+    async with administrator(empty) as client, simulated_nodes(empty):
+        said = kohort(empty, "install", "--replicas", "0")
+        assert "Deployment lws-controller-manager applied" in said
+        first = everything(empty)
+        kohort(empty, "install", "--replicas", "0")
+        assert everything(empty) == first
+        await _story(empty, client, tmp_path / "operator.log")
+
+        pods = {one["metadata"]["uid"] for one in (await client.list(PODS, "default")).items}
+        assert pods
+        kohort(empty, "uninstall", "--keep-objects")
+        left = everything(empty) - before
+        assert left and all(name.startswith("customresourcedefinition") for name in left)
+        assert {one["metadata"]["uid"] for one in (await client.list(PODS, "default")).items} == pods
+        assert (await client.get(LEADER_WORKER_SETS, "llm", "default"))["status"]["readyReplicas"]
+
+        kohort(empty, "install", "--replicas", "0")
+        kohort(empty, "uninstall", "--yes")
+        assert everything(empty) == before
+        assert (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items == []
