@@ -168,6 +168,7 @@ async def resized_up_and_down_without_restart(bench: Bench) -> None:
     pod = await bench.run("resized", [{"name": "c1", "resources": sizes}, {"name": "c2", "resources": sizes}])
     pids = [bench.pid(pod, name) for name in ("c1", "c2")]
     equal(bench.values(pod), ("40000 100000", "29", str(256 * MI)))
+    equal((bench.place(pod).parent / "cpu.weight").read_text().strip(), "29")
     for cpu, memory, c1, whole in (
         (("200m", "400m"), ("96Mi", "192Mi"), ("40000 100000", "29"), ("60000 100000", "41")),
         (("50m", "100m"), ("32Mi", "64Mi"), ("10000 100000", "11"), ("30000 100000", "24")),

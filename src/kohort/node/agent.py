@@ -32,6 +32,7 @@ from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.nodepods import NodePod
 from kohort.objects.quantity import Quantity
+from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
 
 WORKERS = 16
 PRESSURE_SECONDS = 10.0
@@ -145,6 +146,7 @@ class Agent:
         answer = await worker.sync(pod)
         if worker.address != address:
             self._names_changed()
+        self._weigh()
         return answer
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
@@ -154,7 +156,19 @@ class Agent:
         self.workers.pop(key, None)
         self.resizes.forget(worker.uid)
         self.node.allocations.forget({each.uid for each in self.workers.values()} | self._bound())
+        self._weigh()
         self._freed("pods_removed")
+
+    def _weigh(self) -> None:
+        """The Burstable tier weighs what its pods were allocated, from the moment they were."""
+        if self.node.cgroups is None:
+            return
+        total = 0
+        for worker in self.workers.values():
+            if worker.admitted and not worker.finished and stored_qos_class(worker.pod) == BURSTABLE:
+                amount = requests(worker.allocated(), SPEC).get(CPU)
+                total += amount.milli if amount is not None else 0
+        self.node.cgroups.weigh_burstable(total)
 
     def _bound(self) -> set[str]:
         return {pod.metadata.uid for pod in self._pods.list()}

@@ -20,7 +20,7 @@ from typing import Final
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.views import Usage
 from kohort.resources import BEST_EFFORT, BURSTABLE, CgroupValues, QosClass
-from kohort.resources.cgroups import DEFAULT_PERIOD
+from kohort.resources.cgroups import DEFAULT_PERIOD, tier_weight
 
 MOUNT: Final = Path("/sys/fs/cgroup")
 NAME: Final = "kohort"
@@ -42,6 +42,12 @@ class Cgroups:
             enable_controllers(path)
         with contextlib.suppress(OSError):
             self.write(self.parent / TIERS[BEST_EFFORT], "cpu.weight", "1")
+
+    def weigh_burstable(self, milli: int) -> None:
+        """The share of all Burstable pods together, from what they were *allocated*."""
+        path = self.parent / TIERS[BURSTABLE]
+        with contextlib.suppress(OSError):
+            self._write_if_other(path, "cpu.weight", str(tier_weight(milli)))
 
     def pod(self, uid: str, quality: QosClass) -> Path:
         tier = TIERS.get(quality)
