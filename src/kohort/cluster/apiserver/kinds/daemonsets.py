@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.kinds.workloads import (
     magnitude,
     spec_of,
 )
+from kohort.kube.errors import bad_request
 from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.selectors import selector_errors
@@ -25,6 +26,7 @@ from kohort.objects.selectors import selector_errors
 
 class DaemonSetStrategy(Workload):
     def default(self, obj: JsonObject) -> None:
+        _check_template_generation(obj)
         spec = spec_of(obj)
         default_workload_template(spec)
         strategy = spec.setdefault("updateStrategy", {})
@@ -98,6 +100,14 @@ def _template_generation(daemon_set: JsonObject) -> int:
     """The number of the template, which the current API shows as an annotation only."""
     text = (daemon_set["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or "0"
     return int(text) if text.isdecimal() else 0
+
+
+def _check_template_generation(daemon_set: JsonObject) -> None:
+    """To older versions of the API the annotation is a field, and a field has a type."""
+    text = ((daemon_set.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATE_GENERATION)
+    if text is not None and not text.removeprefix("-").isdecimal():
+        problem = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {problem}')
 
 
 def _set_template_generation(daemon_set: JsonObject, generation: int) -> None:
