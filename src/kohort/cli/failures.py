@@ -2,7 +2,7 @@
 
 from kohort.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
 
-_KIND_UNKNOWN = "the server could not find the requested resource"
+_KIND_UNKNOWN = ("the server could not find the requested resource", "404 page not found")
 
 
 def described(problem: ApiError, namespace: str) -> str:
@@ -23,7 +23,7 @@ def described(problem: ApiError, namespace: str) -> str:
         return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
     if isinstance(problem, Forbidden):
         return f"{text}; ask an administrator of the cluster for this right"
-    if isinstance(problem, NotFound) and text == _KIND_UNKNOWN:
+    if isinstance(problem, NotFound) and text.strip() in _KIND_UNKNOWN:
         return "this cluster does not know LeaderWorkerSets; `kohort install` brings them"
     if isinstance(problem, NotFound):
         return f"{text} in namespace {namespace}"

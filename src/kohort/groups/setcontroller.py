@@ -25,6 +25,10 @@ from kohort.objects.jsontypes import JsonObject
 
 COALESCE: Final = 0.2
 """Seconds between two status writes that differ only in their counters."""
+_MOMENT: Final = 0.001
+"""A wait shorter than this is none: sums of floating point seconds can leave a rest that no clock can measure."""
+_TICK: Final = 0.001
+"""Less than this is no time to wait for: a timer may fire a hair early, and would then be set again and again."""
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -249,9 +253,9 @@ class SetController:
         if not changes:
             return 0.0
         now = asyncio.get_running_loop().time()
-        since = now - self._status_written.get(group_set.metadata.uid, -COALESCE)
-        if since < COALESCE and "conditions" not in changes:
-            return COALESCE - since
+        left = self._status_written.get(group_set.metadata.uid, now - COALESCE) + COALESCE - now
+        if left > _TICK and "conditions" not in changes:
+            return left
         self._status_written[group_set.metadata.uid] = now
         metadata = group_set.metadata
         try:

@@ -136,7 +136,7 @@ def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> t
         elif reached == current and not changed:
             break
         current, changed = reached, False
-    return steps, tuple(index for index, state in enumerate(groups) if not state.updated)
+    return steps, tuple(index for index, state in enumerate(groups[: after.replicas]) if not state.updated)
 
 
 def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: str) -> tuple[Step, list[GroupState]]:

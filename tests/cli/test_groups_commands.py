@@ -1,0 +1,381 @@
+"""The commands against a cluster in this process, on virtual time."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import yaml
+from tests.builders import lws
+
+from kohort.cli.actions import logs, looking, planning, writing
+from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE, guarded
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.testing import Cluster
+
+NAMESPACE = "default"
+IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
+ORDER = "simulation.kohort.dev/"
+
+Command = Callable[..., Awaitable[int]]
+
+
+class Story:
+    """A cluster, and what a person at a terminal sees of it."""
+
+    def __init__(self, cluster: Cluster, capture: pytest.CaptureFixture[str]) -> None:
+        self.cluster = cluster
+        self._capture = capture
+        self.complaint = ""
+
+    async def create(self, subject: JsonObject, *, ready: bool = True) -> None:
+        await self.cluster.client.create(LEADER_WORKER_SETS, subject, NAMESPACE)
+        if ready:
+            _, code = await self.run(looking.status, "llm", "text", True, 600.0)
+            assert code == 0
+
+    async def run(self, command: Command, *arguments: Json) -> tuple[str, int]:
+        """What it prints, and its exit code."""
+        self._capture.readouterr()
+        code = await guarded(
+            lambda client, namespace: command(client, namespace, *arguments), self.cluster.client, NAMESPACE
+        )
+        printed = self._capture.readouterr()
+        self.complaint = printed.err
+        return printed.out, code
+
+    async def change(self, body: JsonObject) -> None:
+        await self.cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
+
+    def uids(self) -> dict[str, str]:
+        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.cluster.objects(PODS, NAMESPACE)}
+
+    def live(self) -> JsonObject:
+        found = self.cluster.find(LEADER_WORKER_SETS, "llm", NAMESPACE)
+        assert found is not None
+        return found
+
+    def image(self) -> str:
+        template = self.live()["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+        image: str = template["spec"]["containers"][0]["image"]
+        return image
+
+
+@pytest.fixture
+def story(capsys: pytest.CaptureFixture[str]) -> Callable[..., Json]:
+    @asynccontextmanager
+    async def begin(nodes: int = 6, **settings: Json) -> AsyncIterator[Story]:
+        parts = ("workloads", "scheduler", "operator")
+        async with Cluster(parts=parts, nodes=nodes, node_settings=settings) as cluster:
+            yield Story(cluster, capsys)
+
+    return begin
+
+
+def image_change(image: str) -> JsonObject:
+    return {
+        "spec": {
+            "leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [{"name": "main", "image": image}]}}}
+        }
+    }
+
+
+async def test_get_shows_every_pod_with_its_node(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        text, _ = await user.run(looking.get, None, "text", False)
+        assert text.startswith("No LeaderWorkerSets in namespace default.")
+        await user.create(lws("llm").replicas(2).size(2))
+        text, code = await user.run(looking.get, None, "text", False)
+        assert code == 0
+        assert text.splitlines()[0].startswith("default/llm  Available  2/2 groups ready, 2 up to date, revision 1 (")
+        for pod in user.cluster.objects(PODS, NAMESPACE):
+            (line,) = [line for line in text.splitlines() if f" {pod['metadata']['name']} " in line]
+            assert f"  {pod['spec']['nodeName']}  Running" in line
+
+
+async def test_get_as_json_and_yaml_say_the_same(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(2))
+        text, _ = await user.run(looking.get, "llm", "json", False)
+        document = json.loads(text)
+        assert (document["wanted"], document["ready"], len(document["groups"])) == (2, 2, 2)
+        assert document["groups"][1]["pods"][1]["name"] == "llm-1-1"
+        text, _ = await user.run(looking.get, "llm", "yaml", False)
+        assert yaml.safe_load(text) == document
+
+
+async def test_status_follows_a_roll_to_its_end(story: Callable[..., Json]) -> None:
+    async with story(start_latency=10.0) as user:
+        await user.create(lws("llm").replicas(3).size(2))
+        await user.change(image_change("new:2"))
+        text, code = await user.run(looking.status, "llm", "text", False)
+        assert code == NOT_YET
+        text, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        assert code == 0
+        seen = [line.split("]  ")[1].split(" ")[0] for line in text.splitlines() if "]  " in line]
+        assert [count for place, count in enumerate(seen) if count not in seen[:place]][-3:] == ["1/3", "2/3", "3/3"]
+        assert "  waiting for " in text
+
+
+async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        template = lws("llm").replicas(1).size(1)
+        path = "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"
+        await user.create(template.but(path, {f"{ORDER}never-ready": "true"}), ready=False)
+        _, code = await user.run(looking.status, "llm", "text", True, 30.0)
+        assert code == TOO_LATE
+        assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm says why\n"
+
+
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [
+        ({f"{ORDER}never-ready": "true"}, "probe"),
+        ({f"{ORDER}waiting": "ImagePullBackOff"}, "image"),
+        ({f"{ORDER}waiting": "CreateContainerConfigError"}, "configuration"),
+    ],
+)
+async def test_explain_names_what_is_wrong(order: dict[str, str], kind: str, story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"
+        await user.create(lws("llm").replicas(1).size(2).but(path, order), ready=False)
+        await user.cluster.settle()
+        text, code = await user.run(looking.explain, "llm", "json")
+        assert code == NOT_YET
+        assert json.loads(text)[0]["kind"] == kind
+
+
+async def test_explain_finds_the_missing_room(story: Callable[..., Json]) -> None:
+    async with story(nodes=2) as user:
+        requests = {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}}
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(4).but(path, requests), ready=False)
+        await user.cluster.settle()
+        text, code = await user.run(looking.explain, "llm", "text")
+        assert code == NOT_YET
+        assert "1. [scheduling] llm-0-" in text
+        assert "2 Insufficient nvidia.com/gpu" in text
+        assert "→ add nodes" in text
+
+
+async def test_explain_when_all_is_well(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2))
+        text, code = await user.run(looking.explain, "llm", "text")
+        assert (text.splitlines()[-1], code) == ("Everything is as wanted.", 0)
+
+
+async def test_plan_foretells_what_then_happens(story: Callable[..., Json]) -> None:
+    async with story(start_latency=10.0) as user:
+        before = lws("llm").replicas(3).size(2).max_surge(1)
+        await user.create(before)
+        file = yaml.safe_dump(dict(before.but(IMAGE, "new:2")))
+        text, code = await user.run(planning.plan, "llm.yaml", file, "json", False, True)
+        assert code == DIFFERENT
+        (foretold,) = json.loads(text)
+        most = [0]
+        uids = user.uids()
+
+        def rolled() -> bool:
+            (leaders,) = [
+                one for one in user.cluster.objects(STATEFUL_SETS, NAMESPACE) if one["metadata"]["name"] == "llm"
+            ]
+            most.append(leaders["spec"]["replicas"])
+            status, generation = user.live()["status"], user.live()["metadata"]["generation"]
+            if status["observedGeneration"] < generation:
+                return False
+            return status.get("updatedReplicas") == 3 and status.get("readyReplicas") == 3 and status["replicas"] == 3
+
+        await user.change(image_change("new:2"))
+        await user.cluster.until(rolled)
+        recreated = {name for name, uid in user.uids().items() if uids.get(name) != uid}
+        assert len(recreated) == foretold["podsRecreated"] == 6
+        assert max(most) == max(step["replicas"] for step in foretold["steps"]) == 4
+
+
+async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        before = lws("llm").replicas(1).size(2)
+        await user.create(before)
+        version = user.live()["metadata"]["resourceVersion"]
+        text, code = await user.run(planning.plan, "f", yaml.safe_dump(dict(before)), "text", False, True)
+        assert (text, code) == ("LeaderWorkerSet llm would not change.\n", 0)
+        _, code = await user.run(planning.plan, "f", yaml.safe_dump(dict(before.size(3))), "text", False, False)
+        assert code == REFUSED
+        assert "spec.leaderWorkerTemplate.size" in user.complaint
+        assert "set resizePolicy to Recreate" in user.complaint
+        assert user.live()["metadata"]["resourceVersion"] == version
+
+
+async def test_plan_server_side(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        text, _ = await user.run(planning.plan, "f", yaml.safe_dump(dict(lws("llm"))), "text", True, False)
+        assert text.startswith("LeaderWorkerSet llm would be created.")
+        assert user.cluster.objects(LEADER_WORKER_SETS, NAMESPACE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("kind: ConfigMap", "kohort: f holds no LeaderWorkerSet\n"),
+        ("a: [", "kohort: f is no YAML: "),
+        ("kind: LeaderWorkerSet", "kohort: f: a LeaderWorkerSet has no metadata.name\n"),
+    ],
+)
+async def test_plan_of_something_else(text: str, complaint: str, story: Callable[..., Json]) -> None:
+    async with story() as user:
+        _, code = await user.run(planning.plan, "f", text, "text", False, False)
+        assert code == REFUSED
+        assert user.complaint.startswith(complaint)
+
+
+async def test_undo_returns_and_history_tells(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(2))
+        old = user.image()
+        await user.change(image_change("new:2"))
+        await user.run(looking.status, "llm", "text", True, 600.0)
+        text, _ = await user.run(looking.show_history, "llm", "json")
+        assert [(one["revision"], one["current"], one["images"]) for one in json.loads(text)] == [
+            (1, False, [old]),
+            (2, True, ["new:2"]),
+        ]
+        text, code = await user.run(looking.diff, "llm", None, None, True)
+        assert code == DIFFERENT
+        assert f"-      - image: {old}" in text
+        _, code = await user.run(writing.undo, "llm", None, True)
+        assert (code, user.image()) == (0, "new:2")
+        _, code = await user.run(writing.undo, "llm", 1, False)
+        assert (code, user.image()) == (0, old)
+        await user.run(looking.status, "llm", "text", True, 600.0)
+        text, _ = await user.run(looking.show_history, "llm", "json")
+        assert [(one["revision"], one["current"]) for one in json.loads(text)] == [(2, False), (3, True)]
+
+
+async def test_undo_of_what_was_never_changed(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(1))
+        _, code = await user.run(writing.undo, "llm", None, False)
+        assert code == REFUSED
+        assert user.complaint == (
+            "kohort: LeaderWorkerSet llm has no earlier revision; kept are: 1 (kohort history llm)\n"
+        )
+
+
+async def test_pause_holds_the_groups_that_have_not_begun(story: Callable[..., Json]) -> None:
+    async with story(start_latency=30.0) as user:
+        await user.create(lws("llm").replicas(3).size(2))
+        await user.change(image_change("new:2"))
+        await user.cluster.until(lambda: user.live()["status"].get("updatedReplicas") == 1)
+        text, _ = await user.run(writing.pause, "llm")
+        assert "is paused" in text
+        await user.cluster.settle()
+        held = user.live()["status"]["updatedReplicas"]
+        assert held < 3
+        text, code = await user.run(looking.explain, "llm", "text")
+        assert "kohort resume llm" in text
+        await user.run(writing.resume, "llm")
+        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        assert code == 0
+        assert user.live()["status"]["updatedReplicas"] == 3
+        assert "annotations" not in user.live()["metadata"] or not user.live()["metadata"]["annotations"]
+
+
+async def test_restart_of_all_groups_and_of_one(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(2))
+        before = user.uids()
+        await user.run(writing.restart, "llm", 1)
+        await user.cluster.until(lambda: user.uids().get("llm-1", before["llm-1"]) != before["llm-1"])
+        await user.run(looking.status, "llm", "text", True, 600.0)
+        between = user.uids()
+        assert {name for name in before if before[name] != between[name]} == {"llm-1", "llm-1-1"}
+        await user.run(writing.restart, "llm", None)
+        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        after = user.uids()
+        assert code == 0
+        assert {name for name in between if between[name] != after[name]} == set(between)
+        _, code = await user.run(writing.restart, "llm", 7)
+        assert user.complaint == "kohort: LeaderWorkerSet llm has no group 7; there are: 0, 1\n"
+
+
+async def test_resize_of_groups_must_be_allowed(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2))
+        _, code = await user.run(writing.resize_groups, "llm", 3, False, False)
+        assert code == REFUSED
+        assert "add --recreate to allow it" in user.complaint
+        _, code = await user.run(writing.resize_groups, "llm", 3, True, False)
+        assert code == 0
+        await user.run(looking.status, "llm", "text", True, 600.0)
+        assert sorted(user.uids()) == ["llm-0", "llm-0-1", "llm-0-2"]
+
+
+async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(3).but(path, {"requests": {"cpu": "1"}}))
+        before = user.uids()
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "worker", False)
+        assert code == 0
+        await user.cluster.settle()
+        assert user.uids() == before
+        cpus = {
+            one["metadata"]["name"]: one["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            for one in user.cluster.objects(PODS, NAMESPACE)
+        }
+        assert cpus == {"llm-0": "1", "llm-0-1": "2", "llm-0-2": "2"}
+        text, _ = await user.run(looking.explain, "llm", "text")
+        assert "Everything is as wanted." in text
+
+
+async def test_resize_that_the_node_cannot_hold_is_explained(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
+        await user.run(writing.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
+        await user.cluster.settle()
+        text, code = await user.run(looking.explain, "llm", "json")
+        assert code == NOT_YET
+        assert [(one["kind"], one["objects"]) for one in json.loads(text)] == [("resize", ["llm-0"])]
+
+
+async def test_a_name_that_does_not_exist(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        _, code = await user.run(looking.get, "lmm", "text", False)
+        assert (code, user.complaint) == (
+            REFUSED,
+            "kohort: there is no LeaderWorkerSet lmm in namespace default, nor any other\n",
+        )
+        await user.create(lws("llm").replicas(1).size(1))
+        await user.run(looking.get, "lmm", "text", False)
+        assert user.complaint == "kohort: there is no LeaderWorkerSet lmm in namespace default; there are: llm\n"
+
+
+async def test_a_cluster_that_does_not_know_the_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    async with Cluster() as cluster:
+        user = Story(cluster, capsys)
+        _, code = await user.run(looking.get, "llm", "text", False)
+        assert (code, user.complaint) == (
+            REFUSED,
+            "kohort: this cluster does not know LeaderWorkerSets; `kohort install` brings them\n",
+        )
+
+
+async def test_logs_of_pods_that_nobody_runs(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2))
+        _, code = await user.run(logs.logs, "llm", None, "", "", ())
+        assert code == REFUSED
+        assert [line.split("  ")[0] for line in user.complaint.splitlines()] == ["llm-0", "llm-0-1"]
+        _, code = await user.run(logs.logs, "llm", 4, "", "", ())
+        assert user.complaint == "kohort: LeaderWorkerSet llm has no pods in group 4; there are: llm-0, llm-0-1\n"
+
+
+async def test_approve_without_a_rollout(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(1))
+        _, code = await user.run(writing.approve, "llm")
+        assert code == REFUSED
+        assert user.complaint.startswith("kohort: no Rollout releases LeaderWorkerSet llm")

@@ -1,0 +1,202 @@
+"""The first cause first."""
+
+import msgspec
+import pytest
+from tests.builders import lws
+from tests.inspection.scenes import OLD, group_set, leader_set, member, scene, waiting, without_node, workers
+
+from kohort.inspection.causes import ORDER, Cause, causes, spoken
+from kohort.inspection.snapshot import Snapshot
+from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.api import Rollout
+
+REST = (member(0, 1), member(1), member(1, 1))
+
+
+def event(kind: str, name: str, reason: str, message: str, uid: str = "") -> Event:
+    reference = {"kind": kind, "name": name, "uid": uid}
+    document = {"involvedObject": reference, "reason": reason, "message": message, "type": "Warning"}
+    return msgspec.convert(document, Event)
+
+
+def with_claim(pod: Pod, claim: str) -> Pod:
+    document: JsonObject = msgspec.to_builtins(pod)
+    document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return msgspec.convert(document, Pod)
+
+
+def condition(pod: Pod, type: str, reason: str, message: str) -> Pod:
+    document: JsonObject = msgspec.to_builtins(pod)
+    more = {"type": type, "status": "True", "reason": reason, "message": message}
+    document["status"]["conditions"] = [*document["status"]["conditions"], more]
+    return msgspec.convert(document, Pod)
+
+
+def test_a_set_at_rest_has_none() -> None:
+    assert causes(scene()) == []
+
+
+@pytest.mark.parametrize(
+    ("pod", "kind", "found", "action"),
+    [
+        (
+            without_node(member(0), "0/2 nodes are available: 2 Insufficient cpu."),
+            "scheduling",
+            "Insufficient",
+            "add nodes",
+        ),
+        (
+            without_node(member(0), "2 node(s) had untolerated taint {a: b}"),
+            "scheduling",
+            "taint",
+            "tolerate the taint",
+        ),
+        (
+            without_node(member(0), "2 node(s) didn't match Pod's node affinity/selector"),
+            "scheduling",
+            "match",
+            "labels",
+        ),
+        (without_node(member(0)), "waiting", "no node yet", "scheduler runs"),
+        (waiting(member(0), "ImagePullBackOff", "no such host"), "image", "pause:3: no such host", "correct the image"),
+        (waiting(member(0), "CreateContainerConfigError", 'secret "x"'), "configuration", 'secret "x"', "Secret"),
+        (waiting(member(0), "CrashLoopBackOff", phase="Running"), "crash", "again and again", "--previous"),
+        (waiting(member(0), "ContainerCreating"), "waiting", "Pending", "starting"),
+        (member(0, ready=False), "probe", "not ready", "kohort logs llm -n default --pod llm-0"),
+        (
+            member(0, phase="Failed", reason="Evicted", message="low on memory"),
+            "crash",
+            "Evicted: low on memory",
+            "describe",
+        ),
+    ],
+)
+def test_what_a_pod_shows(pod: Pod, kind: str, found: str, action: str) -> None:
+    first = causes(scene(pods=(pod, *REST)))[0]
+    assert (first.kind, first.objects) == (kind, ("llm-0",))
+    assert found in first.found
+    assert action in first.action
+
+
+def test_a_crash_tells_how_it_ended() -> None:
+    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    pod = waiting(member(0), "CrashLoopBackOff", phase="Running", restartCount=4, lastState=last)
+    assert causes(scene(pods=(pod, *REST)))[0].found == (
+        "container main ends again and again, 4 times; last with code 137 (OOMKilled)"
+    )
+
+
+def test_the_order_is_by_what_follows_from_what() -> None:
+    """A worker's crash comes after a leader that has no node, whoever has the lower index."""
+    pods = (
+        member(0, ready=False),
+        waiting(member(0, 1), "CrashLoopBackOff", phase="Running"),
+        without_node(member(1), "0/2 nodes are available: 2 Insufficient cpu."),
+        waiting(member(1, 1), "ErrImagePull"),
+    )
+    kinds = [cause.kind for cause in causes(scene(pods=pods))]
+    assert kinds == ["scheduling", "image", "crash", "probe"]
+    assert kinds == sorted(kinds, key=ORDER.index)
+
+
+def test_the_same_thing_is_told_once() -> None:
+    message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    pods = [without_node(member(group, worker), message) for group in range(2) for worker in range(2)]
+    (cause,) = causes(scene(pods=pods))
+    assert cause.objects == ("llm-0", "llm-0-1", "llm-1", "llm-1-1")
+    assert spoken(cause, 1)[0] == f"1. [scheduling] llm-0 and 3 more: {message}"
+
+
+def test_a_volume_comes_before_the_scheduling_that_waits_for_it() -> None:
+    pod = with_claim(without_node(member(0), "pod has unbound immediate PersistentVolumeClaims"), "data-llm-0")
+    assert causes(scene(pods=(pod, *REST)))[0].found == "claim data-llm-0 does not exist"
+    claim = msgspec.convert({"metadata": {"name": "data-llm-0"}, "status": {"phase": "Pending"}}, PersistentVolumeClaim)
+    found = causes(scene(pods=(pod, *REST), claims=[claim]))[0]
+    assert (found.kind, "names no storage class" in found.found) == ("volume", True)
+
+
+def test_a_mount_that_fails() -> None:
+    pod = waiting(member(0), "ContainerCreating")
+    told = event("Pod", "llm-0", "FailedMount", 'configmap "model" not found', uid="uid-llm-0")
+    first = causes(scene(pods=(pod, *REST), events=[told]))[0]
+    assert (first.kind, first.found) == ("volume", 'configmap "model" not found')
+
+
+def test_pods_that_the_server_refused() -> None:
+    message = 'pods "llm-1" is forbidden: exceeded quota: gpus'
+    snapshot = scene(pods=(*REST[:1], member(0)), events=[event("StatefulSet", "llm", "FailedCreate", message)])
+    first = causes(snapshot)[0]
+    assert (first.kind, first.objects, first.found) == ("refused", ("StatefulSet llm",), message)
+    assert "quota" in first.action
+
+
+def test_an_old_refusal_is_no_cause_when_nothing_is_missing() -> None:
+    assert causes(scene(events=[event("StatefulSet", "llm", "FailedCreate", "exceeded quota")])) == []
+
+
+def test_no_operator() -> None:
+    snapshot = scene(group_set=group_set(lws("llm").replicas(2).size(2), observed=0), pods=())
+    assert causes(snapshot)[0] == Cause(
+        "operator",
+        ("llm",),
+        "no operator has seen this set",
+        "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "action"), [("Infeasible", "can never hold it"), ("Deferred", "wait until others on the node give back")]
+)
+def test_a_resize_that_waits(reason: str, action: str) -> None:
+    pod = condition(member(0), "PodResizePending", reason, "Node didn't have enough capacity: cpu")
+    first = causes(scene(pods=(pod, *REST)))[0]
+    assert (first.kind, first.found) == ("resize", f"resize {reason.lower()}: Node didn't have enough capacity: cpu")
+    assert action in first.action
+
+
+def test_groups_held_by_the_partition() -> None:
+    pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))
+    sets = [leader_set(2, 1), workers(0, revision=OLD), workers(1)]
+    snapshot = scene(built=lws("llm").replicas(2).size(2).partition(1), pods=pods, stateful_sets=sets)
+    assert causes(snapshot) == [
+        Cause(
+            "rollout",
+            ("group 0",),
+            "partition 1 holds groups below it at their old revision",
+            "kohort resume llm",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paused", "state", "message", "found", "action"),
+    [
+        (True, "StepPaused", "", "the rollout is paused", "kohort resume llm"),
+        (False, "StepPaused", "you need manually confirm", "step 2 waits for approval", "kohort approve llm"),
+        (False, "StepUpgrade", "waiting for pods", "waiting for pods", "wait"),
+    ],
+)
+def test_steps_of_a_rollout(paused: bool, state: str, message: str, found: str, action: str) -> None:
+    document = {
+        "metadata": {"name": "release"},
+        "spec": {"strategy": {"paused": paused}},
+        "status": {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": message},
+    }
+    first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
+    assert (first.kind, first.objects, first.found) == ("rollout", ("Rollout release",), found)
+    assert action in first.action
+
+
+def test_workers_that_wait_for_their_leader() -> None:
+    built = lws("llm").replicas(1).size(2).startup("LeaderReady")
+    snapshot = scene(1, built=built, pods=(member(0, ready=False),), stateful_sets=[leader_set(1)])
+    assert [cause.kind for cause in causes(snapshot)] == ["probe"]
+
+
+def test_exclusive_placement_names_its_label() -> None:
+    label = "example.com/rack"
+    snapshot = scene(pods=(without_node(member(0), "2 node(s) didn't match pod affinity rules"), *REST))
+    exclusive = group_set(lws("llm").replicas(2).size(2).exclusive(label))
+    marked: Snapshot = msgspec.structs.replace(snapshot, group_set=exclusive)
+    assert label in causes(marked)[0].action

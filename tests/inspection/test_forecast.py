@@ -1,0 +1,143 @@
+"""What an edit would do."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import lws
+from tests.inspection.scenes import group_set, leader_set, revision, scene
+
+from kohort.inspection.forecast import Change, Forecast, differences, forecast, group_requests, three_way, told
+from kohort.objects.jsontypes import JsonObject
+
+IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
+
+
+def foresee(before: JsonObject, after: JsonObject) -> Forecast:
+    subject = group_set(before)
+    snapshot = scene(subject.replicas, subject.template.size, built=before)
+    return forecast(snapshot, group_set(after))
+
+
+def moves(found: Forecast) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]]:
+    return [(step.created, step.recreated, step.removed, step.serving) for step in found.steps]
+
+
+def test_a_new_set() -> None:
+    found = forecast(None, group_set(lws("llm").replicas(2).size(4)))
+    assert (found.action, found.extra_groups, found.extra_pods) == ("create", 2, 8)
+    assert moves(found) == [((0, 1), (), (), 0)]
+
+
+def test_nothing() -> None:
+    found = foresee(lws("llm").replicas(2).size(2), lws("llm").replicas(2).size(2))
+    assert (found.action, found.steps) == ("nothing", [])
+    assert told(found) == ["LeaderWorkerSet llm would not change."]
+
+
+def test_a_roll_without_surge_takes_one_group_after_the_other() -> None:
+    before = lws("llm").replicas(3).size(2)
+    found = foresee(before, before.but(IMAGE, "new:2"))
+    assert found.action == "roll"
+    assert moves(found) == [((), (2,), (), 2), ((), (1,), (), 2), ((), (0,), (), 2)]
+    assert (found.recreated, found.pods_recreated, found.extra_pods, found.fewest_serving) == ((2, 1, 0), 6, 0, 2)
+
+
+def test_a_surge_first_makes_room() -> None:
+    before = lws("llm").replicas(2).size(4).max_surge(1).max_unavailable(0)
+    found = foresee(before, before.but(IMAGE, "new:2"))
+    assert moves(found)[0] == ((2,), (), (), 2)
+    assert moves(found)[-1][2] == (2,)
+    assert (found.extra_groups, found.extra_pods) == (1, 4)
+    assert found.fewest_serving == 2
+
+
+def test_the_partition_holds() -> None:
+    before = lws("llm").replicas(4).size(1).partition(2)
+    found = foresee(before, before.but(IMAGE, "new:2"))
+    assert (found.recreated, found.held) == ((3, 2), (0, 1))
+    assert "Held at the old revision by the partition: groups 0, 1." in told(found)
+
+
+def test_scaling_recreates_nothing() -> None:
+    before = lws("llm").replicas(2).size(2)
+    up, down = foresee(before, before.replicas(4)), foresee(before, before.replicas(1))
+    assert (up.action, moves(up), up.extra_pods) == ("scale", [((2, 3), (), (), 2)], 4)
+    assert (down.action, moves(down), down.extra_pods) == ("scale", [((), (), (1,), 1)], 0)
+
+
+def test_a_strategy_touches_no_group() -> None:
+    before = lws("llm").replicas(2).size(2)
+    found = foresee(before, before.max_surge(1))
+    assert (found.action, found.recreated) == ("configure", ())
+
+
+def test_a_new_size_recreates() -> None:
+    before = lws("llm").replicas(1).size(2)
+    found = foresee(before, before.size(3))
+    assert (found.action, found.resized, found.pods_recreated) == ("roll", (2, 3), 2)
+
+
+def test_a_rollback_is_recognised() -> None:
+    old, new = lws("llm").replicas(1).size(2), lws("llm").replicas(1).size(2).but(IMAGE, "new:2")
+    snapshot = scene(1, built=new, revisions=[revision(old, 4, "a"), revision(new, 5)])
+    assert forecast(snapshot, group_set(old)).returns_to == 4
+
+
+@given(
+    replicas=st.integers(1, 8),
+    surge=st.integers(0, 3),
+    unavailable=st.integers(0, 3),
+    partition=st.integers(0, 9),
+)
+def test_every_roll_ends_and_keeps_its_promise(replicas: int, surge: int, unavailable: int, partition: int) -> None:
+    before = lws("llm").replicas(replicas).size(2).max_surge(surge).max_unavailable(unavailable).partition(partition)
+    subject = group_set(before)
+    found = foresee(before, before.but(IMAGE, "new:2"))
+    assert sorted(found.recreated) == list(range(min(partition, replicas), replicas))
+    assert found.held == tuple(range(min(partition, replicas)))
+    assert found.fewest_serving >= replicas - subject.unavailable
+    assert found.extra_groups <= subject.surge
+
+
+def test_requests_of_groups() -> None:
+    resources = {"requests": {"nvidia.com/gpu": "8", "cpu": "500m"}}
+    built = lws("llm").size(4).but("spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources", resources)
+    found = group_requests(group_set(built).template, 2)
+    assert {name: str(amount) for name, amount in found.items()} == {"nvidia.com/gpu": "64", "cpu": "4"}
+
+
+def test_a_roll_under_way_goes_on_from_where_it_is() -> None:
+    built = lws("llm").replicas(3).size(1)
+    snapshot = scene(3, 1, built=built, stateful_sets=[leader_set(3, 2, revision="other")])
+    assert sorted(forecast(snapshot, group_set(built)).recreated) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": 2}, [Change(".a", 1, 2)]),
+        ({}, {"a": {"b": 1}}, [Change(".a", None, {"b": 1})]),
+        ({"c": [{"name": "x", "image": "1"}]}, {"c": [{"name": "x", "image": "2"}]}, [Change(".c[x].image", "1", "2")]),
+        ({"c": [1, 2]}, {"c": [1]}, [Change(".c[1]", 2, None)]),
+    ],
+)
+def test_differences(before: JsonObject, after: JsonObject, changes: list[Change]) -> None:
+    assert differences(before, after) == changes
+
+
+@pytest.mark.parametrize(
+    ("last", "live", "wanted", "patch"),
+    [
+        ({}, {"a": 1}, {"a": 1}, {}),
+        ({}, {"a": 1, "others": 2}, {"a": 3}, {"a": 3}),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1}, {"b": None}),
+        ({"a": 1, "b": 2}, {"a": 1}, {"a": 1}, {}),
+        ({"s": {"x": 1, "y": 1}}, {"s": {"x": 1, "y": 1, "z": 1}}, {"s": {"x": 2}}, {"s": {"x": 2, "y": None}}),
+        ({}, {"l": [1, 2]}, {"l": [1]}, {"l": [1]}),
+    ],
+)
+def test_what_kubectl_apply_would_send(
+    last: JsonObject, live: JsonObject, wanted: JsonObject, patch: JsonObject
+) -> None:
+    assert three_way(last, live, wanted) == patch

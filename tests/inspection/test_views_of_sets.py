@@ -1,0 +1,187 @@
+"""Trees, progress, history, holding."""
+
+from datetime import UTC, datetime
+
+import pytest
+from tests.builders import lws
+from tests.inspection.scenes import KEY, OLD, group_set, leader_set, member, revision, scene, waiting, workers
+
+from kohort.inspection import history, holding, progress, tree
+from kohort.inspection.snapshot import Snapshot
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
+
+
+def rolling(partition: int = 1) -> Snapshot:
+    """Group 1 has the new revision and is ready, group 0 has the old one."""
+    pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))
+    sets = [leader_set(2, partition), workers(0, revision=OLD), workers(1)]
+    return scene(pods=pods, stateful_sets=sets)
+
+
+def test_the_tree_of_a_set_at_rest() -> None:
+    snapshot = scene(revisions=[revision(lws("llm"), 3)])
+    assert tree.drawn(tree.tree_of(snapshot, NOW)) == [
+        f"default/llm  Progressing  2/2 groups ready, 2 up to date, revision 3 ({KEY})",
+        "├─ group 0  ready  revision 3",
+        "│  ├─ llm-0    leader  1/1  node-0  Running",
+        "│  └─ llm-0-1  worker  1/1  node-0  Running",
+        "└─ group 1  ready  revision 3",
+        "   ├─ llm-1    leader  1/1  node-1  Running",
+        "   └─ llm-1-1  worker  1/1  node-1  Running",
+    ]
+
+
+def test_what_is_missing_broken_old_or_surplus_is_seen_in_the_tree() -> None:
+    pods = (member(0, revision=OLD), waiting(member(1), "ErrImagePull"), member(2), member(2, 1))
+    lines = tree.drawn(tree.tree_of(scene(pods=pods, stateful_sets=[leader_set(3), workers(2)]), NOW))
+    assert lines[1:4] == [
+        f"├─ group 0  not ready  revision {OLD} (old)",
+        "│  ├─ llm-0  leader  1/1  node-0  Running",
+        "│  └─ 1 of 2 pods do not exist yet",
+    ]
+    assert "Pending: container main is waiting: ErrImagePull" in lines[5]
+    assert lines[7] == f"└─ group 2  ready  revision {KEY}  surge"
+
+
+def test_a_group_that_does_not_exist_is_in_the_tree() -> None:
+    found = tree.tree_of(scene(pods=()), NOW)
+    assert [(group.index, group.ready, group.missing) for group in found.groups] == [(0, False, 2), (1, False, 2)]
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ({}, "Pending"),
+        ({"observedGeneration": 1}, "Progressing"),
+        ({"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True"}]}, "Available"),
+        (
+            {
+                "observedGeneration": 1,
+                "conditions": [
+                    {"type": "Progressing", "status": "True"},
+                    {"type": "UpdateInProgress", "status": "True"},
+                    {"type": "Available", "status": "False"},
+                ],
+            },
+            "Updating",
+        ),
+    ],
+)
+def test_the_word_for_a_set(status: dict[str, object], word: str) -> None:
+    import msgspec
+
+    from kohort.groups.api import LeaderWorkerSet
+
+    document = {"metadata": {"name": "llm", "generation": 1}, "spec": {}, "status": status}
+    assert tree.state_of_set(Snapshot(msgspec.convert(document, LeaderWorkerSet))) == word
+
+
+def test_progress_of_a_roll() -> None:
+    found = progress.progress_of(rolling())
+    assert (found.ready, found.updated, found.updated_ready, found.done) == (2, 1, 1, False)
+    assert found.waiting_for == "group 0: not yet at the new revision"
+    assert progress.line(found).startswith("default/llm  [############............]  1/2 groups ")
+
+
+def test_a_set_at_rest_is_done() -> None:
+    found = progress.progress_of(scene())
+    assert (found.done, found.waiting_for) == (True, "")
+
+
+def test_a_set_without_groups_is_done() -> None:
+    assert progress.progress_of(scene(0)).done
+
+
+def test_a_set_with_a_surge_group_left_is_not() -> None:
+    pods = [member(group, worker) for group in range(3) for worker in range(2)]
+    found = progress.progress_of(scene(pods=pods, stateful_sets=[leader_set(3), *map(workers, range(3))]))
+    assert (found.done, found.surge) == (False, 1)
+
+
+def test_a_set_that_the_partition_holds_is_done() -> None:
+    """The user wanted it so; waiting for it would have no end."""
+    pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))
+    sets = [leader_set(2, 1), workers(0, revision=OLD), workers(1)]
+    snapshot = scene(built=lws("llm").replicas(2).size(2).partition(1), pods=pods, stateful_sets=sets)
+    found = progress.progress_of(snapshot)
+    assert (found.done, found.held) == (True, 1)
+
+
+# History
+
+
+def two_revisions() -> Snapshot:
+    old, new = lws("llm").replicas(2).size(2), lws("llm").replicas(2).size(2).but(IMAGE, "new:2")
+    return scene(built=new, revisions=[revision(new, 2), revision(old, 1, OLD)])
+
+
+def test_history_tells_who_has_what() -> None:
+    first, second = history.entries(two_revisions(), NOW)
+    assert (first.revision, first.key, first.current, first.groups) == (1, OLD, False, ())
+    assert (second.revision, second.current, second.groups, second.images) == (2, True, (0, 1), ("new:2",))
+
+
+def test_revisions_are_chosen_by_number_or_from_the_end() -> None:
+    snapshot = two_revisions()
+    assert history.chosen(snapshot, 1).revision == 1
+    assert history.chosen(snapshot, -1).revision == 1
+    assert history.current(snapshot).revision == 2
+
+
+@pytest.mark.parametrize("number", [9, -2])
+def test_a_revision_that_is_not_kept(number: int) -> None:
+    with pytest.raises(history.NoSuchRevision, match="kept are: 1, 2"):
+        history.chosen(two_revisions(), number)
+
+
+def test_difference_of_revisions() -> None:
+    snapshot = two_revisions()
+    lines = history.difference(history.chosen(snapshot, 1), history.chosen(snapshot, 2))
+    assert lines[:2] == ["--- revision 1", "+++ revision 2"]
+    assert [line.strip() for line in lines if line.startswith("+ ")] == ["+      - image: new:2"]
+
+
+def test_returning_keeps_what_is_no_part_of_a_revision() -> None:
+    new = lws("llm").replicas(2).size(2).but(IMAGE, "new:2").but("spec.leaderWorkerTemplate.resizePolicy", "Recreate")
+    snapshot = scene(built=new, revisions=[revision(lws("llm").replicas(2).size(2), 1, OLD), revision(new, 2)])
+    test, replace = history.return_patch(snapshot, history.chosen(snapshot, 1))
+    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert replace["value"]["resizePolicy"] == "Recreate"
+    assert replace["value"]["workerTemplate"]["spec"]["containers"][0]["image"] == "registry.example.com/pause:3"
+
+
+# Holding
+
+
+def test_a_pause_at_rest_holds_the_next_roll() -> None:
+    patch = holding.pause(scene()).patch
+    assert patch is not None
+    assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 2
+    assert patch["metadata"]["annotations"][holding.NOTE] == "0"
+
+
+def test_a_pause_holds_a_roll_where_it_is() -> None:
+    patch = holding.pause(rolling(1)).patch
+    assert patch is not None
+    assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 1
+
+
+def test_a_roll_that_has_begun_everywhere_cannot_be_held() -> None:
+    decision = holding.pause(rolling(0))
+    assert decision.patch is None
+    assert "kohort undo llm" in decision.words
+
+
+def test_resuming_puts_the_users_partition_back() -> None:
+    built = lws("llm").replicas(2).size(2).partition(2)
+    patch = holding.resume(scene(group_set=group_set(built, **{holding.NOTE: "1"}))).patch
+    assert patch is not None
+    assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 1
+    assert patch["metadata"]["annotations"][holding.NOTE] is None
+
+
+def test_what_is_not_paused_needs_no_resuming() -> None:
+    assert holding.resume(scene()) == holding.Decision(None, "llm is not paused")
+    assert holding.pause(scene(group_set=group_set(lws("llm"), **{holding.NOTE: "0"}))).patch is None
