@@ -1,0 +1,48 @@
+"""The operator may die at any of its writes: groups end as they do without a crash."""
+
+import os
+
+from tests.builders import lws
+from tests.groups.test_features import new_image
+from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
+
+from kohort.groups import wire
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS
+from kohort.testing import Cluster
+from kohort.testing.crashes import sweep
+
+STRIDE = int(os.environ.get("KOHORT_CRASH_STRIDE", "9"))
+"""Every ninth write in an ordinary run; `KOHORT_CRASH_STRIDE=1` tries them all."""
+
+
+def new_cluster() -> Cluster:
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4)
+
+
+async def creation_and_roll(cluster: Cluster) -> None:
+    await create(cluster, lws("llm").replicas(2).size(2).max_surge(1))
+    await cluster.until(lambda: settled(cluster, 2))
+    await patch(cluster, "llm", new_image("new:2"))
+    await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
+    await cluster.settle(quiet=10)
+    assert sorted(pods(cluster)) == ["llm-0", "llm-0-1", "llm-1", "llm-1-1"]
+    revisions = {one["metadata"]["labels"][wire.REVISION] for one in pods(cluster).values()}
+    assert len(revisions) == 1
+
+
+async def loss_and_end(cluster: Cluster) -> None:
+    await create(cluster, lws("llm").replicas(1).size(2))
+    await cluster.until(lambda: settled(cluster, 1))
+    await cluster.client.delete(PODS, "llm-0-1", NAMESPACE)
+    await cluster.settle(quiet=10)
+    await cluster.until(lambda: settled(cluster, 1))
+    await cluster.client.delete(LEADER_WORKER_SETS, "llm", NAMESPACE, propagation="Foreground")
+    await cluster.until(lambda: not pods(cluster))
+
+
+def test_creation_and_roll() -> None:
+    assert sweep(new_cluster, "operator", creation_and_roll, stride=STRIDE) >= 2
+
+
+def test_loss_and_end() -> None:
+    assert sweep(new_cluster, "operator", loss_and_end, stride=STRIDE) >= 2
