@@ -6,6 +6,7 @@ that it was given for. `tools/record_kinds.py` records them anew.
 """
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Final, Literal
 
@@ -37,8 +38,10 @@ class Specimen(msgspec.Struct):
 SPECIMENS: Final = msgspec.json.decode((FOLDER / "specimens.json").read_bytes(), type=list[Specimen])
 
 
-def cases(specimen: Specimen, door: Door, stored: JsonObject) -> dict[str, JsonObject]:
-    """By name, the bodies to send. Updates start from what a server has `stored`."""
+def cases(
+    specimen: Specimen, door: Door, stored: JsonObject, wanted: Container[str] | None = None
+) -> dict[str, JsonObject]:
+    """By name, the bodies to send, all or those `wanted`. Updates start from what a server has `stored`."""
     if door == "create":
         source, parts = specimen.object, specimen.object
     else:
@@ -49,8 +52,11 @@ def cases(specimen: Specimen, door: Door, stored: JsonObject) -> dict[str, JsonO
             parts = {"status": specimen.status}
     bodies = {"as it is": source}
     for path, operation, value in mutations(parts):
-        if door == "create" or (path[:2] != ("metadata", "name") and value != LONG):
-            bodies[shown(path, operation, value)] = mutated(source, path, operation, value)
+        name = shown(path, operation, value)
+        if door != "create" and (path[:2] == ("metadata", "name") or value == LONG):
+            continue
+        if wanted is None or name in wanted:
+            bodies[name] = mutated(source, path, operation, value)
     return bodies
 
 
