@@ -1,6 +1,7 @@
 """Operations on a cluster: order, grace periods, idempotence, restoring, problems in words."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -46,6 +47,7 @@ OWNER = {
     "blockOwnerDeletion": True,
 }
 SELECTORS = Selectors(REVISION, "v1", "v2", {WORKER: "0"})
+NO_STEP = TrafficStep()
 VIRTUAL_SERVICES = Resource("networking.istio.io", "v1", "virtualservices", "VirtualService")
 
 
@@ -91,7 +93,7 @@ BY_ISTIO = RouteRef("llm", 3, custom_network_refs=(NetworkRef("networking.istio.
 
 
 class Story:
-    """A caller: it stores marks, and counts on nothing else. Every question goes to a new object, as after a restart."""
+    """A caller: it stores marks, and counts on nothing else. Each question goes to a new object, as after a restart."""
 
     def __init__(self, cluster: Cluster, *refs: RouteRef) -> None:
         self.cluster = cluster
@@ -112,11 +114,11 @@ class Story:
         await client.create(ENDPOINT_SLICES, slice_for("llm-canary"))
         return self
 
-    def asking(self, step: TrafficStep = TrafficStep(), **more: Json) -> Asking:
+    def asking(self, step: TrafficStep = NO_STEP, **more: Json) -> Asking:
         given: Json = {"selectors": SELECTORS, **more}
         return Asking("default", OWNER, self.refs, step=step, marks=self.marks, **given)
 
-    async def ask(self, operation: str, step: TrafficStep = TrafficStep(), **more: Json) -> Answer:
+    async def ask(self, operation: str, step: TrafficStep = NO_STEP, **more: Json) -> Answer:
         traffic = ClusterTraffic(self.cluster.client)
         try:
             answer: Answer = await getattr(traffic, operation)(self.asking(step, **more))
@@ -126,7 +128,7 @@ class Story:
         self.answers.append(answer)
         return answer
 
-    async def finish(self, operation: str, step: TrafficStep = TrafficStep(), **more: Json) -> float:
+    async def finish(self, operation: str, step: TrafficStep = NO_STEP, **more: Json) -> float:
         """Ask until it is done; how long that took."""
         clock_of_loop = asyncio.get_running_loop().time
         start = clock_of_loop()
@@ -306,8 +308,6 @@ async def test_what_is_missing_is_named_with_its_remedy(ref: RouteRef, words: st
         writes = cluster.writes
         answer = await story.ask("check")
         assert answer.state == "problem"
-        import re
-
         assert re.search(words, answer.text), answer.text
         assert cluster.writes == writes
 

@@ -198,4 +198,4 @@ async def test_istio_destination_rule(sandbox: Sandbox) -> None:
     data = {"spec": {"host": "svc-demo", "subsets": [{"name": "v1", "labels": {"version": "v1"}}], "trafficPolicy": {}}}
     result = await sandbox.run(script, script_input(data, TrafficStep(30), "svc-demo", "svc-demo"))
     gray = {"name": "canary", "labels": {"istio.service.tag": "gray"}}
-    assert result["spec"] == {**data["spec"], "subsets": [*data["spec"]["subsets"], gray]}  # type: ignore[list-item]
+    assert result["spec"] == {**data["spec"], "subsets": [*data["spec"]["subsets"], gray]}

@@ -73,6 +73,7 @@ _HOP_BY_HOP: Final = frozenset(
     }
 )
 _WEBSOCKET_OWN: Final = frozenset({"sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"})
+_PROTOCOL: Final = "Sec-WebSocket-Protocol"
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 Observe = Callable[[str, int], None]
@@ -144,7 +145,9 @@ class Proxy:
         headers = forwarded_headers(request, backend.request)
         targets = self._targets(route, backend)
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return await self._tunnel(request, targets, headers)
+            there = await self._connect(request, targets, headers)
+            if there is not None:
+                return await _tunnel(request, there)
         answer = await self._ask(request, route, targets, headers)
         try:
             return await _pass_on(request, answer, backend.response)
@@ -200,48 +203,28 @@ class Proxy:
 
     # WebSockets
 
-    async def _tunnel(
-        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str]
-    ) -> web.StreamResponse:
-        """Messages in both directions, until one side closes."""
-        offered = [name.strip() for name in headers.popall("Sec-WebSocket-Protocol", []) for name in name.split(",")]
-        for name in _WEBSOCKET_OWN:
-            headers.popall(name, None)
-        there = await self._connect(request, targets, headers, offered)
-        here = web.WebSocketResponse(
-            protocols=[there.protocol] if there.protocol else (), autoping=False, max_msg_size=0, compress=False
-        )
-        try:
-            await here.prepare(request)
-            pumps = [asyncio.ensure_future(_pump(here, there)), asyncio.ensure_future(_pump(there, here))]
-            try:
-                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for pump in pumps:
-                    pump.cancel()
-                await asyncio.gather(*pumps, return_exceptions=True)
-        finally:
-            await there.close()
-            await here.close()
-        return here
-
     async def _connect(
-        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str], offered: list[str]
-    ) -> ClientWebSocketResponse:
+        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str]
+    ) -> ClientWebSocketResponse | None:
+        """None if the backend does not want a WebSocket here; then it is asked as for any page."""
         assert self._session is not None
+        own = CIMultiDict(headers)
+        offered = [name.strip() for line in own.popall(_PROTOCOL, []) for name in line.split(",")]
+        for name in _WEBSOCKET_OWN:
+            own.popall(name, None)
         refusal = Refusal(502, "no endpoint")
         for target in targets:
             try:
                 return await self._session.ws_connect(
                     _url("http", target, request),
-                    headers=headers,
+                    headers=own,
                     protocols=offered,
                     autoping=False,
                     autoclose=False,
                     max_msg_size=0,
                 )
-            except WSServerHandshakeError as answer:
-                raise Refusal(answer.status, f"{_text(target)} refused the WebSocket") from None
+            except WSServerHandshakeError:
+                return None
             except ConnectionTimeoutError:
                 refusal = Refusal(504, f"no connection to {_text(target)} within {CONNECT_SECONDS:g} s")
             except ClientError as problem:
@@ -269,8 +252,6 @@ def facts_of(request: web.BaseRequest) -> Facts:
 
 def forwarded_headers(request: web.BaseRequest, change: HeaderChange) -> CIMultiDict[str]:
     headers = _end_to_end(request.headers)
-    if request.body_exists and "Content-Length" not in headers:
-        headers["Transfer-Encoding"] = "chunked"
     peer = request.remote or ""
     before = headers.get("X-Forwarded-For")
     headers["X-Forwarded-For"] = f"{before}, {peer}" if before else peer
@@ -336,6 +317,25 @@ def _cut(request: web.BaseRequest) -> None:
     """End the connection without the end of the body."""
     if request.transport is not None:
         request.transport.abort()
+
+
+async def _tunnel(request: web.BaseRequest, there: ClientWebSocketResponse) -> web.StreamResponse:
+    """Messages in both directions, until one side closes."""
+    protocols = [there.protocol] if there.protocol else ()
+    here = web.WebSocketResponse(protocols=protocols, autoping=False, max_msg_size=0, compress=False)
+    try:
+        await here.prepare(request)
+        pumps = [asyncio.ensure_future(_pump(here, there)), asyncio.ensure_future(_pump(there, here))]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+    finally:
+        await there.close()
+        await here.close()
+    return here
 
 
 async def _pump(

@@ -64,6 +64,13 @@ RESTORE_ROUTES: Final = "restoreRoutes"
 RESTORE_SERVICE: Final = "restoreService"
 REMOVE_SERVICE: Final = "removeCanaryService"
 
+ENDS: Final[Mapping[str, frozenset[str]]] = {
+    RESTORE_ROUTES: frozenset({PREPARE, OPEN, ROUTES}),
+    RESTORE_SERVICE: frozenset({PIN}),
+    ROUTES: frozenset({RESTORE_ROUTES}),
+}
+"""Actions whose marks mean nothing any more once another has begun."""
+
 P = ParamSpec("P")
 Planner = Callable[[RouteRef], Awaitable[Plan]]
 
@@ -266,13 +273,15 @@ class ClusterTraffic:
     # Pace
 
     async def _paced(self, action: str, asking: Asking, grace: float, planner: Planner) -> Answer:
-        """Carry out what is planned, when it is time, by the table of `model`."""
+        """Carry out what is planned, when it is time, by the table of `model`. The time is that of the question:
+        however long the planning takes (a script's process may have to start), a mark noted just before stays fresh."""
+        now = clock.now()
         plan = NOTHING_TO_DO
         for ref in asking.refs:
             plan += await planner(ref)
-        now = clock.now()
         what, seconds = pace(needed=bool(plan.writes), mark=asking.marks.get(action), now=now, grace=grace)
-        without = {name: mark for name, mark in asking.marks.items() if name != action}
+        over = ENDS.get(action, frozenset()) | {action}
+        without = {name: mark for name, mark in asking.marks.items() if name not in over}
         if what == "done":
             return Answer("done", marks=without, notes=plan.notes)
         if what == "wait":
