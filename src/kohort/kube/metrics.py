@@ -10,8 +10,10 @@ Children are bound once, where the labels become known; counting is then a singl
 import asyncio
 from typing import TYPE_CHECKING
 
+from kohort.kube.counting import Count, Families, Spread
+
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Histogram
+    from prometheus_client import CollectorRegistry
 
 _LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUEUE_LATENCY = (0.0001, 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1000)
@@ -19,49 +21,36 @@ _QUEUE_LATENCY = (0.0001, 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1000)
 
 class Metrics:
     def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
-        import prometheus_client as prometheus
+        from prometheus_client import CollectorRegistry
 
-        self.registry = registry if registry is not None else prometheus.CollectorRegistry()
-        into = self.registry
-        self._depth = prometheus.Gauge("workqueue_depth", "Keys waiting", ["name"], registry=into)
-        self._adds = prometheus.Counter("workqueue_adds_total", "Keys added", ["name"], registry=into)
-        self._retries = prometheus.Counter(
-            "workqueue_retries_total", "Keys added with back-off", ["name"], registry=into
+        self.registry = registry if registry is not None else CollectorRegistry()
+        kept = Families()
+        self._depth = kept.gauge("workqueue_depth", "Keys waiting", "name")
+        self._adds = kept.counter("workqueue_adds_total", "Keys added", "name")
+        self._retries = kept.counter("workqueue_retries_total", "Keys added with back-off", "name")
+        self._waited = kept.histogram(
+            "workqueue_queue_duration_seconds", "Wait in the queue", "name", bounds=_QUEUE_LATENCY
         )
-        self._waited = prometheus.Histogram(
-            "workqueue_queue_duration_seconds", "Wait in the queue", ["name"], registry=into, buckets=_QUEUE_LATENCY
+        self._worked = kept.histogram("workqueue_work_duration_seconds", "Work on a key", "name", bounds=_QUEUE_LATENCY)
+        self._reconciles = kept.counter(
+            "controller_runtime_reconcile_total", "Reconciles by result", "controller", "result"
         )
-        self._worked = prometheus.Histogram(
-            "workqueue_work_duration_seconds", "Work on a key", ["name"], registry=into, buckets=_QUEUE_LATENCY
+        self._failures = kept.counter(
+            "controller_runtime_reconcile_errors_total", "Reconciles that raised", "controller"
         )
-        self._reconciles = prometheus.Counter(
-            "controller_runtime_reconcile_total", "Reconciles by result", ["controller", "result"], registry=into
+        self._durations = kept.histogram(
+            "controller_runtime_reconcile_time_seconds", "Duration of a reconcile", "controller", bounds=_LATENCY
         )
-        self._failures = prometheus.Counter(
-            "controller_runtime_reconcile_errors_total", "Reconciles that raised", ["controller"], registry=into
+        self._requests = kept.counter("rest_client_requests_total", "API requests", "method", "code")
+        self._request_time = kept.histogram(
+            "rest_client_request_duration_seconds", "API latency", "method", bounds=_LATENCY
         )
-        self._durations = prometheus.Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Duration of a reconcile",
-            ["controller"],
-            registry=into,
-            buckets=_LATENCY,
-        )
-        self._requests = prometheus.Counter(
-            "rest_client_requests_total", "API requests", ["method", "code"], registry=into
-        )
-        self._request_time = prometheus.Histogram(
-            "rest_client_request_duration_seconds", "API latency", ["method"], registry=into, buckets=_LATENCY
-        )
-        self._watch_events = prometheus.Counter(
-            "kohort_watch_events_total", "Watch events received", ["resource"], registry=into
-        )
-        self._relists = prometheus.Counter(
-            "kohort_informer_lists_total", "Times a cache was filled from scratch", ["resource"], registry=into
-        )
-        self._objects = prometheus.Gauge("kohort_informer_objects", "Objects in a cache", ["resource"], registry=into)
-        self._leading = prometheus.Gauge("leader_election_master_status", "1 while leading", ["name"], registry=into)
-        self._request_handles: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._watch_events = kept.counter("kohort_watch_events_total", "Watch events received", "resource")
+        self._relists = kept.counter("kohort_informer_lists_total", "Times a cache was filled from scratch", "resource")
+        self._objects = kept.gauge("kohort_informer_objects", "Objects in a cache", "resource")
+        self._leading = kept.gauge("leader_election_master_status", "1 while leading", "name")
+        self.registry.register(kept)
+        self._request_handles: dict[tuple[str, int], tuple[Count, Spread]] = {}
 
     def request(self, method: str, code: int, seconds: float) -> None:
         handles = self._request_handles.get((method, code))
@@ -72,7 +61,7 @@ class Metrics:
         handles[0].inc()
         handles[1].observe(seconds)
 
-    def watch_events(self, resource: str) -> "Counter":
+    def watch_events(self, resource: str) -> Count:
         return self._watch_events.labels(resource)
 
     def queue(self, name: str) -> "QueueMetrics":

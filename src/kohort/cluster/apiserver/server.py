@@ -5,8 +5,6 @@ It decides who the caller acts as, what the path means and whether that is allow
 endpoints. Any failure leaves here as a Status object.
 """
 
-import asyncio
-import uuid
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,6 +16,7 @@ from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conve
 from kohort.cluster.apiserver.endpoints import access, paths
 from kohort.cluster.apiserver.endpoints.call import Admission, Authorizer, Call, Parts, StoreReader, Unhindered
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.deadlines import Deadlines
 from kohort.cluster.apiserver.endpoints.definitions import BUCKET as DEFINITIONS
 from kohort.cluster.apiserver.endpoints.definitions import Definitions
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
@@ -27,6 +26,7 @@ from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.options import boolean
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoints
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
+from kohort.cluster.apiserver.endpoints.stamping import random_uid
 from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, PROTOBUF, Media, negotiate, negotiate_or_json, only_protobuf
@@ -104,6 +104,7 @@ class ApiServer:
                 self.router.special[kind.bucket, "", "create"] = identity.review
             self.router.special["serviceaccounts", "token", "create"] = identity.token
         self.discovery = Discovery(self.catalog, address)
+        self._deadlines = Deadlines(WRITE_DEADLINE)
         self.ready = False
         self.health = Health(lambda: self.ready, lambda: True)
         self._log = Log(part="apiserver")
@@ -134,7 +135,7 @@ class ApiServer:
             response = failure_response(request, errors.internal(str(problem) or type(problem).__name__))
         headers = response.headers
         headers.setdefault("cache-control", "no-cache, private")
-        headers["audit-id"] = request.headers.get("audit-id") or str(uuid.uuid4())
+        headers["audit-id"] = request.headers.get("audit-id") or random_uid()
         if warnings:
             headers["warning"] = "\n".join(warning_headers(warnings))
         return response
@@ -185,8 +186,7 @@ class ApiServer:
         if call.verb in READING:
             return await endpoint(call)
         try:
-            async with asyncio.timeout(WRITE_DEADLINE):
-                return await endpoint(call)
+            return await self._deadlines.within(endpoint(call))
         except TimeoutError:
             message = "Timeout: request did not complete within the allotted timeout"
             raise errors.failure(504, "Timeout", message, retry_after=1) from None

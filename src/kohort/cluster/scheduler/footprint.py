@@ -82,16 +82,22 @@ def at_rest(pod: Pod) -> bool:
     """Whether allocated and actual resources are what the spec says, as nearly always: then a pod holds what it asks
     for, and the three need not be compared sum by sum."""
     status = pod.status
-    if status.resources is not None or status.allocated_resources is not None or status.init_container_statuses:
+    if status.init_container_statuses or find_condition(status.conditions, RESIZE_PENDING) is not None:
         return False
     wanted = {container.name: container.resources.requests for container in pod.spec.main_containers}
+    if status.resources is not None or status.allocated_resources is not None:
+        # Figures of the pod as a whole can be compared without adding up when it has one container only.
+        if len(wanted) != 1 or pod.spec.resources is not None or status.resources is None:
+            return False
+        if [status.allocated_resources, status.resources.requests] != [*wanted.values()] * 2:
+            return False
     for entry in status.container_statuses:
         asked = wanted.get(entry.name)
         if entry.allocated_resources is not None and entry.allocated_resources != asked:
             return False
         if entry.resources is not None and entry.resources.requests and entry.resources.requests != asked:
             return False
-    return find_condition(status.conditions, RESIZE_PENDING) is None
+    return True
 
 
 def held_by(pod: Pod, *, count_deferred: bool = True) -> Footprint:

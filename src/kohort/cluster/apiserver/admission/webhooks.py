@@ -9,6 +9,7 @@ Second round: when a webhook changed the object, built-in steps run again, and w
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -47,6 +48,7 @@ class Webhook:
     """One entry of a configuration, compiled."""
 
     __slots__ = (
+        "answers",
         "client_config",
         "conditions",
         "equivalent",
@@ -74,6 +76,8 @@ class Webhook:
         self.timeout = entry.get("timeoutSeconds") or DEFAULT_TIMEOUT
         self.review: list[str] = list(entry.get("admissionReviewVersions") or ())
         self.problem = ""
+        self.answers: dict[tuple[str, Resource, str, bool], Resource | None] = {}
+        """Whether the rules match, by operation, resource, subresource, and whether there is a namespace."""
         self.conditions: list[Program] = []
         self.selectors = Selectors(None, None)
         try:
@@ -90,15 +94,15 @@ class Configurations:
     def __init__(self, store: Store, bucket: str) -> None:
         self._store = store
         self._bucket = bucket
-        self._seen: tuple[tuple[str, int], ...] = ()
+        self._seen: Sequence[Stored] = ()
         self._webhooks: list[Webhook] = []
 
     def webhooks(self) -> list[Webhook]:
         stored = self._store.list(self._bucket)
-        seen = tuple((one.name, one.revision) for one in stored)
-        if seen != self._seen:
+        # The store hands out the same list until something in it changes.
+        if stored is not self._seen:
             self._webhooks = [webhook for one in stored for webhook in _compiled(one)]
-            self._seen = seen
+            self._seen = stored
         return self._webhooks
 
 
@@ -200,8 +204,7 @@ class Webhooks:
 
     def _matched(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
         """The resource, in the version that the webhook wants to see; None when it does not want to."""
-        equivalents = partial(self._equivalents, attributes.resource) if webhook.equivalent else None
-        matched = first_match(webhook.rules, attributes, equivalents)
+        matched = self._matched_by_rules(webhook, attributes)
         if matched is None:
             return None
         if webhook.problem:
@@ -209,6 +212,19 @@ class Webhooks:
         if not webhook.selectors.match(attributes, self._store):
             return None
         return matched if self._conditions_hold(webhook, attributes, matched) else None
+
+    def _matched_by_rules(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
+        """What the rules alone say. Of built-in kinds they say the same again and again."""
+        resource = attributes.resource
+        question = (attributes.operation, resource, attributes.subresource, bool(attributes.namespace))
+        if question in webhook.answers:
+            return webhook.answers[question]
+        equivalents = partial(self._equivalents, resource) if webhook.equivalent else None
+        matched = first_match(webhook.rules, attributes, equivalents)
+        kinds = self._kinds_of(resource)
+        if kinds and not any(kind.custom for kind in kinds) and not any(rule.names for rule in webhook.rules):
+            webhook.answers[question] = matched
+        return matched
 
     def _equivalents(self, resource: Resource) -> list[Resource]:
         return [kind.resource for kind in self._kinds_of(resource)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts, balance
+from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
 from kohort.cluster.scheduler.state import ClusterState
 
 
@@ -34,6 +34,11 @@ def balanced_allocation(pod: PodFacts, cluster: ClusterState, nodes: Sequence[No
         return None
     values: list[int] = []
     for node in nodes:
-        after = balance(node.milli_cpu, node.memory, node.used_cpu + cpu, node.used_memory + memory)
+        after = 100
+        if node.milli_cpu and node.memory:
+            # As `balance` does it; the call would cost more than the sum, once for every node and pod.
+            of_cpu, of_memory = (node.used_cpu + cpu) / node.milli_cpu, (node.used_memory + memory) / node.memory
+            apart = (of_cpu if of_cpu < 1.0 else 1.0) - (of_memory if of_memory < 1.0 else 1.0)
+            after = int((1 - abs(apart) / 2) * 100)
         values.append(50 + (50 + after - node.balance) // 2)
     return values
