@@ -87,12 +87,17 @@ async def apply_webhooks(client: Client, configuration: JsonObject, field_manage
     mutating = configuration["kind"] == "MutatingWebhookConfiguration"
     resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
     try:
-        await client.apply(resource, configuration, field_manager=field_manager)
+        made: JsonObject = await client.apply(resource, configuration, field_manager=field_manager)
     except Invalid:
         # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
         with contextlib.suppress(NotFound):
             await client.delete(resource, configuration["metadata"]["name"])
-        await client.apply(resource, configuration, field_manager=field_manager)
+        made = await client.apply(resource, configuration, field_manager=field_manager)
+    # Hooks that another operator had in this configuration would ask us for what we do not answer.
+    ours = {hook["name"] for hook in configuration["webhooks"]}
+    kept = [hook for hook in made["webhooks"] if hook["name"] in ours]
+    if len(kept) < len(made["webhooks"]):
+        await client.update(resource, {**made, "webhooks": kept})
 
 
 async def wait_established(client: Client, name: str) -> None:

@@ -41,13 +41,15 @@ def _nodes(manager: Manager) -> None:
     register_nodes(manager, nodes=8)
 
 
-async def settled(client: Client, namespace: str, groups: int, when: Callable[[JsonObject], bool] = bool) -> JsonObject:
+async def settled(
+    client: Client, namespace: str, groups: int, when: Callable[[JsonObject], bool] = bool, *, name: str = "llm"
+) -> JsonObject:
     """Wait until all groups are ready, updated and observed."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            found = await client.get(LEADER_WORKER_SETS, "llm", namespace)
+            found = await client.get(LEADER_WORKER_SETS, name, namespace)
             status = found.get("status") or {}
-            counters = [status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")]
+            counters = [status.get(field, 0) for field in ("replicas", "readyReplicas", "updatedReplicas")]
             observed = status.get("observedGeneration") == found["metadata"]["generation"]
             if counters == [groups] * 3 and observed and when(found):
                 return found

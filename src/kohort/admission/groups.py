@@ -13,6 +13,8 @@ from kohort.objects.jsontypes import JsonObject
 MUTATE_SET: Final = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 VALIDATE_SET: Final = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_POD: Final = "/mutate--v1-pod"
+VALIDATE_POD: Final = "/validate--v1-pod"
+"""Not registered by us. Where another operator stood before, its configuration may still ask; it gets the same yes."""
 
 
 def endpoints(*, default_resize_policy: str = "None", gang: bool = False) -> Endpoints:
@@ -20,6 +22,7 @@ def endpoints(*, default_resize_policy: str = "None", gang: bool = False) -> End
         MUTATE_SET: mutating(lambda request: defaulted(request["object"])),
         VALIDATE_SET: validating(partial(_set_errors, default_resize_policy=default_resize_policy)),
         MUTATE_POD: mutating(partial(_pod, gang=gang)),
+        VALIDATE_POD: validating(lambda _: []),
     }
 
 
