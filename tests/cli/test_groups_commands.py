@@ -330,11 +330,26 @@ async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> N
         assert "Everything is as wanted." in text
 
 
-async def test_resize_that_the_node_cannot_hold_is_explained(story: Callable[..., Json]) -> None:
+async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[..., Json]) -> None:
     async with story() as user:
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
-        await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
-        await user.run(writing.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
+        await user.create(lws("llm").replicas(1).size(1).but(path, {"requests": {"cpu": "1"}}))
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
+        assert code == REFUSED
+        assert user.complaint.endswith("cpu, requested: 1000000, allocatable: 32000\n")
+
+
+async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        template = lws("llm").replicas(1).size(2)
+        path = "spec.leaderWorkerTemplate.workerTemplate"
+        resources = {"requests": {"cpu": "1"}}
+        orders = {f"{ORDER}resize": "deferred"}
+        built = template.but(f"{path}.spec.containers.0.resources", resources).but(
+            f"{path}.metadata.annotations", orders
+        )
+        await user.create(built)
+        await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "leader", False)
         await user.cluster.settle()
         text, code = await user.run(looking.explain, "llm", "json")
         assert code == NOT_YET

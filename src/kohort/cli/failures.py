@@ -11,7 +11,7 @@ def described(problem: ApiError, namespace: str) -> str:
     |---|---|
     | none | is the cluster running? |
     | 401 | the credentials |
-    | 403 | who must grant it |
+    | 403, for lack of a right | who must grant it |
     | 404 without an object | the kind is not installed |
     | 409 | try again |
     | 422 | every field that is wrong, one per line |
@@ -22,7 +22,7 @@ def described(problem: ApiError, namespace: str) -> str:
     if isinstance(problem, Unauthorized):
         return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
     if isinstance(problem, Forbidden):
-        return f"{text}; ask an administrator of the cluster for this right"
+        return f"{text}; ask an administrator of the cluster for this right" if " cannot " in text else text
     if isinstance(problem, NotFound) and text.strip() in _KIND_UNKNOWN:
         return "this cluster does not know LeaderWorkerSets; `kohort install` brings them"
     if isinstance(problem, NotFound):

@@ -1,0 +1,153 @@
+"""The click commands as a person calls them: options, errors, exit codes, over a socket."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.builders import lws
+
+from kohort.cli.main import COMMANDS, main
+from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.testing import Cluster
+
+ON_CLUSTERS = (
+    *("get", "status", "explain", "history", "diff", "undo", "pause", "resume", "approve", "restart", "logs"),
+    *("resize", "plan"),
+)
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def arguments_of(name: str) -> list[str]:
+    more = {"resize": ["llm", "--size", "2"], "plan": ["-f", "-"]}
+    return [name, *more.get(name, ["llm"])]
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    """As a process of its own, so that this one can serve it."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "kohort",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    out, err = await asyncio.wait_for(child.communicate(), 60)
+    assert child.returncode is not None
+    return child.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize("name", ON_CLUSTERS)
+def test_a_kubeconfig_that_does_not_exist(name: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none")
+    code, out, err = invoke(*arguments_of(name), "--kubeconfig", missing)
+    assert (code, out) == (1, "")
+    assert err == f"kohort: {missing}: no such file; `kohort up --detach` starts a cluster on this machine\n"
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+    )
+    code, _, err = invoke("get", "--kubeconfig", str(config))
+    assert code == 1
+    assert err.startswith("kohort: no answer: GET http://127.0.0.1:9/")
+    assert "is the cluster running? (kohort up --detach" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: a, context: {}}]\ncurrent-context: a\n")
+    code, _, err = invoke("get", "--kubeconfig", str(config), "--context", "b")
+    assert (code, "no context 'b' (there are: a)" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["get", "pod/llm"], "'pod/llm' is no LeaderWorkerSet: write its name, or lws/NAME"),
+        (["resize", "llm"], "give either --size, or --cpu and/or --memory"),
+        (["resize", "llm", "--size", "3", "--cpu", "2"], "give either --size, or --cpu and/or --memory"),
+        (["resize", "llm", "--size", "0"], "0 is not in the range"),
+        (["status"], "Missing argument 'NAME'"),
+        (["get", "-o", "xml"], "'xml' is not one of"),
+        (["plan"], "Missing option '-f'"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense(arguments: list[str], text: str) -> None:
+    code, _, err = invoke(*arguments)
+    assert code == 2
+    assert text in err
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    code, _, err = invoke("plan", "-f", str(tmp_path / "none.yaml"))
+    assert (code, err) == (1, f"kohort: cannot read {tmp_path / 'none.yaml'}: No such file or directory\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    code, out, _ = invoke("completion", shell)
+    assert code == 0
+    assert "_KOHORT_COMPLETE" in out
+
+
+def test_version_for_programs() -> None:
+    from kohort import __version__
+
+    assert json.loads(invoke("version", "-o", "json")[1]) == {"version": __version__}
+
+
+async def test_commands_over_a_socket(tmp_path: Path) -> None:
+    """What the in-process tests cannot show: kubeconfig, namespace and exit codes of a real process."""
+    async with (
+        Cluster(parts=("workloads", "scheduler", "operator"), nodes=4) as cluster,
+        cluster.listening() as address,
+    ):
+        config = ["--kubeconfig", str(address.kubeconfig(tmp_path))]
+        await cluster.client.create(LEADER_WORKER_SETS, lws("llm").replicas(2).size(2), "default")
+        code, out, err = await run("status", "-w", "lws/llm", "--timeout", "600", *config)
+        assert (code, err) == (0, "")
+        assert out.splitlines()[-1].endswith("2/2 groups at revision 1 and ready, 2 ready in all  Available")
+        code, out, _ = await run("get", "-o", "json", *config)
+        assert (code, json.loads(out)[0]["ready"]) == (0, 2)
+        code, _, err = await run("explain", "llm", "-n", "elsewhere", *config)
+        assert (code, err) == (
+            1,
+            "kohort: there is no LeaderWorkerSet llm in namespace elsewhere, but in default: -n default\n",
+        )
+        file = tmp_path / "llm.yaml"
+        file.write_text(json.dumps(lws("llm").replicas(3).size(2)))
+        code, out, err = await run("plan", "-f", str(file), "--exit-code", *config)
+        assert (code, err) == (4, "")
+        assert "would be scaled" in out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["version"], ["get", "--help"], ["explain", "--help"]])
+def test_help_is_quick(arguments: list[str]) -> None:
+    """150 ms of processor time, the best of five: a shared machine must not make this fail."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    best = 9.9
+    for _ in range(5):
+        before = os.times()
+        subprocess.run([sys.executable, "-m", "kohort", *arguments], env=environment, capture_output=True, check=True)
+        after = os.times()
+        best = min(best, after.children_user + after.children_system - before.children_user - before.children_system)
+    assert best < 0.150
+
+
+def test_every_command_is_in_the_overview() -> None:
+    assert set(ON_CLUSTERS) <= set(COMMANDS)
