@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.gateway import httproutes, ingresses
-from kohort.cluster.gateway.routes import Backend, BadPattern, Facts, PathRule, Pattern, Route, RouteTable, Split
+from kohort.cluster.gateway.routes import HAND, Backend, BadPattern, Facts, PathRule, Pattern, Route, RouteTable, Split
 from kohort.cluster.gateway.views import Gateway, GatewaySpec, HTTPRoute, HTTPRouteSpec, Listener, ParentRef
 from kohort.kube.resources import Key
 from kohort.objects.meta import ObjectMeta
@@ -89,8 +89,8 @@ def test_a_pattern_of_a_user_is_never_slow_and_a_wrong_one_is_named() -> None:
         Pattern("(", regular=True)
 
 
-@given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.integers(1, 500))
-def test_after_any_number_of_requests_each_backend_has_its_share(weights: list[int], requests: int) -> None:
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.integers(1, 25).map(lambda hands: hands * HAND))
+def test_after_every_hand_each_backend_has_its_share(weights: list[int], requests: int) -> None:
     split = Split([backend(str(number), weight) for number, weight in enumerate(weights)])
     seen = [0] * len(weights)
     for _ in range(requests):
@@ -103,6 +103,14 @@ def test_after_any_number_of_requests_each_backend_has_its_share(weights: list[i
         share = requests * weight / sum(weights)
         assert abs(count - share) <= len(weights)
         assert weight > 0 or count == 0
+
+
+def test_clients_that_take_turns_all_get_the_same_share() -> None:
+    split = Split([backend("stable", 80), backend("canary", 20)])
+    turns = [split.next() for _ in range(10_000)]
+    for client in range(10):
+        own = [one.service for one in turns[client::10] if one is not None]
+        assert abs(100 * own.count("canary") / len(own) - 20) < 5
 
 
 def test_shares_hold_when_tables_change_all_the_time() -> None:
@@ -132,7 +140,7 @@ def services(*objects: Ingress, **facts: object) -> list[str]:
     routes, _ = ingresses.routes_of(objects)
     one = RouteTable(routes).find(Facts("h", "/", **facts))  # type: ignore[arg-type]
     assert one is not None
-    chosen = [one.choose(Facts("h", "/", **facts)) for _ in range(10)]  # type: ignore[arg-type]
+    chosen = [one.choose(Facts("h", "/", **facts)) for _ in range(HAND)]  # type: ignore[arg-type]
     return [each.service for each in chosen if each is not None]
 
 
@@ -147,17 +155,17 @@ def canary(**annotations: str) -> Ingress:
     ("annotations", "facts", "canaries"),
     [
         ({}, {}, 0),
-        ({"canary_weight": "30"}, {}, 3),
-        ({"canary_weight": "100"}, {}, 10),
-        ({"canary_weight": "5", "canary_weight_total": "10"}, {}, 5),
+        ({"canary_weight": "30"}, {}, 6),
+        ({"canary_weight": "100"}, {}, 20),
+        ({"canary_weight": "5", "canary_weight_total": "10"}, {}, 10),
         ({"canary_weight": "nonsense"}, {}, 0),
-        ({"canary_by_header": "User"}, {"headers": {"user": "always"}}, 10),
+        ({"canary_by_header": "User"}, {"headers": {"user": "always"}}, 20),
         ({"canary_by_header": "User", "canary_weight": "100"}, {"headers": {"user": "never"}}, 0),
-        ({"canary_by_header": "User", "canary_weight": "100"}, {"headers": {"user": "else"}}, 10),
-        ({"canary_by_header": "User", "canary_by_header_value": "x"}, {"headers": {"user": "x"}}, 10),
+        ({"canary_by_header": "User", "canary_weight": "100"}, {"headers": {"user": "else"}}, 20),
+        ({"canary_by_header": "User", "canary_by_header_value": "x"}, {"headers": {"user": "x"}}, 20),
         ({"canary_by_header": "User", "canary_by_header_value": "x"}, {"headers": {"user": "always"}}, 0),
-        ({"canary_by_header": "User", "canary_by_header_pattern": "x|y"}, {"headers": {"user": "y"}}, 10),
-        ({"canary_by_cookie": "beta"}, {"cookies": {"beta": "always"}}, 10),
+        ({"canary_by_header": "User", "canary_by_header_pattern": "x|y"}, {"headers": {"user": "y"}}, 20),
+        ({"canary_by_cookie": "beta"}, {"cookies": {"beta": "always"}}, 20),
         ({"canary_by_cookie": "beta", "canary_weight": "100"}, {"cookies": {"beta": "never"}}, 0),
     ],
 )

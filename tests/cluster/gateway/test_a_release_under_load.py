@@ -1,0 +1,127 @@
+"""Traffic of a release and the data plane together: a real client all the time, no request lost, none astray."""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, stage
+
+from kohort.cluster.gateway.views import GATEWAYS
+from kohort.kube.resources import HTTP_ROUTES, INGRESSES, SERVICES
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.traffic.model import (
+    Asking,
+    GatewayRef,
+    HeaderMatch,
+    IngressRef,
+    Match,
+    RouteRef,
+    Selectors,
+    TrafficStep,
+)
+from kohort.rollouts.traffic.routing import ClusterTraffic
+
+OWNER = {
+    "apiVersion": "rollouts.kruise.io/v1beta1",
+    "kind": "Rollout",
+    "name": "llm",
+    "uid": "0b2f5d9e-0000-4000-8000-000000000001",
+    "controller": True,
+}
+REQUESTS = 2000
+
+
+class Release:
+    def __init__(self, scene: Stage, ref: RouteRef) -> None:
+        self.scene = scene
+        self.traffic = ClusterTraffic(scene.cluster.client)
+        self.asking = Asking("default", OWNER, (ref,), selectors=Selectors("rev", "v1", "v2"))
+        self.marks: Mapping[str, str] = {}
+
+    async def finish(self, operation: str, step: TrafficStep | None = None) -> None:
+        while True:
+            asking = msgspec.structs.replace(self.asking, step=step or TrafficStep(), marks=self.marks)
+            answer = await getattr(self.traffic, operation)(asking)
+            self.marks = answer.marks
+            assert answer.state != "problem", answer.text
+            if answer.done:
+                return
+            await asyncio.sleep(answer.seconds)
+
+
+class Client:
+    """Requests without a pause; what came back, in order."""
+
+    def __init__(self, scene: Stage) -> None:
+        self.scene = scene
+        self.answers: list[tuple[int, str]] = []
+        self.ended = False
+
+    async def run(self) -> None:
+        while not self.ended:
+            self.answers.append(await self.scene.get())
+
+
+def by_ingress() -> tuple[RouteRef, list[tuple[object, JsonObject]]]:
+    return RouteRef("llm", 1, ingress=IngressRef("llm")), [(INGRESSES, ingress("llm", "llm"))]
+
+
+def by_gateway() -> tuple[RouteRef, list[tuple[object, JsonObject]]]:
+    route = http_route({"backendRefs": [backend("llm")]})
+    return RouteRef("llm", 1, gateway=GatewayRef("llm")), [(GATEWAYS, GATEWAY), (HTTP_ROUTES, route)]
+
+
+@pytest.mark.parametrize("way", [by_ingress, by_gateway])
+async def test_a_release_loses_no_request_and_keeps_its_shares(way) -> None:  # type: ignore[no-untyped-def]
+    ref, objects = way()
+    async with stage("stable", "canary") as scene:
+        client = scene.cluster.client
+        await client.delete(SERVICES, "llm-canary", "default")
+        for resource, obj in objects:
+            await client.create(resource, obj)
+        await scene.open()
+        release, user = Release(scene, ref), Client(scene)
+        running = [asyncio.ensure_future(user.run()) for _ in range(2)]
+        try:
+            await whole(scene, release, user)
+        finally:
+            user.ended = True
+            await asyncio.gather(*running)
+        assert {status for status, _ in user.answers} == {200}
+        for operation in ("restore_stable", "remove_canary_service"):
+            await release.finish(operation)
+        await release.traffic.close()
+        assert scene.cluster.find(SERVICES, "llm-canary", "default") is None
+
+
+async def whole(scene: Stage, release: Release, user: Client) -> None:
+    await release.finish("pin_stable")
+    await release.finish("route", TrafficStep(matches=(Match(headers=(HeaderMatch("user", "demo"),)),)))
+    assert await scene.count(200, headers={"user": "demo"}) == {"canary": 200}
+    assert set(user.answers) == {(200, "stable")}, "only who asks for it gets the canary"
+    for weight in (20, 50, 100):
+        await release.finish("route", TrafficStep(weight))
+        await settled(scene, weight)
+        seen = await scene.count(REQUESTS)
+        assert abs(100 * seen.get("canary", 0) / REQUESTS - weight) <= 3, (weight, seen)
+    start = asyncio.get_running_loop().time()
+    back = asyncio.ensure_future(release.finish("route_all_to_stable"))
+    await settled(scene, 0)
+    assert asyncio.get_running_loop().time() - start < 1.0, "back within a second, before the grace period"
+    await back
+    assert await scene.count(200) == {"stable": 200}
+
+
+async def settled(scene: Stage, weight: int) -> None:
+    """Until the proxy has seen the last change: its table says the weight."""
+    expected = 1.0 if weight == 100 else weight / 100
+
+    def share() -> float:
+        assert scene.plane.proxy is not None
+        (route, *_) = [one for one in scene.plane.proxy.table if not one.headers]
+        parts = route.canary._by_weight.backends if route.canary is not None else route.split.backends
+        total = sum(part.weight for part in parts)
+        return sum(part.weight for part in parts if part.service == "llm-canary") / total
+
+    await scene.cluster.until(lambda: share() == expected, timeout=10)
