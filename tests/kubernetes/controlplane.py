@@ -8,9 +8,10 @@ etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each on a free
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -29,18 +30,26 @@ rules:
 
 
 class ControlPlane:
-    def __init__(self, binaries: Path, directory: Path) -> None:
+    def __init__(
+        self, binaries: Path, directory: Path, flags: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
+        """`flags` are given to the components in addition."""
         self.binaries = binaries
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
         self.audit_log = directory / "audit.log"
         """What service accounts have asked for, one event per line."""
         self.port, self._etcd_port, self._peer_port = free_ports(3)
+        self._flags = flags
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def server(self) -> str:
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
 
     def start(self, *components: str) -> None:
         """etcd and the API server, and any of `kube-controller-manager`, `kube-scheduler`."""
@@ -78,7 +87,7 @@ class ControlPlane:
 
     def _run(self, component: str, flags: Sequence[str]) -> None:
         log = (self.directory / f"{component}.log").open("ab")
-        command = [str(self.binaries / component), *flags]
+        command = [str(self.binaries / component), *flags, *self._flags.get(component, ())]
         self._processes[component] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
 
     def _wait_ready(self) -> None:
@@ -141,8 +150,10 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(binaries: Path, directory: Path, *components: str) -> Iterator[ControlPlane]:
-    plane = ControlPlane(binaries, directory)
+def control_plane(
+    binaries: Path, directory: Path, *components: str, flags: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> Iterator[ControlPlane]:
+    plane = ControlPlane(binaries, directory, flags)
     try:
         plane.start(*components)
         yield plane

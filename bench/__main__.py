@@ -1,0 +1,113 @@
+"""All figures in one run: `make bench`, or `python -m bench`.
+
+First what each part of ours needs by itself, then the comparisons with peers that ran beside it, as one table with
+ratios. The comparisons are also written to docs/benchmarks.md, with a plot. About five minutes; BENCH_FULL=1 for the
+sizes that the goals are stated in.
+"""
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import groups, plot, startup
+from tests.kubernetes.controlplane import ControlPlane
+from tools.kubernetes import build as kubernetes
+
+ROOT = Path(__file__).resolve().parents[1]
+FULL = bool(os.environ.get("BENCH_FULL"))
+ALONE = {
+    "storage": ("--seconds", "5" if FULL else "2"),
+    "schema": (),
+    "pods": ("--pods", "1000" if FULL else "300"),
+    "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
+}
+GROUPS, ROUNDS = (250, 3) if FULL else (20, 1)
+
+
+def run_alone(module: str, words: tuple[str, ...]) -> str:
+    command = [sys.executable, str(ROOT / "bench" / f"{module}.py"), *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
+    return done.stdout if done.returncode == 0 else f"failed:\n{done.stderr[-2000:]}"
+
+
+def start_ours() -> tuple[float, float]:
+    """Seconds to ready and megabytes, of a second start."""
+    with tempfile.TemporaryDirectory() as directory:
+        startup.start_once(directory, "")
+        seconds, _, megabytes = startup.start_once(directory, "")
+    return seconds, megabytes
+
+
+def start_real(binaries: Path) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as directory:
+        plane = ControlPlane(binaries, Path(directory) / "plane")
+        begun = time.perf_counter()
+        try:
+            plane.start("kube-controller-manager", "kube-scheduler")
+            seconds = time.perf_counter() - begun
+            return seconds, sum(startup.resident_megabytes(pid) for pid in plane.pids)
+        finally:
+            plane.stop()
+
+
+def comparisons() -> list[groups.Row]:
+    binaries = kubernetes.build()
+    (real_seconds, real_memory), (our_seconds, our_memory) = start_real(binaries), start_ours()
+    table = groups.rows(asyncio.run(groups.compare(GROUPS, ROUNDS)))
+    table.append(groups.Row("control plane: start", real_seconds, our_seconds, "s", peer="Kubernetes"))
+    table.append(groups.Row("control plane: memory", real_memory, our_memory, "MB", peer="Kubernetes"))
+    return table
+
+
+def machine() -> str:
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    cores = len(os.sched_getaffinity(0))
+    load = os.getloadavg()[0]
+    name = model[1] if model else platform.machine()
+    return f"{name}, {cores} cores, CPython {platform.python_version()}, load before the run {load:.1f}"
+
+
+def page(table: list[groups.Row], where: str) -> str:
+    return f"""# Side by side
+
+Written by `make bench`; the plot shows the ratios. {where}.
+
+{GROUPS} groups of {groups.SIZE} pods in sets of {groups.GROUPS_PER_SET}, median of {ROUNDS} round(s), on the API server
+of Kubernetes {kubernetes.VERSION} with its StatefulSet controller, garbage collector and scheduler, and simulated nodes.
+LeaderWorkerSet {groups.lws.VERSION} and kohort ran one after the other on the same API server. Below 1 is less than the
+peer.
+
+![ratios](benchmarks.svg)
+
+{groups.markdown(table)}
+
+Writes are all that the API server counted, by anybody, events and leases apart. Processor time and memory are those of
+the operator's process. The last two rows compare `kohort up` with etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler.
+"""
+
+
+def main() -> None:
+    where = machine()
+    print(where)
+    for module, words in ALONE.items():
+        print(f"\n{module}\n{run_alone(module, words).rstrip()}", flush=True)
+    if kubernetes.find() is None and shutil.which("go") is None:
+        print("\nNOT RUN: comparisons need the real control plane: install Go, or set KUBEBUILDER_ASSETS")
+        return
+    table = comparisons()
+    print(f"\n{groups.markdown(table)}")
+    (ROOT / "docs" / "benchmarks.md").write_text(page(table, where))
+    (ROOT / "docs" / "benchmarks.svg").write_text(plot.ratios([(one.what, one.ratio) for one in table]))
+
+
+if __name__ == "__main__":
+    main()
