@@ -185,7 +185,7 @@ async def test_plan_foretells_what_then_happens(story: Callable[..., Json]) -> N
             status, generation = user.live()["status"], user.live()["metadata"]["generation"]
             if status["observedGeneration"] < generation:
                 return False
-            return status.get("updatedReplicas") == 3 and status.get("readyReplicas") == 3 and status["replicas"] == 3
+            return [status.get(name) for name in ("updatedReplicas", "readyReplicas", "replicas")] == [3, 3, 3]
 
         await user.change(image_change("new:2"))
         await user.cluster.until(rolled)

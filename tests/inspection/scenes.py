@@ -1,6 +1,6 @@
 """Snapshots of sets, one line each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from tests.builders import lws, pod
@@ -15,6 +15,7 @@ from kohort.objects.jsontypes import Json, JsonObject
 
 KEY = "newkey"
 OLD = "oldkey"
+NOTHING: Mapping[str, str] = {}
 
 
 def member(
@@ -69,14 +70,14 @@ def leader_set(replicas: int, partition: int = 0, revision: str = KEY) -> GroupS
     return msgspec.convert(document, GroupStatefulSet)
 
 
-def group_set(built: JsonObject, *, observed: int = 1, **annotations: str) -> LeaderWorkerSet:
+def group_set(built: JsonObject, *, observed: int = 1, annotations: Mapping[str, str] = NOTHING) -> LeaderWorkerSet:
     document = {
         **built,
         "metadata": {**built["metadata"], "generation": 1, "uid": "uid-set", "resourceVersion": "7"},
         "status": {"observedGeneration": observed, "updateRevision": KEY},
     }
     if annotations:
-        document["metadata"]["annotations"] = annotations
+        document["metadata"]["annotations"] = {**annotations}
     return msgspec.convert(document, LeaderWorkerSet)
 
 

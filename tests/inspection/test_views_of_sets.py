@@ -176,7 +176,7 @@ def test_a_roll_that_has_begun_everywhere_cannot_be_held() -> None:
 
 def test_resuming_puts_the_users_partition_back() -> None:
     built = lws("llm").replicas(2).size(2).partition(2)
-    patch = holding.resume(scene(group_set=group_set(built, **{holding.NOTE: "1"}))).patch
+    patch = holding.resume(scene(group_set=group_set(built, annotations={holding.NOTE: "1"}))).patch
     assert patch is not None
     assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 1
     assert patch["metadata"]["annotations"][holding.NOTE] is None
@@ -184,4 +184,4 @@ def test_resuming_puts_the_users_partition_back() -> None:
 
 def test_what_is_not_paused_needs_no_resuming() -> None:
     assert holding.resume(scene()) == holding.Decision(None, "llm is not paused")
-    assert holding.pause(scene(group_set=group_set(lws("llm"), **{holding.NOTE: "0"}))).patch is None
+    assert holding.pause(scene(group_set=group_set(lws("llm"), annotations={holding.NOTE: "0"}))).patch is None

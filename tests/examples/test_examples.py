@@ -1,0 +1,168 @@
+"""Every example is accepted by schema and webhooks, and its groups become ready."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kohort.groups import wire
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    LEADER_WORKER_SETS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLLOUTS,
+    SERVICES,
+)
+from kohort.objects.jsontypes import JsonObject
+from kohort.testing import Cluster
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "kind: LeaderWorkerSet" in path.read_text())
+RESOURCES = {one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS)}
+PLACES = {"topology": {"example.com/rack": 4}, "capacity": {"cpu": "96", "memory": "512Gi", "nvidia.com/gpu": "8"}}
+
+
+def documents(name: str) -> list[JsonObject]:
+    return [one for one in yaml.safe_load_all((FOLDER / name).read_text()) if one]
+
+
+async def apply(cluster: Cluster, name: str) -> str:
+    """Apply an example as kubectl would; the name of its set."""
+    found = ""
+    for one in documents(name):
+        one["metadata"].setdefault("namespace", "default")
+        await cluster.client.apply(RESOURCES[one["kind"]], one, field_manager="kubectl")
+        found = one["metadata"]["name"] if one["kind"] == "LeaderWorkerSet" else found
+    return found
+
+
+def ready(cluster: Cluster, name: str) -> bool:
+    found = cluster.find(LEADER_WORKER_SETS, name, "default") or {}
+    status = found.get("status") or {}
+    return status.get("readyReplicas") == found["spec"]["replicas"] == status.get("updatedReplicas")
+
+
+def cluster_for_examples() -> Cluster:
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=8, node_settings=PLACES)
+
+
+async def own_nodes(cluster: Cluster, name: str) -> None:
+    """What the head of unique-placement.yaml says to do, two nodes for each of two groups."""
+    for number in range(4):
+        value = f"pinned-{number // 2}"
+        taint = {"key": "example.com/replica", "value": value, "effect": "NoSchedule"}
+        body = {"metadata": {"labels": {"example.com/replica": value}}, "spec": {"taints": [taint]}}
+        await cluster.client.patch(NODES, f"sim-{number}", "", body)
+
+
+def nodes_of(cluster: Cluster, label: str) -> dict[str, set[str]]:
+    """Values of a pod label to the nodes that pods with it are on."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for pod in cluster.objects(PODS, "default"):
+        found[pod["metadata"]["labels"][label]].add(pod["spec"]["nodeName"])
+    return found
+
+
+def racks_of(cluster: Cluster, label: str) -> dict[str, set[str]]:
+    racks = {one["metadata"]["name"]: one["metadata"]["labels"]["example.com/rack"] for one in cluster.objects(NODES)}
+    return {value: {racks[node] for node in nodes} for value, nodes in nodes_of(cluster, label).items()}
+
+
+@pytest.mark.parametrize("name", SETS)
+async def test_an_example_comes_up(name: str) -> None:
+    async with cluster_for_examples() as cluster:
+        if name == "unique-placement.yaml":
+            await own_nodes(cluster, name)
+        group_set = await apply(cluster, name)
+        await cluster.until(lambda: ready(cluster, group_set))
+        spec = (cluster.find(LEADER_WORKER_SETS, group_set, "default") or {})["spec"]
+        assert len(cluster.objects(PODS, "default")) == spec["replicas"] * spec["leaderWorkerTemplate"]["size"]
+
+
+async def test_volumes_belong_to_pods_and_outlive_them() -> None:
+    async with cluster_for_examples() as cluster:
+        await apply(cluster, "volumes.yaml")
+        await cluster.until(lambda: ready(cluster, "cached"))
+        claims = {one["metadata"]["name"]: one["metadata"]["uid"] for one in _claims(cluster)}
+        assert sorted(claims) == [f"weights-cached-{name}" for name in ("0", "0-1", "1", "1-1")]
+        await cluster.client.delete(PODS, "cached-0", "default")
+        await cluster.settle()
+        await cluster.until(lambda: ready(cluster, "cached"))
+        assert {one["metadata"]["name"]: one["metadata"]["uid"] for one in _claims(cluster)} == claims
+
+
+def _claims(cluster: Cluster) -> list[JsonObject]:
+    return cluster.objects(PERSISTENT_VOLUME_CLAIMS, "default")
+
+
+async def test_groups_are_on_their_own_nodes() -> None:
+    async with cluster_for_examples() as cluster:
+        await own_nodes(cluster, "unique-placement.yaml")
+        await apply(cluster, "unique-placement.yaml")
+        await cluster.until(lambda: ready(cluster, "pinned"))
+        found = nodes_of(cluster, wire.GROUP_INDEX)
+        assert found["0"] <= {"sim-0", "sim-1"}
+        assert found["1"] <= {"sim-2", "sim-3"}
+
+
+async def test_one_group_per_rack() -> None:
+    async with cluster_for_examples() as cluster:
+        await apply(cluster, "exclusive-placement.yaml")
+        await cluster.until(lambda: ready(cluster, "racks"))
+        first, second = racks_of(cluster, wire.GROUP_INDEX).values()
+        assert (len(first), len(second), first & second) == (1, 1, set())
+
+
+async def test_one_subgroup_per_rack() -> None:
+    async with cluster_for_examples() as cluster:
+        await apply(cluster, "subgroups.yaml")
+        await cluster.until(lambda: ready(cluster, "halves"))
+        first, second = racks_of(cluster, wire.SUBGROUP_INDEX).values()
+        assert (len(first), len(second), first & second) == (1, 1, set())
+
+
+def test_no_example_is_forgotten() -> None:
+    expected = {"llm", "vllm", "sglang", "tensor-parallel", "volumes", "unique-placement", "subgroups"}
+    assert {f"{name}.yaml" for name in (*expected, "exclusive-placement", "resize")} <= set(SETS)
+
+
+def test_the_server_of_the_tensor_parallel_example_computes(tmp_path: Path) -> None:
+    """A group of one, as a process: the numbers are those of the whole matrix."""
+    (script,) = [one["data"]["server.py"] for one in documents("tensor-parallel.yaml") if one["kind"] == "ConfigMap"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    file = tmp_path / "server.py"
+    file.write_text(script.replace('("", 8080)', f'("127.0.0.1", {port})'))
+    variables = {"LWS_WORKER_INDEX": "0", "LWS_GROUP_SIZE": "1", "LWS_LEADER_ADDRESS": "127.0.0.1"}
+    with subprocess.Popen([sys.executable, str(file)], env=variables, stderr=subprocess.DEVNULL) as child:
+        try:
+            answer = _ask(f"http://127.0.0.1:{port}/multiply", [1, 0, 0, 1])
+        finally:
+            child.kill()
+    # Row r, column c of the matrix is (r + 1)(c + 1): rows 1 and 4 add up to 5(c + 1).
+    assert answer == {str(column): 5 * (column + 1) for column in range(8)}
+
+
+def _ask(url: str, body: list[int]) -> JsonObject:
+    """The process needs a moment until it listens; there is nothing to wait on but the port itself."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=5) as answer:
+                found: JsonObject = json.load(answer)
+                return found
+        except urllib.error.URLError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
