@@ -36,9 +36,14 @@ BLUE_GREEN_STEPS: list[JsonObject] = [
 ]
 
 
+def new_cluster(nodes: int = 12) -> Cluster:
+    """Pods take their time to start, as models do."""
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=nodes, node_settings={"start_latency": 2.0})
+
+
 @asynccontextmanager
 async def release_cluster(nodes: int = 12) -> AsyncIterator[tuple[Cluster, Monitor]]:
-    async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=nodes) as cluster:
+    async with new_cluster(nodes) as cluster:
         monitor = Monitor(cluster)
         async with monitor.watching():
             yield cluster, monitor

@@ -10,7 +10,7 @@ Special situations come first, the first that holds wins:
 | more batches done than there are | from the beginning |
 | the workload is gone | Finalizing |
 | the number of replicas has changed | the batch anew, with the new number |
-| another revision | recorded; the Rollout decides |
+| another template than the one it began with | nothing; the Rollout decides |
 | the workload's controller is behind | nothing |
 
 | phase, state | act | when done | otherwise |
@@ -129,8 +129,8 @@ def _special(view: BatchView) -> BatchMove | None:
     if status.observed_workload_replicas != view.replicas:
         again = _batch(status, batch_state=wire.UPGRADING, batch_ready_time=None)
         return BatchMove(msgspec.structs.replace(again, observed_workload_replicas=view.replicas), again=True)
-    if status.update_revision != view.revision and view.revision:
-        return BatchMove(msgspec.structs.replace(status, update_revision=view.revision))
+    if status.update_revision != view.revision:
+        return BatchMove(_said(status, "the workload has another template than the one that is released here"))
     return None if view.observed else BatchMove(status)
 
 
