@@ -18,6 +18,8 @@ added to the latency of every write while the loop is busy."""
 def run(options: Options, ready: Callable[[Running], None]) -> None:
     """Run a cluster until SIGTERM or SIGINT; calls `ready` once it is. Raises CannotStart."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
+    gc.disable()
     asyncio.run(_run(options, ready))
 
 
@@ -31,6 +33,7 @@ async def _run(options: Options, ready: Callable[[Running], None]) -> None:
         # that live long, so it should look rarely at the rest, too.
         gc.freeze()
         gc.set_threshold(20_000, 20, 100)
+        gc.enable()
         ready(running)
         await stopped.wait()
 
