@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientPayloadError, WSMsgType
+from tests.builders import pod
 from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, slice_of, stage
 
 from kohort.cluster.gateway import proxy
 from kohort.cluster.gateway.views import GATEWAYS
-from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, SERVICES, Resource
+from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Resource
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -248,6 +249,29 @@ def status(scene: Stage, resource: Resource, name: str) -> JsonObject:
     found = scene.cluster.find(resource, name, "default")
     assert found is not None
     return found.get("status") or {}
+
+
+async def test_pods_on_loopback_are_reached_although_no_slice_can_name_them() -> None:
+    async with stage("stable") as scene:
+        client = scene.cluster.client
+        await scene.endpoints("llm")
+        await opened(scene)
+        await client.create(PODS, pod("llm-0").labels(app="llm"))
+        status = {"podIP": "127.16.0.0", "conditions": [{"type": "Ready", "status": "True"}]}
+        await client.patch(PODS, "llm-0", "default", {"status": status}, subresource="status")
+        await until_answered(scene, "stable")
+
+
+async def test_a_restart_keeps_the_address_and_answers_are_counted() -> None:
+    async with stage("stable") as scene:
+        address = await opened(scene)
+        await scene.cluster.until(lambda: bool(status(scene, INGRESSES, "llm").get("loadBalancer")))
+        assert (await scene.get())[0] == 200
+        text = scene.plane.manager.metrics.render().decode()
+        assert 'kohort_gateway_requests_total{code="200",service="llm"} 1.0' in text
+        await scene.cluster.parts["gateway"].restart()
+        assert await scene.open() == address
+        assert (await scene.get())[0] == 200
 
 
 def test_idle_connections_are_given_up_before_common_servers_close_theirs() -> None:

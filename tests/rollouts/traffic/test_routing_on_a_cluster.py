@@ -240,6 +240,23 @@ async def test_traffic_waits_for_a_ready_endpoint() -> None:
         assert [note.reason for note in lost.notes] == ["CanaryUnavailable"]
 
 
+async def test_a_ready_pod_on_loopback_counts_although_no_slice_can_name_it() -> None:
+    async with Cluster() as cluster:
+        story = await Story(cluster, BY_GATEWAY).prepare()
+        await cluster.client.delete(ENDPOINT_SLICES, "llm-canary-1", "default")
+        leader = pod("new-0").labels({"app": "llm", REVISION: "v2", WORKER: "0"})
+        await cluster.client.create(PODS, leader)
+        status = {"podIP": "127.16.0.1", "conditions": [{"type": "Ready", "status": "False"}]}
+        await cluster.client.patch(PODS, "new-0", "default", {"status": status}, subresource="status")
+        for _ in range(8):
+            answer = await story.ask("route", TrafficStep(20))
+            await asyncio.sleep(answer.seconds)
+        assert "no ready endpoint" in answer.text
+        status["conditions"] = [{"type": "Ready", "status": "True"}]
+        await cluster.client.patch(PODS, "new-0", "default", {"status": status}, subresource="status")
+        await story.finish("route", TrafficStep(20))
+
+
 async def test_all_providers_of_a_reference_are_driven() -> None:
     async with Cluster() as cluster:
         everything = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.custom_network_refs)

@@ -1,4 +1,9 @@
-"""From a Service's port to addresses of pods that take requests, in turns."""
+"""From a Service's port to addresses of pods that take requests, in turns.
+
+Endpoints come from EndpointSlices. There is one kind of pod that never stands there: on a machine where kohort may not
+add addresses, pods have loopback addresses (127.16.0.0 and above), and the API refuses those in endpoints. A Service
+whose slices are empty is therefore looked up among such pods.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -6,8 +11,10 @@ from kohort.kube.informer import Informer
 from kohort.kube.resources import Key
 from kohort.objects.core import Service
 from kohort.objects.discovery import Endpoint, EndpointSlice
+from kohort.objects.pods import Pod
 
 BY_SERVICE = "service"
+_LOOPBACK = "127."
 Address = tuple[str, int]
 Dial = Callable[[str, int], Address]
 """Where an address of a pod is reached from here."""
@@ -47,12 +54,40 @@ def _group(endpoint: Endpoint, ready: list[Address], ending: list[Address]) -> l
     return ending if conditions.serving and conditions.terminating else None
 
 
+def loopback_addresses(service: Service, name: str, pods: Iterable[Pod]) -> list[Address]:
+    """Ready pods of the Service that have an address of this machine only."""
+    port = next(one for one in service.spec.ports if one.name == name)
+    target = port.target_port or port.port
+    found = []
+    for pod in pods:
+        if not pod.status.pod_ip.startswith(_LOOPBACK) or not pod.ready or not pod.active:
+            continue
+        if not service.spec.selector or not service.spec.selector.items() <= pod.metadata.labels.items():
+            continue
+        number = target if isinstance(target, int) else _named_port(pod, target)
+        if number is not None:
+            found.append((pod.status.pod_ip, number))
+    return sorted(found)
+
+
+def _named_port(pod: Pod, name: str) -> int | None:
+    ports = (port for container in pod.spec.containers or () for port in container.ports)
+    return next((port.container_port for port in ports if port.name == name), None)
+
+
 class Backends:
     """Addresses by Service and port. Found once, kept until the Service or one of its slices changes."""
 
-    def __init__(self, services: Informer[Service], slices: Informer[EndpointSlice]) -> None:
+    def __init__(
+        self,
+        services: Informer[Service],
+        slices: Informer[EndpointSlice],
+        pods: Callable[[], Informer[Pod]] | None = None,
+    ) -> None:
+        """`pods` is asked for when a Service has no slices with endpoints for the first time."""
         self._services = services
         self._slices = slices
+        self._pods = pods
         self._known: dict[Key, dict[int | str, list[Address] | None]] = {}
         self._turn: dict[tuple[Key, int | str], int] = {}
         slices.add_index(BY_SERVICE, by_service)
@@ -65,6 +100,8 @@ class Backends:
         if port not in known:
             known[port] = self._look_up(key, port)
         found = known[port]
+        if found == []:
+            found = self._among_pods(key, port)
         if not found or len(found) == 1:
             return found
         turn = self._turn.get((key, port), -1) + 1
@@ -76,6 +113,13 @@ class Backends:
         service = self._services.get(key)
         name = None if service is None else port_name(service, port)
         return None if name is None else addresses(self._slices.by_index(BY_SERVICE, str(key)), name)
+
+    def _among_pods(self, key: Key, port: int | str) -> list[Address]:
+        service = self._services.get(key)
+        name = None if service is None else port_name(service, port)
+        if self._pods is None or service is None or name is None:
+            return []
+        return loopback_addresses(service, name, self._pods().list(key.namespace))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
         for one in (old, new):

@@ -6,11 +6,10 @@ can be applied. A cluster that has the official definitions keeps them.
 
 from typing import Final
 
-from kohort.cluster.gateway.views import GROUP
+from kohort.cluster.gateway.views import CONTROLLER, GROUP
 from kohort.objects.jsontypes import Json, JsonObject
 
 CLASS: Final = "kohort"
-CONTROLLER: Final = "kohort.dev/gateway"
 _TEXT: Final[JsonObject] = {"type": "string"}
 _ANYTHING: Final[JsonObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

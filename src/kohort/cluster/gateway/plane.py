@@ -7,11 +7,7 @@ endpoints, not even the HTTP library is imported.
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kohort.cluster.gateway import httproutes, ingresses, statuses
-from kohort.cluster.gateway.backends import Backends, Dial
-from kohort.cluster.gateway.crd import CONTROLLER
-from kohort.cluster.gateway.routes import RouteTable
-from kohort.cluster.gateway.views import GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
+from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
@@ -20,13 +16,17 @@ from kohort.kube.informer import Informer
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.patches import equal
-from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, SERVICES, Key, Resource
+from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Key, Resource
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.networking import Ingress
+from kohort.objects.pods import Pod
 
 if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+    from kohort.cluster.gateway.backends import Dial
     from kohort.cluster.gateway.proxy import Proxy
 
 _log = Log(module="kohort.cluster.gateway")
@@ -36,7 +36,9 @@ _GATHER_SECONDS: Final = 0.002
 
 
 class DataPlane:
-    def __init__(self, manager: Manager, *, host: str, port: int, dial: Dial | None) -> None:
+    """Modules that only serve are imported when something is served."""
+
+    def __init__(self, manager: Manager, *, host: str, port: int, dial: "Dial | None") -> None:
         self.manager = manager
         self.client = manager.client
         self.host = host
@@ -46,6 +48,7 @@ class DataPlane:
         self._opening = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
         self._told: set[str] = set()
+        self._requests: Counter | None = None
         self.ingresses: Informer[Ingress] = manager.informer(INGRESSES, Ingress)
         self.routes: Informer[HTTPRoute] | None = None
         self.gateways: Informer[Gateway] | None = None
@@ -66,6 +69,8 @@ class DataPlane:
         gateways.watches(self.routes, lambda _: self._all_gateways())
 
         async def reconcile_class(key: Key) -> Requeue | None:
+            from kohort.cluster.gateway import statuses
+
             one = classes.get(key)
             if one is not None and one.spec.controller_name == CONTROLLER:
                 await self._set_status(GATEWAY_CLASSES, key, one.status, statuses.class_status(one, clock.timestamp()))
@@ -91,11 +96,14 @@ class DataPlane:
         ingress = self.ingresses.get(key)
         if ingress is None:
             return None
-        proxy = await self._opened()
-        desired = statuses.ingress_status(self.host, proxy.port)
+        from kohort.cluster.gateway import statuses
+
         live = await self.client.find(INGRESSES, key.name, key.namespace)
-        if live is not None:
-            await self._set_status(INGRESSES, key, live.get("status") or {}, desired)
+        if live is None:
+            return None
+        known: JsonObject = live.get("status") or {}
+        proxy = await self._opened(statuses.ingress_port(known, self.host))
+        await self._set_status(INGRESSES, key, known, statuses.ingress_status(self.host, proxy.port))
         return None
 
     async def reconcile_gateway(self, key: Key) -> Requeue | None:
@@ -103,7 +111,9 @@ class DataPlane:
         gateway = self.gateways.get(key)
         if gateway is None:
             return None
-        proxy = await self._opened()
+        from kohort.cluster.gateway import statuses
+
+        proxy = await self._opened(statuses.gateway_port(gateway.status, self.host))
         routes, now = self.routes.list(), clock.timestamp()
         desired = statuses.gateway_status(gateway, routes, self.host, proxy.port, now)
         await self._set_status(GATEWAYS, key, gateway.status, desired)
@@ -114,7 +124,9 @@ class DataPlane:
         route = self.routes.get(key)
         if route is None:
             return None
-        await self._opened()
+        from kohort.cluster.gateway import statuses
+
+        # What opens the port is the Gateway: a route without one is not served.
         desired = statuses.route_status(route, self._gateways_by_key(), clock.timestamp())
         await self._set_status(HTTP_ROUTES, key, route.status, desired)
         return None
@@ -138,22 +150,49 @@ class DataPlane:
 
     # Serving
 
-    async def _opened(self) -> "Proxy":
+    async def _opened(self, port: int = 0) -> "Proxy":
+        """`port` is where it was before, if that is known."""
         async with self._opening:
             if self.proxy is None:
-                self.proxy = await self._open()
+                self.proxy = await self._open(port)
                 self._rebuild()
             return self.proxy
 
-    async def _open(self) -> "Proxy":
+    async def _listen(self, proxy: "Proxy", before: int) -> None:
+        """On the port that is wanted; else on the one that people know from before, if it is free."""
+        if self._wanted_port == 0 and before:
+            try:
+                return await proxy.open(self.host, before)
+            except OSError:
+                await proxy.close()
+        await proxy.open(self.host, self._wanted_port)
+
+    def _count(self, service: str, status: int) -> None:
+        if self._requests is None:
+            import prometheus_client as prometheus
+
+            self._requests = prometheus.Counter(
+                "kohort_gateway_requests_total",
+                "Requests answered, by Service and status",
+                ["service", "code"],
+                registry=self.manager.metrics.registry,
+            )
+        self._requests.labels(service, str(status)).inc()
+
+    async def _open(self, port: int) -> "Proxy":
+        from kohort.cluster.gateway.backends import Backends
         from kohort.cluster.gateway.proxy import Proxy
 
         services = self.manager.informer(SERVICES, Service)
         slices = self.manager.informer(ENDPOINT_SLICES, EndpointSlice)
         await services.wait_synced()
         await slices.wait_synced()
-        proxy = Proxy(Backends(services, slices), dial=self._dial)
-        await proxy.open(self.host, self._wanted_port)
+
+        def pods() -> Informer[Pod]:
+            return self.manager.informer(PODS, Pod)
+
+        proxy = Proxy(Backends(services, slices, pods), dial=self._dial, observe=self._count)
+        await self._listen(proxy, port)
         _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
         return proxy
 
@@ -170,6 +209,9 @@ class DataPlane:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._rebuild)
 
     def _rebuild(self) -> None:
+        from kohort.cluster.gateway import httproutes, ingresses
+        from kohort.cluster.gateway.routes import RouteTable
+
         self._gathering = None
         if self.proxy is None:
             return

@@ -73,6 +73,7 @@ _HOP_BY_HOP: Final = frozenset(
     }
 )
 _WEBSOCKET_OWN: Final = frozenset({"sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"})
+_SERVER: Final = {"Server": "kohort"}
 _PROTOCOL: Final = "Sec-WebSocket-Protocol"
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -136,7 +137,7 @@ class Proxy:
                 raise Refusal(503, f"route {route.name} has no backend with a weight")
             response = await self._forward(request, route, backend)
         except Refusal as refusal:
-            response = web.Response(status=refusal.status, text=f"{refusal.text}\n")
+            response = web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=_SERVER)
         if self._observe is not None:
             self._observe(backend.service if backend is not None else "", response.status)
         return response
@@ -300,6 +301,7 @@ def _timeout(route: Route) -> ClientTimeout:
 
 async def _pass_on(request: web.BaseRequest, answer: ClientResponse, change: HeaderChange) -> web.StreamResponse:
     headers = _end_to_end(answer.headers)
+    headers.setdefault("Server", "kohort")
     changed(headers, change)
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
     try:

@@ -1,9 +1,8 @@
 """Plugs the data plane into a manager."""
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kohort.cluster.gateway.backends import Dial
 from kohort.cluster.gateway.crd import definitions, gateway_class
 from kohort.cluster.gateway.plane import DataPlane
 from kohort.cluster.gateway.views import GATEWAY_CLASSES
@@ -13,12 +12,15 @@ from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
+if TYPE_CHECKING:
+    from kohort.cluster.gateway.backends import Dial
+
 _log = Log(module="kohort.cluster.gateway")
 
 _ESTABLISHED_SECONDS: Final = 10.0
 
 
-def register(manager: Manager, *, host: str = "127.0.0.1", port: int = 0, dial: Dial | None = None) -> DataPlane:
+def register(manager: Manager, *, host: str = "127.0.0.1", port: int = 0, dial: "Dial | None" = None) -> DataPlane:
     """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. Loopback, unless told otherwise.
 
     `dial` says where an address of a pod is reached from here; without it, at that address.

@@ -5,9 +5,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.gateway.crd import CONTROLLER
 from kohort.cluster.gateway.httproutes import Attachment, attachments
-from kohort.cluster.gateway.views import GROUP, Gateway, GatewayClass, HTTPRoute
+from kohort.cluster.gateway.views import CONTROLLER, GROUP, Gateway, GatewayClass, HTTPRoute
 from kohort.kube.resources import Key
 from kohort.objects.jsontypes import JsonObject
 
@@ -16,6 +15,23 @@ ADDRESS_TYPE: Final = "kohort.dev/url"
 
 def ingress_status(host: str, port: int) -> JsonObject:
     return {"loadBalancer": {"ingress": [{"ip": host, "ports": [{"port": port, "protocol": "TCP"}]}]}}
+
+
+def ingress_port(status: JsonObject, host: str) -> int:
+    """The port that an Ingress was served on before; 0 if on none of ours."""
+    for entry in (status.get("loadBalancer") or {}).get("ingress") or ():
+        if entry.get("ip") == host:
+            return int(next((port["port"] for port in entry.get("ports") or ()), 0))
+    return 0
+
+
+def gateway_port(status: JsonObject, host: str) -> int:
+    start = f"http://{host}:"
+    for address in status.get("addresses") or ():
+        text = str(address.get("value", ""))
+        if address.get("type") == ADDRESS_TYPE and text.startswith(start) and text.removeprefix(start).isdigit():
+            return int(text.removeprefix(start))
+    return 0
 
 
 def condition(

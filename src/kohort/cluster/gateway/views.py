@@ -9,6 +9,7 @@ from kohort.objects.view import View
 
 GROUP = "gateway.networking.k8s.io"
 GATEWAY_CLASSES = Resource(GROUP, "v1", "gatewayclasses", "GatewayClass", namespaced=False)
+CONTROLLER = "kohort.dev/gateway"
 GATEWAYS = Resource(GROUP, "v1", "gateways", "Gateway")
 
 

@@ -49,7 +49,7 @@ from kohort.rollouts.traffic.model import (
     routing_grace,
 )
 from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE, SERVICE_NAME
-from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write, is_going
 
 RECHECK: Final = wire.RECHECK
 EVERYTHING: Final = TrafficStep(weight=100)
@@ -344,14 +344,26 @@ class ClusterTraffic:
         return (await self.client.list(PODS, namespace, label_selector=selector)).items
 
     async def _has_ready_endpoint(self, service: str, asking: Asking) -> bool:
+        """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""
         selector = f"{SERVICE_NAME}={service}"
         slices = await self.client.list(ENDPOINT_SLICES, asking.namespace, type=EndpointSlice, label_selector=selector)
-        return any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ())
+        if any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ()):
+            return True
+        live = await self._find(SERVICES, service, asking)
+        if live is None or not live["spec"].get("selector"):
+            return False
+        return any(_is_ready_on_loopback(pod) for pod in await self._selected(live))
 
     async def _script(self, key: str) -> str | None:
         """A script of the user, if the configuration has one under this name."""
         found = await self.client.find(CONFIG_MAPS, self._configuration.name, self._configuration.namespace)
         return None if found is None else (found.get("data") or {}).get(key)
+
+
+def _is_ready_on_loopback(pod: JsonObject) -> bool:
+    status = pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return ready and str(status.get("podIP", "")).startswith("127.") and not is_going(pod)
 
 
 def _shares_service(asking: Asking) -> bool:
