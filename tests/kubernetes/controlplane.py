@@ -74,6 +74,9 @@ class ControlPlane:
         process.terminate()
         process.wait(timeout=30)
 
+    def signal(self, component: str, number: int) -> None:
+        self._processes[component].send_signal(number)
+
     def stop(self) -> None:
         for component in reversed([*self._processes]):
             try:

@@ -115,6 +115,8 @@ class OperatorProcess:
         connection = options.configuration.client_connection
         self._limiter = TokenBucket(connection.qps, connection.burst) if connection.qps > 0 else None
         self._client = Client(transport, field_manager=operator.FIELD_MANAGER, user_agent=user_agent())
+        # The same for all managers of this process: what one of them lost, the next may have back at once.
+        self._identity = options.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}"
         self._registry = CollectorRegistry()
         """Figures that outlive a manager."""
         self._certificates = self._choose_certificates()
@@ -203,7 +205,7 @@ class OperatorProcess:
             client,
             settings.resource_name,
             self._options.namespace,
-            self._options.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
+            self._identity,
             lease_duration=parse_duration(settings.lease_duration),
             renew_deadline=parse_duration(settings.renew_deadline),
             retry_period=parse_duration(settings.retry_period),
