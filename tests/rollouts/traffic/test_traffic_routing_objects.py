@@ -12,6 +12,7 @@ from kohort.rollouts.traffic import machine
 from kohort.rollouts.traffic.model import Answer
 from kohort.rollouts.traffic.registration import register
 from kohort.testing import Cluster
+from kohort.testing.crashes import sweep
 
 DONE, WAIT = Answer("done"), Answer("wait", 3, "waiting")
 OWN, FIRST, SECOND = (
@@ -157,3 +158,19 @@ async def test_a_restart_in_the_middle_comes_to_the_same_end() -> None:
         await cluster.parts["traffic"].restart()
         await cluster.until(lambda: scene.phase == "Healthy")
         assert scene.weight is None
+
+
+def test_dying_at_any_write_comes_to_the_same_end() -> None:
+    async def story(cluster: Cluster) -> None:
+        scene = await Scene(cluster).prepare()
+        await scene.used_by(FIRST)
+        await cluster.until(lambda: scene.weight == "20")
+        await cluster.settle()
+        await scene.used_by()
+        await cluster.until(lambda: scene.phase == "Healthy")
+        await cluster.settle()
+        assert scene.weight is None
+        assert [one["metadata"]["name"] for one in cluster.objects(INGRESSES, "default")] == ["llm"]
+        assert not scene.object["metadata"].get("annotations")
+
+    sweep(lambda: Cluster(extra={"traffic": plug}), "traffic", story)
