@@ -6,6 +6,7 @@ from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.releasecontroller import ReleaseController
 from kohort.rollouts.rolloutcontroller import RolloutController
 from kohort.rollouts.traffic.model import Traffic
+from kohort.rollouts.workloads.deploymentcontrol import DeploymentControl
 from kohort.rollouts.workloads.groupcontrol import GroupControl
 from kohort.rollouts.workloads.model import Control
 
@@ -15,6 +16,7 @@ def register(manager: Manager, traffic: Traffic, cache: RolloutCache | None = No
     cache = cache or RolloutCache(manager)
     controls: dict[str, Control] = {
         "LeaderWorkerSet": GroupControl(manager.client, cache),
+        "Deployment": DeploymentControl(manager.client, cache),
     }
     metrics = RolloutMetrics(manager.metrics)
     ReleaseController(manager, cache, controls, metrics)
