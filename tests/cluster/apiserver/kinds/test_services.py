@@ -1,0 +1,91 @@
+"""Addresses and ports of services: given out once, given back, never taken away."""
+
+import ipaddress
+
+from tests.cluster.apiserver.caller import Api
+
+from kohort.objects.jsontypes import Json, JsonObject
+
+SERVICES = "/api/v1/namespaces/d/services"
+RANGE = ipaddress.ip_network("10.96.0.0/16")
+
+
+def service(name: str, ports: int = 1, **spec: Json) -> JsonObject:
+    listed = [{"name": f"p{index}", "port": 80 + index} for index in range(ports)]
+    return {"metadata": {"name": name}, "spec": {"ports": listed, **spec}}
+
+
+def node_ports(answer: JsonObject) -> list[int]:
+    return [port.get("nodePort", 0) for port in answer["spec"]["ports"]]
+
+
+async def test_every_service_has_an_address_of_its_own(admitting: Api) -> None:
+    made = [(await admitting.post(SERVICES, service(f"s{index}"))).json["spec"] for index in range(50)]
+    addresses = {spec["clusterIP"] for spec in made}
+    assert len(addresses) == 50
+    assert all(ipaddress.ip_address(address) in RANGE for address in addresses)
+    assert all(spec["clusterIPs"] == [spec["clusterIP"]] for spec in made)
+
+
+async def test_an_address_can_be_asked_for_once(admitting: Api) -> None:
+    assert (await admitting.post(SERVICES, service("a", clusterIP="10.96.3.4"))).code == 201
+    second = await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"))
+    assert second.code == 422
+    assert [cause["field"] for cause in second.json["details"]["causes"]] == ["spec.clusterIPs"]
+    await admitting.delete(f"{SERVICES}/a")
+    assert (await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"))).code == 201
+
+
+async def test_a_refused_service_keeps_nothing(admitting: Api) -> None:
+    wrong = service("a", clusterIP="10.96.3.4", sessionAffinity="Sometimes")
+    assert (await admitting.post(SERVICES, wrong)).code == 422
+    assert (await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"))).code == 201
+
+
+async def test_a_dry_run_keeps_nothing(admitting: Api) -> None:
+    assert (await admitting.post(SERVICES, service("a", clusterIP="10.96.3.4"), dryRun="All")).code == 201
+    assert (await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"))).code == 201
+
+
+async def test_node_ports(admitting: Api) -> None:
+    first = await admitting.post(SERVICES, service("a", 2, type="NodePort"))
+    given = node_ports(first.json)
+    assert len(set(given)) == 2
+    assert all(30000 <= port <= 32767 for port in given)
+    taken = service("b", type="NodePort")
+    taken["spec"]["ports"][0]["nodePort"] = given[0]
+    refused = await admitting.post(SERVICES, taken)
+    assert refused.code == 422
+    assert [cause["field"] for cause in refused.json["details"]["causes"]] == ["spec.ports[0].nodePort"]
+    outside = service("c", type="NodePort")
+    outside["spec"]["ports"][0]["nodePort"] = 80
+    assert (await admitting.post(SERVICES, outside)).code == 422
+
+
+async def test_ports_come_and_go_with_the_type(admitting: Api) -> None:
+    await admitting.post(SERVICES, service("a"))
+    opened = await admitting.patch(f"{SERVICES}/a", {"spec": {"type": "NodePort"}})
+    (port,) = node_ports(opened.json)
+    assert port
+    kept = await admitting.patch(f"{SERVICES}/a", {"metadata": {"labels": {"x": "y"}}})
+    assert node_ports(kept.json) == [port]
+    closed = await admitting.patch(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})
+    assert node_ports(closed.json) == [0]
+
+
+async def test_an_address_stays(admitting: Api) -> None:
+    created = await admitting.post(SERVICES, service("a"))
+    moved = await admitting.patch(f"{SERVICES}/a", {"spec": {"clusterIP": "10.96.7.8", "clusterIPs": ["10.96.7.8"]}})
+    assert moved.code == 422
+    body = created.json
+    del body["spec"]["clusterIP"], body["spec"]["clusterIPs"]
+    assert (await admitting.put(f"{SERVICES}/a", body)).json["spec"]["clusterIP"], "kept when left out"
+    outside = await admitting.patch(f"{SERVICES}/a", {"spec": {"type": "ExternalName", "externalName": "a.example"}})
+    assert "clusterIP" not in outside.json["spec"]
+
+
+async def test_after_a_restart_nothing_is_given_out_twice(admitting: Api) -> None:
+    taken = {(await admitting.post(SERVICES, service(f"s{index}"))).json["spec"]["clusterIP"] for index in range(5)}
+    again = admitting.restarted()
+    refused = await again.post(SERVICES, service("x", clusterIP=min(taken)))
+    assert refused.code == 422

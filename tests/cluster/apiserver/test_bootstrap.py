@@ -1,0 +1,68 @@
+"""What every cluster starts with (specification 5.5)."""
+
+from kohort.cluster.apiserver.assembly import announce, assemble
+from kohort.cluster.apiserver.bootstrap import own_endpoints
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.objects.jsontypes import JsonObject
+
+
+def stored(server: ApiServer, bucket: str, name: str, namespace: str = "") -> JsonObject:
+    found = server.store.get(bucket, namespace, name)
+    assert found is not None, (bucket, name)
+    return found.decode()
+
+
+async def started(store: Store | None = None) -> ApiServer:
+    server, _ = await assemble(store or open_store(None), controllers=True)
+    return server
+
+
+async def test_what_is_there() -> None:
+    server = await started()
+    for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        assert stored(server, "namespaces", name)["status"] == {"phase": "Active"}
+    service = stored(server, "services", "kubernetes", "default")["spec"]
+    assert (service["clusterIP"], service["ports"][0]["port"]) == ("10.96.0.1", 443)
+    values = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+    for name, value in values.items():
+        assert stored(server, "priorityclasses.scheduling.k8s.io", name)["value"] == value
+    storage = stored(server, "storageclasses.storage.k8s.io", "local-path")
+    assert storage["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert (storage["volumeBindingMode"], storage["reclaimPolicy"]) == ("WaitForFirstConsumer", "Delete")
+    assert stored(server, "configmaps", "extension-apiserver-authentication", "kube-system")
+
+
+async def test_without_a_provisioner_there_is_no_default_class() -> None:
+    server, _ = await assemble(open_store(None))
+    assert server.store.get("storageclasses.storage.k8s.io", "", "local-path") is None
+
+
+async def test_what_somebody_changed_stays_changed() -> None:
+    store = open_store(None)
+    await started(store)
+    found = store.get("storageclasses.storage.k8s.io", "", "local-path")
+    assert found is not None
+    await store.write(found.bucket, "", found.name, None, expected=found.revision)
+    revision = store.revision
+    await started(store)
+    assert store.get("storageclasses.storage.k8s.io", "", "local-path") is not None, "what is missing is made again"
+    assert store.revision == revision + 1, "and nothing else is touched"
+
+
+async def test_the_service_leads_to_where_the_server_listens() -> None:
+    server = await started()
+    for port in (6443, 7443):
+        await announce(server, "192.0.2.7", port)
+        subsets = stored(server, "endpoints", "kubernetes", "default")["subsets"]
+        assert subsets[0]["addresses"] == [{"ip": "192.0.2.7"}]
+        assert subsets[0]["ports"][0]["port"] == port
+        entry = stored(server, "endpointslices.discovery.k8s.io", "kubernetes", "default")
+        assert entry["endpoints"][0]["addresses"] == ["192.0.2.7"]
+        assert entry["ports"][0]["port"] == port
+
+
+def test_a_loopback_address_is_no_endpoint() -> None:
+    assert own_endpoints("127.0.0.1", 6443) == []
+    assert own_endpoints("::1", 6443) == []
