@@ -66,6 +66,32 @@ def sort_out(owner_uid: str, selector: LabelSelector, objects: Iterable[O]) -> C
     return claimed
 
 
+async def claim(
+    client: Client, owner_resource: Resource, owner: JsonObject, resource: Resource, found: Iterable[O]
+) -> list[O]:
+    """The objects that belong to `owner`, after letting go of those that left and adopting strays."""
+    claimed = sort_out(owner["metadata"]["uid"], selector_of(owner), found)
+    for obj in claimed.release:
+        await release(client, resource, obj.metadata, owner["metadata"]["uid"])
+    if claimed.adopt and await _may_adopt(client, owner_resource, owner):
+        reference = controller_reference(owner)
+        for obj in claimed.adopt:
+            if await adopt(client, resource, obj.metadata, reference):
+                claimed.kept.append(obj)
+    return claimed.kept
+
+
+async def _may_adopt(client: Client, resource: Resource, owner: JsonObject) -> bool:
+    """Adoption looks at the live owner: the cached one may already be deleted or replaced."""
+    metadata = owner["metadata"]
+    if "deletionTimestamp" in metadata:
+        return False
+    live = await client.find(resource, metadata["name"], metadata["namespace"])
+    if live is None or live["metadata"]["uid"] != metadata["uid"]:
+        return False
+    return "deletionTimestamp" not in live["metadata"]
+
+
 async def adopt(client: Client, resource: Resource, metadata: ObjectMeta, reference: JsonObject) -> bool:
     """Make us the controller. False when the object is gone or another one has taken its name."""
     body = {"metadata": {"uid": metadata.uid, "ownerReferences": [reference]}}

@@ -77,22 +77,8 @@ class Deployments:
 
     async def _sets_of(self, deployment: JsonObject) -> list[JsonObject]:
         candidates = [_Set(one) for one in self.sets.list(deployment["metadata"]["namespace"])]
-        found = ownership.sort_out(deployment["metadata"]["uid"], ownership.selector_of(deployment), candidates)
-        for one in found.release:
-            await ownership.release(self.client, REPLICA_SETS, one.metadata, deployment["metadata"]["uid"])
-        if found.adopt and "deletionTimestamp" not in deployment["metadata"] and await self._is_live(deployment):
-            reference = ownership.controller_reference(deployment)
-            for one in found.adopt:
-                if await ownership.adopt(self.client, REPLICA_SETS, one.metadata, reference):
-                    found.kept.append(one)
-        return [one.document for one in found.kept]
-
-    async def _is_live(self, deployment: JsonObject) -> bool:
-        metadata = deployment["metadata"]
-        live = await self.client.find(DEPLOYMENTS, metadata["name"], metadata["namespace"])
-        if live is None or live["metadata"]["uid"] != metadata["uid"]:
-            return False
-        return "deletionTimestamp" not in live["metadata"]
+        claimed = await ownership.claim(self.client, DEPLOYMENTS, deployment, REPLICA_SETS, candidates)
+        return [one.document for one in claimed]
 
     def _fresh(self, replica_set: JsonObject) -> JsonObject:
         metadata = replica_set["metadata"]

@@ -80,22 +80,7 @@ class ReplicaSets:
             for pod in ownership.candidates(self.pods, replica_set)
             if not pod.finished or controller_of(pod) is not None
         ]
-        found = ownership.sort_out(replica_set["metadata"]["uid"], ownership.selector_of(replica_set), candidates)
-        for pod in found.release:
-            await ownership.release(self.client, PODS, pod.metadata, replica_set["metadata"]["uid"])
-        if found.adopt and "deletionTimestamp" not in replica_set["metadata"] and await self._is_live(replica_set):
-            reference = ownership.controller_reference(replica_set)
-            for pod in found.adopt:
-                if await ownership.adopt(self.client, PODS, pod.metadata, reference):
-                    found.kept.append(pod)
-        return found.kept
-
-    async def _is_live(self, replica_set: JsonObject) -> bool:
-        metadata = replica_set["metadata"]
-        live = await self.client.find(REPLICA_SETS, metadata["name"], metadata["namespace"])
-        if live is None or live["metadata"]["uid"] != metadata["uid"]:
-            return False
-        return "deletionTimestamp" not in live["metadata"]
+        return await ownership.claim(self.client, REPLICA_SETS, replica_set, PODS, candidates)
 
     def _neighbours(self, replica_set: JsonObject) -> list[str]:
         """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded."""

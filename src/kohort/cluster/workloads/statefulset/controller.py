@@ -106,25 +106,7 @@ class StatefulSets:
             for pod in ownership.candidates(self.pods, stateful_set)
             if ordinal_of(pod.metadata.name, name) is not None
         ]
-        found = ownership.sort_out(stateful_set["metadata"]["uid"], ownership.selector_of(stateful_set), candidates)
-        for pod in found.release:
-            await ownership.release(self.client, PODS, pod.metadata, stateful_set["metadata"]["uid"])
-        if found.adopt and await self._may_adopt(stateful_set):
-            reference = ownership.controller_reference(stateful_set)
-            for pod in found.adopt:
-                if await ownership.adopt(self.client, PODS, pod.metadata, reference):
-                    found.kept.append(pod)
-        return found.kept
-
-    async def _may_adopt(self, stateful_set: JsonObject) -> bool:
-        """Adoption looks at the live set: the cached one may already be deleted or replaced."""
-        if stateful_set["metadata"].get("deletionTimestamp"):
-            return False
-        meta = stateful_set["metadata"]
-        live = await self.client.find(STATEFUL_SETS, meta["name"], meta["namespace"])
-        return (
-            live is not None and live["metadata"]["uid"] == meta["uid"] and "deletionTimestamp" not in live["metadata"]
-        )
+        return await ownership.claim(self.client, STATEFUL_SETS, stateful_set, PODS, candidates)
 
     def _facts_of(self, stateful_set: JsonObject, pod: Pod) -> PodFacts:
         ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"])
