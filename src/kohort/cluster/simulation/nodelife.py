@@ -6,6 +6,7 @@ well before others take it for lost.
 
 import asyncio
 import contextlib
+from functools import lru_cache
 from ipaddress import IPv4Network
 
 import msgspec
@@ -49,7 +50,7 @@ class SimulatedNodes:
 
     def pod_network(self, node: Node) -> IPv4Network:
         if node.spec.pod_cidr:
-            return IPv4Network(node.spec.pod_cidr)
+            return _network(node.spec.pod_cidr)
         return looks.pod_network(self._number(node.metadata.name))
 
     async def create_fleet(self) -> None:
@@ -144,3 +145,9 @@ def matters(old: Node | None, new: Node | None) -> bool:
     if old is None or new is None:
         return True
     return old.metadata.annotations != new.metadata.annotations or old.metadata.labels != new.metadata.labels
+
+
+@lru_cache(maxsize=4096)
+def _network(text: str) -> IPv4Network:
+    """Every pod asks for that of its node."""
+    return IPv4Network(text)
