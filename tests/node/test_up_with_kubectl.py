@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.node.namespaces import Namespaces
 from kohort.objects.jsontypes import Json
 
 pytestmark = pytest.mark.e2e
@@ -117,6 +118,28 @@ def test_ports_are_forwarded(machine: Machine) -> None:
         assert forward.stdout is not None and "Forwarding" in forward.stdout.readline()
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read() == b"hello"
         forward.terminate()
+
+
+def test_two_pods_listen_on_the_same_port(machine: Machine) -> None:
+    if not Namespaces.permitted():
+        pytest.skip("network namespaces are not permitted here")
+    serve = "from http.server import *; HTTPServer(('0.0.0.0', 8080), SimpleHTTPRequestHandler).serve_forever()"
+    for name in ("first", "second"):
+        probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+        container = {"name": "c", "image": "host", "command": [sys.executable, "-c", serve], "readinessProbe": probe}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        assert machine.kubectl("apply", "-f", "-", stdin=json.dumps(pod)).returncode == 0
+    waiting = machine.kubectl("wait", "--for=condition=Ready", "pod/first", "pod/second", "--timeout=30s")
+    assert waiting.returncode == 0, waiting.stderr
+    address = machine.kubectl("get", "pod", "second", "-o", "jsonpath={.status.podIP}").stdout
+    ask = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).status)"
+    answer = machine.kubectl("exec", "first", "--", sys.executable, "-c", ask, f"http://{address}:8080/")
+    assert answer.stdout == "200\n", answer.stderr
+    api = "https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/healthz"
+    answer = machine.kubectl("exec", "first", "--", "sh", "-c", f"curl -sk {api}")
+    assert answer.stdout == "ok", "the API server cannot be reached from inside"
+    machine.kubectl("delete", "pod", "first", "second")
 
 
 def test_nobody_else_gets_in(machine: Machine) -> None:

@@ -23,6 +23,7 @@ import click
     "--capacity", multiple=True, metavar="NAME=AMOUNT", help="Instead of what the machine has; may be repeated."
 )
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
+@click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
 def command(
     kubeconfig: Path | None,
     name: str,
@@ -31,6 +32,7 @@ def command(
     labels: tuple[str, ...],
     capacity: tuple[str, ...],
     stop_pods: bool,
+    shared_network: bool,
 ) -> None:
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
@@ -56,6 +58,7 @@ def command(
             labels=_pairs(labels),
             capacity=_pairs(capacity),
             stop_pods=stop_pods,
+            own_networks=not shared_network,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

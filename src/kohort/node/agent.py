@@ -18,6 +18,7 @@ from kohort.node.checkpoint import Witness, nobody
 from kohort.node.heartbeat import Heartbeat
 from kohort.node.hosts import hosts_text, pod_records, records
 from kohort.node.metrics import NodeMetrics
+from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
 from kohort.node.resize.judging import NodeFacts
@@ -54,7 +55,9 @@ class Agent:
         api_server: str = "",
         witness: Witness = nobody,
         stop_pods: bool = False,
+        own_networks: bool = False,
     ) -> None:
+        """`own_networks` gives every pod a network namespace, if that is permitted."""
         directory.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.runtime = runtime
@@ -80,6 +83,9 @@ class Agent:
         if tree is not None:
             tree.prepare()
         self.limits = tree is not None
+        networks = Namespaces(directory / "networks") if own_networks and Namespaces.permitted() else None
+        if networks is not None:
+            networks.prepare()
         sources = Sources(manager.client)
         allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
         peer = urlsplit(api_server).hostname or ""
@@ -90,7 +96,7 @@ class Agent:
             recorder=manager.recorder("kubelet"),
             allocations=allocations,
             directory=directory,
-            addresses=AddressBook.for_node(name),
+            addresses=AddressBook.for_node(f"{name} {directory}", own_networks=networks is not None),
             sources=sources,
             volumes=Volumes(manager.client, sources, allocatable),
             allocatable=allocatable,
@@ -106,6 +112,7 @@ class Agent:
             actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
             cgroups=tree,
             actuator=Actuator(tree, allocations) if tree is not None else None,
+            namespaces=networks,
             images=directory / "images",
         )
         self.metrics = NodeMetrics(manager.metrics.registry)
@@ -220,6 +227,8 @@ class Agent:
             await self.runtime.close(stop=self._stop_pods)
         if self._stop_pods:
             self.node.addresses.release_all()
+            if self.node.namespaces is not None:
+                self.node.namespaces.remove_all()
 
     # Names
 

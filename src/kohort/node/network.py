@@ -25,21 +25,21 @@ LAST_LOOPBACK: Final = int(IPv4Address("127.255.255.255"))
 LOOPBACK_PREFIX: Final = 20
 
 
-def loopback_block(node: str) -> IPv4Network:
-    """Addresses that every machine has, by the node's name."""
+def loopback_block(seed: str) -> IPv4Network:
+    """Addresses that every machine has; which of them, `seed` decides."""
     blocks = (LAST_LOOPBACK - FIRST_LOOPBACK + 1) >> (32 - LOOPBACK_PREFIX)
-    return IPv4Network((FIRST_LOOPBACK + (_number(node) % blocks << (32 - LOOPBACK_PREFIX)), LOOPBACK_PREFIX))
+    return IPv4Network((FIRST_LOOPBACK + (_number(seed) % blocks << (32 - LOOPBACK_PREFIX)), LOOPBACK_PREFIX))
 
 
-def assigned_block(node: str) -> IPv4Network:
-    """Addresses that must be added to the machine, by the node's name."""
+def assigned_block(seed: str) -> IPv4Network:
+    """Addresses that must be added to the machine; which of them, `seed` decides."""
     blocks = 1 << (ASSIGNED_PREFIX - ASSIGNED.prefixlen)
     first = int(ASSIGNED.network_address)
-    return IPv4Network((first + (_number(node) % blocks << (32 - ASSIGNED_PREFIX)), ASSIGNED_PREFIX))
+    return IPv4Network((first + (_number(seed) % blocks << (32 - ASSIGNED_PREFIX)), ASSIGNED_PREFIX))
 
 
-def _number(node: str) -> int:
-    return int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], "big")
+def _number(seed: str) -> int:
+    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
 
 
 class AddressBook:
@@ -52,12 +52,15 @@ class AddressBook:
         self._last = int(network.network_address)
 
     @staticmethod
-    def for_node(name: str) -> "AddressBook":
-        """The best block that this process has the rights for."""
-        block = assigned_block(name)
+    def for_node(seed: str, *, own_networks: bool = False) -> "AddressBook":
+        """The best block that this process has the rights for; `seed` tells nodes of one machine apart. Networks of
+        their own bring their addresses along."""
+        if own_networks:
+            return AddressBook(assigned_block(seed))
+        block = assigned_block(seed)
         if netlink.may_add_addresses(str(block.broadcast_address - 1)):
             return AddressBook(block, assigns=True)
-        return AddressBook(loopback_block(name))
+        return AddressBook(loopback_block(seed))
 
     def take(self, uid: str, known: str = "") -> str:
         """The address of a pod: the one that it has, or had, or the next free one."""

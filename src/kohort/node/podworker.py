@@ -67,6 +67,7 @@ class PodWorker:
         self.admitted = False
         self.refused = False
         self.address = ""
+        self.netns = ""
         self.places: dict[str, str] | None = None
         self.mounted_at = 0.0
         self.evicted: tuple[str, str] | None = None
@@ -184,6 +185,7 @@ class PodWorker:
         if not self.address:
             own = self.pod.status.pod_ip
             self.address = self.node.host if self.pod.spec.host_network else self.node.addresses.take(self.uid, own)
+        await self._network()
         if self.node.cgroups is not None:
             path = self._cgroup()
             if not path.is_dir():
@@ -193,6 +195,17 @@ class PodWorker:
             directory = pod_directory(self.node, self.uid) / "volumes"
             self.places = await self.node.volumes.prepare(allocated, directory, facts)
             self.mounted_at = now
+
+    async def _network(self) -> None:
+        """A network of its own, if pods have one here. Raises MountProblem, for it is tried again like a mount."""
+        if self.node.namespaces is None or self.pod.spec.host_network:
+            return
+        host, port = self.node.api_server
+        relay = (host, int(port)) if host.startswith("127.") else None
+        try:
+            self.netns = await self.node.namespaces.ensure(self.uid, self.address, relay)
+        except OSError as problem:
+            raise MountProblem(f"failed to set up the network of the pod: {problem}") from problem
 
     def refresh_volumes(self) -> None:
         """The pod's labels or annotations have changed: files made of them follow at once."""
@@ -277,7 +290,7 @@ class PodWorker:
                 self.node.cgroups.create(place, values, inner=False)
                 cgroup = str(place)
             places = self.places or {}
-            launch = await launch_of(self.node, allocated, container, attempt, self.address, places, cgroup)
+            launch = await launch_of(self.node, allocated, container, attempt, self.address, places, cgroup, self.netns)
             self._record_start(container.name, figures_of(allocated).containers[container.name])
             instance = await self.node.runtime.start(launch)
         except (ConfigProblem, MountProblem) as problem:
@@ -337,12 +350,13 @@ class PodWorker:
         """What exec and probes need to know of a container that somebody else has started."""
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
             self.address = self.address or self.node.addresses.take(self.uid, self.pod.status.pod_ip)
+            await self._network()
             directory = pod_directory(self.node, self.uid) / "volumes"
             facts = facts_of(self.node, self.pod, self.address)
             places = await self.node.volumes.prepare(self.pod, directory, facts)
             cgroup = str(self._cgroup() / container.name) if self.node.cgroups is not None else ""
             self.launches[container.name] = await launch_of(
-                self.node, self.allocated(), container, run.attempt, self.address, places, cgroup
+                self.node, self.allocated(), container, run.attempt, self.address, places, cgroup, self.netns
             )
 
     # Hooks and probes
@@ -514,8 +528,13 @@ class PodWorker:
         self.finished = True
         if self.node.cgroups is not None:
             await asyncio.to_thread(self.node.cgroups.remove, self._cgroup())
-        self.node.addresses.release(self.uid)
+        self._release_network()
         self.node.freed("pod_terminated")
+
+    def _release_network(self) -> None:
+        if self.node.namespaces is not None:
+            self.node.namespaces.remove(self.uid)
+        self.node.addresses.release(self.uid)
 
     async def clean_up(self) -> None:
         """Nothing is left of the pod on this machine."""
@@ -528,7 +547,7 @@ class PodWorker:
                     await self.node.runtime.remove(instance_id(self.uid, run.name, attempt))
         if self.node.cgroups is not None:
             await asyncio.to_thread(self.node.cgroups.remove, self._cgroup())
-        self.node.addresses.release(self.uid)
+        self._release_network()
         await asyncio.to_thread(shutil.rmtree, pod_directory(self.node, self.uid), True)
         self.finished = True
 

@@ -31,6 +31,7 @@ def register(
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
     stop_pods: bool = True,
+    own_networks: bool | None = None,
 ) -> Callable[[], Awaitable[None]]:
     """Make this machine a node called `name` (the machine's own name unless given).
 
@@ -38,7 +39,12 @@ def register(
     the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
     otherwise, and after any other end, they run on and are found again. Returns what to await for the node being
     registered.
+
+    Every pod gets a network of its own where that is permitted, unless `own_networks` is false or, when it is not
+    given, the environment says `KOHORT_NODE_NETWORK=shared`.
     """
+    if own_networks is None:
+        own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
     place.mkdir(parents=True, exist_ok=True)
     agent = Agent(
@@ -51,6 +57,7 @@ def register(
         capacity=capacity,
         api_server=api_server,
         stop_pods=stop_pods,
+        own_networks=own_networks,
     )
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
     return agent.heartbeat.registered.wait  # type: ignore[return-value]

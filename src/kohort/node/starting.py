@@ -67,6 +67,7 @@ async def launch_of(
     address: str,
     places: Mapping[str, str],
     cgroup: str,
+    netns: str = "",
 ) -> Launch:
     """Raises ConfigProblem, NoImage, MountProblem, InvalidContainer. `pod` is the allocated one."""
     root = root_of(container.image, node.images)
@@ -89,6 +90,7 @@ async def launch_of(
         cgroup=cgroup,
         log=str(log_path(node, uid, container.name, attempt)),
         mounts=mounts,
+        netns=netns,
         hostname="" if pod.spec.host_network else hostname_of(pod),
         uid=user,
         gid=group,

@@ -10,6 +10,7 @@ from kohort.kube.resources import Key
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups
+from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.resize.judging import NodeFacts
 from kohort.node.runtimes.interface import Runtime
@@ -55,4 +56,6 @@ class Surroundings:
     actuator: Actuator | None = None
     settings: Settings = DEFAULT_SETTINGS
     api_server: tuple[str, str] = ("", "")
+    namespaces: Namespaces | None = None
+    """Networks of pods, if each has its own."""
     images: Path = field(default_factory=Path)

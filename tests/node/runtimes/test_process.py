@@ -111,6 +111,17 @@ async def test_processes_outlive_their_supervisor_and_keep_talking(tmp_path: Pat
     await second.close(stop=True)
 
 
+async def test_what_ended_while_no_supervisor_was_there_is_told_by_the_next(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(tmp_path)
+    ends = Ends(runtime)
+    started = await runtime.start(shell(tmp_path, "exec sleep 60"))
+    os.kill(parent_of(started.pid), signal.SIGKILL)
+    os.kill(started.pid, signal.SIGKILL)
+    ended = await ends.next()
+    assert (ended.id, ended.lost, ended.exit_code) == ("c1", True, 137)
+    await runtime.close(stop=True)
+
+
 async def collected(session: object) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     async with asyncio.timeout(20):

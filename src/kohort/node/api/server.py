@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import datetime
 import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from datetime import UTC, timedelta
@@ -57,11 +58,9 @@ class NodeApi:
         await self._runner.setup()
         host = self._agent.node.host
         context = await asyncio.to_thread(serving_context, self._directory, host, self._agent.name, self._authority)
-        site = web.TCPSite(self._runner, host, 0, ssl_context=context)
-        await site.start()
-        server = site._server
-        assert isinstance(server, asyncio.Server)
-        self._agent.port = server.sockets[0].getsockname()[1]
+        listening = socket.create_server((host, 0))
+        await web.SockSite(self._runner, listening, ssl_context=context).start()
+        self._agent.port = listening.getsockname()[1]
         self._agent.heartbeat.changed()
 
     async def stop(self) -> None:
@@ -137,23 +136,23 @@ class NodeApi:
         return await self._session(request, lambda: worker.node.runtime.attach(inside))
 
     async def _session(self, request: web.Request, begin: Callable[[], Awaitable[Session]]) -> web.StreamResponse:
-        socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, compress=False)
-        await socket.prepare(request)
+        channels = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, compress=False)
+        await channels.prepare(request)
         try:
             session = await begin()
         except CannotStart as problem:
-            await socket.send_bytes(bytes([ERROR]) + msgspec.json.encode(_failed(str(problem))))
-            await socket.close(code=WSCloseCode.OK)
-            return socket
-        inward = asyncio.create_task(_from_client(socket, session))
+            await channels.send_bytes(bytes([ERROR]) + msgspec.json.encode(_failed(str(problem))))
+            await channels.close(code=WSCloseCode.OK)
+            return channels
+        inward = asyncio.create_task(_from_client(channels, session))
         try:
-            await _to_client(socket, session, request.query)
+            await _to_client(channels, session, request.query)
         finally:
             inward.cancel()
             await session.close()
             with contextlib.suppress(ConnectionError):
-                await socket.close(code=WSCloseCode.OK)
-        return socket
+                await channels.close(code=WSCloseCode.OK)
+        return channels
 
     # Ports
 
@@ -162,40 +161,40 @@ class NodeApi:
         ports = [int(port) for port in request.query.getall("port", []) if port.isdigit()]
         if not ports:
             return web.Response(status=400, text="you must specify at least 1 port")
-        socket = web.WebSocketResponse(protocols=(FORWARD_PROTOCOL,), max_msg_size=0, compress=False)
-        await socket.prepare(request)
+        channels = web.WebSocketResponse(protocols=(FORWARD_PROTOCOL,), max_msg_size=0, compress=False)
+        await channels.prepare(request)
         connections: dict[int, asyncio.StreamWriter] = {}
         tasks = []
         for index, port in enumerate(ports):
             for channel in (2 * index, 2 * index + 1):
-                await socket.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
+                await channels.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
             try:
-                reader, writer = await _connected(worker.address, port)
+                reader, writer = await _connected(worker, port)
             except OSError as problem:
                 words = f"failed to connect to {worker.address}:{port} inside pod {worker.key}: {problem}"
-                await socket.send_bytes(bytes([2 * index + 1]) + words.encode())
+                await channels.send_bytes(bytes([2 * index + 1]) + words.encode())
                 continue
             connections[2 * index] = writer
-            tasks.append(asyncio.create_task(_outward(socket, reader, 2 * index)))
+            tasks.append(asyncio.create_task(_outward(channels, reader, 2 * index)))
         try:
             if connections:
-                await self._carry(socket, connections, tasks)
+                await self._carry(channels, connections, tasks)
         finally:
             for task in tasks:
                 task.cancel()
             for writer in connections.values():
                 writer.close()
-            await socket.close(code=WSCloseCode.OK)
-        return socket
+            await channels.close(code=WSCloseCode.OK)
+        return channels
 
     async def _carry(
         self,
-        socket: web.WebSocketResponse,
+        channels: web.WebSocketResponse,
         connections: dict[int, asyncio.StreamWriter],
         tasks: "list[asyncio.Task[None]]",
     ) -> None:
         async def inward() -> None:
-            async for message in socket:
+            async for message in channels:
                 if message.type == WSMsgType.BINARY and message.data:
                     writer = connections.get(message.data[0])
                     if writer is not None:
@@ -300,8 +299,8 @@ def _log_options(query: "web.BaseRequest | object") -> LogOptions:
     )
 
 
-async def _from_client(socket: web.WebSocketResponse, session: Session) -> None:
-    async for message in socket:
+async def _from_client(channels: web.WebSocketResponse, session: Session) -> None:
+    async for message in channels:
         if message.type != WSMsgType.BINARY or not message.data:
             continue
         channel, data = message.data[0], message.data[1:]
@@ -314,7 +313,7 @@ async def _from_client(socket: web.WebSocketResponse, session: Session) -> None:
     await session.close()
 
 
-async def _to_client(socket: web.WebSocketResponse, session: Session, query: object) -> None:
+async def _to_client(channels: web.WebSocketResponse, session: Session, query: object) -> None:
     wanted = {
         channel
         for channel, name in ((STDOUT, "output"), (STDERR, "error"))
@@ -324,10 +323,10 @@ async def _to_client(socket: web.WebSocketResponse, session: Session, query: obj
         while (message := await session.read()) is not None:
             channel, data = message
             if channel == ERROR:
-                await socket.send_bytes(bytes([ERROR]) + msgspec.json.encode(_exit_status(int(data))))
+                await channels.send_bytes(bytes([ERROR]) + msgspec.json.encode(_exit_status(int(data))))
                 return
             if channel in wanted:
-                await socket.send_bytes(bytes([channel]) + data)
+                await channels.send_bytes(bytes([channel]) + data)
 
 
 def _exit_status(code: int) -> JsonObject:
@@ -346,17 +345,19 @@ def _failed(problem: str) -> JsonObject:
     return {"metadata": {}, "status": "Failure", "message": problem, "reason": "InternalError", "code": 500}
 
 
-async def _connected(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connected(worker: PodWorker, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A port of a pod: at the pod's own address, or where programs listen that know only localhost."""
     try:
-        return await asyncio.open_connection(address, port)
+        return await asyncio.open_connection(worker.address, port)
     except OSError:
-        if address == "127.0.0.1":
+        if worker.netns and worker.node.namespaces is not None:
+            return await worker.node.namespaces.connect(worker.uid, "127.0.0.1", port)
+        if worker.address == "127.0.0.1":
             raise
         return await asyncio.open_connection("127.0.0.1", port)
 
 
-async def _outward(socket: web.WebSocketResponse, reader: asyncio.StreamReader, channel: int) -> None:
+async def _outward(channels: web.WebSocketResponse, reader: asyncio.StreamReader, channel: int) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(65536):
-            await socket.send_bytes(bytes([channel]) + data)
+            await channels.send_bytes(bytes([channel]) + data)

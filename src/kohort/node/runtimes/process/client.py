@@ -16,6 +16,7 @@ from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Sessio
 from kohort.node.runtimes.process.wire import CONTROL, Answer, Ask, frame, read, socket_path
 
 START_SECONDS: Final = 10.0
+AGAIN_SECONDS: Final = 0.2
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -40,7 +41,8 @@ class ProcessRuntime:
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._instances: dict[str, Instance] = {}
+        self._running: set[str] = set()
+        """What runs as far as we have told."""
         self._tell: list[Callable[[Instance], None]] = []
         self._connection: _Connection | None = None
         self._asking = asyncio.Lock()
@@ -54,12 +56,14 @@ class ProcessRuntime:
         if self._connection is None and not (self._state / "instances").is_dir():
             return {}
         answer = await self._ask(Ask("list"))
+        self._running |= {each.id for each in answer.instances if each.running}
         return {each.id: each for each in answer.instances}
 
     async def start(self, launch: Launch) -> Instance:
         answer = await self._ask(Ask("launch", launch=launch))
         if answer.problem:
             raise CannotStart(answer.problem)
+        self._running.add(launch.id)
         return answer.instances[0]
 
     async def signal(self, id: str, number: int) -> None:
@@ -75,6 +79,7 @@ class ProcessRuntime:
         return await self._session(Ask("attach", id))
 
     async def close(self, *, stop: bool) -> None:
+        self._running.clear()
         if self._watching is not None:
             self._watching.cancel()
         if self._connection is None:
@@ -146,18 +151,31 @@ class ProcessRuntime:
             )
 
     async def _watch(self) -> None:
-        """Pass on who has ended, as long as the supervisor is there."""
+        """Pass on who has ended. When the supervisor goes while something runs, its successor is called at once, and
+        what has ended in between is told as well."""
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_unix_connection(socket_path(self._state))
             try:
                 writer.write(frame(CONTROL, msgspec.json.encode(Ask("watch"))))
+                writer.write(frame(CONTROL, msgspec.json.encode(Ask("list"))))
                 while (message := await read(reader)) is not None:
                     for instance in _decoded(message[1]).instances:
-                        for tell in self._tell:
-                            tell(instance)
+                        self._learn(instance)
             finally:
                 writer.close()
-        self._connection = None
+        self._connection = self._watching = None
+        if self._running:
+            await asyncio.sleep(AGAIN_SECONDS)
+            with contextlib.suppress(OSError, CannotStart):
+                await self._connected()
+
+    def _learn(self, instance: Instance) -> None:
+        if instance.running:
+            self._running.add(instance.id)
+        elif instance.id in self._running:
+            self._running.discard(instance.id)
+            for tell in self._tell:
+                tell(instance)
 
 
 def _decoded(content: bytes) -> Answer:
