@@ -117,12 +117,12 @@ def test_before_1_37_limits_were_left_alone() -> None:
 
 def test_containers_that_admission_injected_count() -> None:
     """Defaulting runs after mutating admission, on what it left."""
-    spec = {"containers": [container("100m"), container("200m")], "resources": block("-/1Gi")}
+    spec: JsonObject = {"containers": [container("100m"), container("200m")], "resources": block("-/1Gi")}
     default_levels(spec)
     assert spec["resources"]["requests"] == {"cpu": "300m", "memory": "1Gi"}
 
 
-REFUSED = [
+REFUSED: list[tuple[str, JsonObject, str]] = [
     ("V2", {"resources": {"requests": {"cpu": "1"}, "claims": [{"name": "x"}]}}, "spec.resources.claims"),
     ("V3", {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}, "spec.resources.requests[ephemeral-storage]"),
     ("V4", {"resources": {"requests": {"cpu": "-1"}}}, "spec.resources.requests[cpu]"),

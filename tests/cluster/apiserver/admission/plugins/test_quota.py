@@ -39,8 +39,8 @@ def resized(**requests: str) -> JsonObject:
 
 async def test_what_fits_is_charged_and_what_does_not_is_refused(admitting: Api) -> None:
     await quota(admitting, {"requests.cpu": "1", "pods": "10"})
-    level = {"resources": {"requests": {"cpu": "700m"}}}
-    assert (await admitting.post(f"{SPACE}/pods", pod("p", "100m", **level))).code == 201
+    whole = {"requests": {"cpu": "700m"}}
+    assert (await admitting.post(f"{SPACE}/pods", pod("p", "100m", resources=whole))).code == 201
     assert await used(admitting) == {"requests.cpu": "700m", "pods": "1"}
     answer = await admitting.post(f"{SPACE}/pods", pod("p2", "400m"))
     assert (answer.code, answer.message) == (
