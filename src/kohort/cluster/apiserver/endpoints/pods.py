@@ -50,8 +50,9 @@ class PodActions:
         pod_call = self._pod_call(call, name)
         while True:
             stored = self._pod(pod_call)
-            _check_identity(pod_call, pod_call.view.document(stored), binding["metadata"])
-            pod = _bound(pod_call.view.document(stored), binding, target["name"])
+            live = pod_call.view.document(stored)
+            _check_identity(pod_call, live, binding["metadata"])
+            pod = _bound(live, binding, target["name"])
             if options.dry_run:
                 break
             try:
