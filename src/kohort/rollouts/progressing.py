@@ -44,6 +44,7 @@ def decide(world: World) -> Move:
     if reason == wire.REASON_PAUSED:
         return _paused(world)
     if reason == wire.FINALISING:
+        world = world.at(steps.refreshed(world))
         return _turned(world) or _finalising(world, finalising.decide(world, "Success"))
     if reason == wire.CANCELLING:
         return _cancelling(world, finalising.decide(world, "Rollback"))

@@ -1,0 +1,292 @@
+"""Plan hash, arithmetic, validation, and what happens to a template on its way into the store."""
+
+import copy
+import hashlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.rollouts.releases import V2, group_set, rollout
+
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.rollouts import arithmetic, validation, wire
+from kohort.rollouts.api import Rollout
+from kohort.rollouts.planhash import go_json, hash_of, plan_hash, safe
+from kohort.rollouts.workloads import canaryset, groupset
+from kohort.rollouts.workloads.admitting import Situation, admit_group_set
+from kohort.rollouts.workloads.labels import assign
+
+# Group arithmetic, from the table of the specification
+
+
+@pytest.mark.parametrize(
+    ("replicas", "counts"),
+    [
+        (1, [1, 1, 1, 1, 1, 1]),
+        (2, [1, 1, 1, 2, 2, 2]),
+        (3, [1, 1, 2, 3, 3, 3]),
+        (4, [1, 1, 2, 4, 4, 4]),
+        (8, [1, 2, 4, 8, 8, 5]),
+    ],
+)
+def test_groups_of_a_step(replicas: int, counts: list[int]) -> None:
+    wanted: list[int | str] = ["1%", "20%", "50%", "90%", "100%", 5]
+    assert [arithmetic.planned(one, replicas) for one in wanted] == counts
+
+
+@given(st.integers(0, 1000), st.integers(1, 100), st.integers(1, 100))
+def test_a_larger_share_never_means_fewer_groups(replicas: int, one: int, other: int) -> None:
+    low, high = sorted((one, other))
+    assert arithmetic.planned(f"{low}%", replicas) <= arithmetic.planned(f"{high}%", replicas) <= replicas
+
+
+def test_a_failure_threshold_is_a_share_of_the_updated() -> None:
+    assert [arithmetic.allowed_failures("20%", updated) for updated in (0, 1, 5, 6, 10)] == [0, 1, 1, 2, 2]
+    assert arithmetic.allowed_failures(None, 10) == 0
+
+
+# The plan hash
+
+
+def test_the_plan_hash_is_that_of_the_text_that_go_writes() -> None:
+    strategy: JsonObject = {
+        "canary": {
+            "failureThreshold": 1,
+            "steps": [
+                {"pause": {"duration": 5}, "replicas": "50%", "traffic": "20%"},
+                {"matches": [{"headers": [{"name": "a", "value": "<b>&", "type": "Exact"}]}], "replicas": 1},
+            ],
+            "trafficRoutings": [
+                {"ingress": {"name": "i", "classType": "nginx"}, "service": "s", "gracePeriodSeconds": 3}
+            ],
+            "enableExtraWorkloadForCanary": True,
+        }
+    }
+    text = (
+        '{"steps":[{"traffic":"20%","replicas":"50%","pause":{}},'
+        '{"matches":[{"headers":[{"type":"Exact","name":"a","value":"\\u003cb\\u003e\\u0026"}]}],"replicas":1,"pause":{}}],'
+        '"trafficRoutings":[{"service":"s","gracePeriodSeconds":3,"ingress":{"classType":"nginx","name":"i"}}],'
+        '"enableExtraWorkloadForCanary":true}'
+    )
+    assert plan_hash(strategy) == safe(hashlib.sha256(text.encode()).hexdigest())
+    assert hash_of(msgspec.convert({"strategy": strategy}, Rollout.__annotations__["spec"]).strategy) == plan_hash(
+        strategy
+    )
+
+
+def test_letters_of_a_hash() -> None:
+    """Code point modulo 27: `0` is 48, so the 22nd letter."""
+    assert safe("09af") == "".join("bcdfghjklmnpqrstvwxz2456789"[ord(char) % 27] for char in "09af")
+    assert go_json({"a": "<&>"}) == '{"a":"\\u003c\\u0026\\u003e"}'
+
+
+@pytest.mark.parametrize("edit", [{"pause": {"duration": 9}}, {"pause": {}}])
+def test_pauses_do_not_count(edit: JsonObject) -> None:
+    before = rollout()["spec"]["strategy"]
+    after = copy.deepcopy(before)
+    after["canary"]["steps"][1] |= edit
+    after["canary"]["failureThreshold"] = "30%"
+    assert plan_hash(before) == plan_hash(after)
+    after["canary"]["steps"][1]["traffic"] = "21%"
+    assert plan_hash(before) != plan_hash(after)
+
+
+# Validation
+
+
+def errors(document: JsonObject, *others: JsonObject) -> str:
+    found = validation.create_errors(validation.parse(document), [validation.parse(one) for one in others])
+    return "; ".join(str(one) for one in found)
+
+
+def with_steps(*steps: JsonObject, blue_green: bool = False) -> JsonObject:
+    return rollout(steps=list(steps), blue_green=blue_green)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (with_steps({"traffic": "5%"}), "replicas cannot be empty"),
+        (with_steps({"replicas": 0}), "replicas must be positive number, or a percentage"),
+        (with_steps({"replicas": "101%"}), "replicas must be positive number, or a percentage"),
+        (with_steps({"replicas": "half"}), "replicas must be positive number, or a percentage"),
+        (with_steps({"replicas": 1, "traffic": "0%"}), '"0%" < traffic <= "100%" in canary strategy'),
+        (with_steps({"replicas": 1, "traffic": "101%"}, blue_green=True), '"0%" <= traffic <= "100%" in blueGreen'),
+        (with_steps({"replicas": 2}, {"replicas": 1}), "Steps.CanaryReplicas must be a non decreasing sequence"),
+        (with_steps({"replicas": "50%"}, {"replicas": "20%"}), "must be a non decreasing sequence"),
+    ],
+)
+def test_messages_about_steps(document: JsonObject, message: str) -> None:
+    assert message in errors(document)
+
+
+def changed(path: str, value: Json) -> JsonObject:
+    document = rollout()
+    target = document["spec"]
+    *parents, last = path.split(".")
+    for name in parents:
+        target = target[int(name)] if name.isdigit() else target[name]
+    target[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("workloadRef.kind", "CronJob", "WorkloadRef kind is not supported"),
+        ("workloadRef.apiVersion", "example.com/v1", "WorkloadRef kind is not supported"),
+        ("workloadRef.name", "", "name the workload"),
+        ("strategy.canary", None, "Canary and BlueGreen cannot both be empty"),
+        ("strategy.canary.steps", [], "The number of Canary.Steps cannot be empty"),
+        (
+            "strategy.canary.enableExtraWorkloadForCanary",
+            False,
+            "LeaderWorkerSet does not support partition style, set enableExtraWorkloadForCanary=true or use blueGreen",
+        ),
+        ("strategy.canary.trafficRoutings.0.service", "", "TrafficRouting.Service cannot be empty"),
+        ("strategy.canary.trafficRoutings.0.gracePeriodSeconds", -1, "GracePeriodSeconds cannot be negative"),
+        ("strategy.canary.trafficRoutings.0.ingress", None, "TrafficRoutings are not set"),
+        ("strategy.canary.trafficRoutings.0.ingress.name", "", "TrafficRouting.Ingress.Ingress cannot be empty"),
+        ("strategy.canary.trafficRoutings.0.gateway", {}, "TrafficRouting.Gateway must set the name of HTTPRoute"),
+        (
+            "strategy.canary.trafficRoutings",
+            [{"service": "a", "ingress": {"name": "a"}}, {"service": "b", "ingress": {"name": "b"}}],
+            "Rollout currently only support single TrafficRouting.",
+        ),
+    ],
+)
+def test_messages_about_fields(path: str, value: Json, message: str) -> None:
+    assert message in errors(changed(path, value))
+
+
+def test_the_proposed_api_group_means_the_real_one() -> None:
+    alias = changed("workloadRef.apiVersion", "workload.kubernetes.io/v1alpha1")
+    assert errors(alias) == ""
+    other = rollout()
+    other["metadata"]["name"] = "other"
+    assert "This rollout conflict with Rollout(default/other)" in errors(alias, other)
+
+
+def test_what_is_frozen_while_progressing() -> None:
+    old = rollout() | {"status": {"phase": "Progressing"}}
+    cases = {
+        "Rollout 'ObjectRef' field is immutable": changed("workloadRef.name", "other"),
+        "Amount of Rollout steps are immutable": changed("strategy.canary.steps", [{"replicas": 1}]),
+        "Rollout style and enableExtraWorkloadForCanary are immutable": rollout(blue_green=True),
+        "Rollout 'Strategy.Canary.TrafficRoutings' field is immutable": changed(
+            "strategy.canary.trafficRoutings.0.service", "x"
+        ),
+    }
+    for message, new in cases.items():
+        found = validation.update_errors(validation.parse(new), validation.parse(old), [])
+        assert message in str([str(one) for one in found])
+    assert not validation.update_errors(validation.parse(rollout()), validation.parse(old), [])
+
+
+def test_warnings() -> None:
+    silent = validation.parse(rollout(routed=False))
+    assert "traffic is ignored without trafficRoutings (steps 1, 2, 3)" in validation.warnings(silent, 4)
+    found = validation.warnings(
+        validation.parse(with_steps({"replicas": "1%"}, {"replicas": "20%"}, {"replicas": 9})), 4
+    )
+    assert "step 1 and 2 both resolve to 1 of 4 groups" in found
+    assert "step 3: replicas 9 is more than the 4 that the workload has" in found
+
+
+# The hold
+
+OLD = group_set() | {
+    "metadata": {"name": "llm", "namespace": "default", "labels": {wire.WORKLOAD_TYPE: "leaderworkerset"}},
+    "status": {"replicas": 2, "updatedReplicas": 2},
+}
+SITUATION = Situation(msgspec.convert(rollout(), Rollout), "aaa", frozenset({"token"}))
+
+
+def with_image(document: JsonObject, image: str = V2) -> JsonObject:
+    result = copy.deepcopy(document)
+    result["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = image
+    return result
+
+
+def rolling(document: JsonObject) -> JsonObject:
+    found: JsonObject = document["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+    return found
+
+
+def test_a_new_template_is_held_in_the_same_answer() -> None:
+    held = admit_group_set(with_image(OLD), OLD, SITUATION).document
+    assert rolling(held) == {"partition": 1_000_000, "maxUnavailable": 1, "maxSurge": 0}
+    assert held["metadata"]["labels"][wire.STABLE_REVISION] == "aaa"
+    assert held["metadata"]["annotations"][wire.IN_PROGRESSING] == '{"rolloutName":"llm"}'
+    saved = held["metadata"]["annotations"][wire.ORIGINAL_LWS_STRATEGY]
+    assert msgspec.json.decode(saved) == {"partition": None, "maxUnavailable": None, "maxSurge": None}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "situation"),
+    [
+        (OLD, OLD, SITUATION),
+        (with_image(OLD), OLD, Situation(None)),
+        (with_image(OLD), OLD | {"status": {"replicas": 2, "updatedReplicas": 1}}, SITUATION),
+        (with_image(OLD), OLD, Situation(SITUATION.rollout, "")),
+        (with_image(OLD) | {"spec": {**with_image(OLD)["spec"], "replicas": 0}}, OLD, SITUATION),
+    ],
+)
+def test_what_is_not_held(new: JsonObject, old: JsonObject, situation: Situation) -> None:
+    admitted = admit_group_set(new, old, situation)
+    assert admitted.document == new
+    assert bool(admitted.warnings) == (new != old and situation.rollout is not None)
+
+
+def test_edits_under_the_hold_go_to_the_annotation() -> None:
+    held = admit_group_set(with_image(OLD), OLD, SITUATION).document
+    edited = copy.deepcopy(held)
+    rolling(edited)["maxSurge"] = 2
+    kept = admit_group_set(edited, held, SITUATION).document
+    assert rolling(kept)["maxSurge"] == 0
+    assert msgspec.json.decode(kept["metadata"]["annotations"][wire.ORIGINAL_LWS_STRATEGY])["maxSurge"] == 2
+    bare = copy.deepcopy(held)
+    del bare["metadata"]["annotations"]
+    assert admit_group_set(bare, held, SITUATION).document["metadata"]["annotations"].keys() >= {
+        wire.IN_PROGRESSING,
+        wire.ORIGINAL_LWS_STRATEGY,
+        wire.STABLE_FINGERPRINT,
+    }
+
+
+def test_only_a_known_token_lifts_the_hold() -> None:
+    held = admit_group_set(with_image(OLD), OLD, SITUATION).document
+    for token, lifted in (("token", True), ("guess", False)):
+        free = copy.deepcopy(held)
+        rolling(free)["partition"] = 0
+        free["metadata"]["annotations"] = {wire.HOLD_RELEASE: token}
+        document = admit_group_set(free, held, SITUATION).document
+        assert (rolling(document)["partition"] == 0) == lifted
+        assert (wire.HOLD_RELEASE in document["metadata"]["annotations"]) != lifted
+
+
+def test_an_unavailability_of_no_group_becomes_one_under_the_hold() -> None:
+    assert groupset.held_values({"replicas": 2}, {"maxUnavailable": "10%"})["maxUnavailable"] == 1
+    assert groupset.held_values({"replicas": 20}, {"maxUnavailable": "10%"})["maxUnavailable"] == "10%"
+
+
+# Names and labels
+
+
+@given(st.integers(1, 63))
+def test_the_name_of_a_canary_leaves_room_for_its_pods(length: int) -> None:
+    name = canaryset.canary_name("a" * length, "uid", "template")
+    assert len(name) <= 47
+    assert name == canaryset.canary_name("a" * length, "uid", "template")
+    assert name != canaryset.canary_name("a" * length, "uid", "other")
+
+
+def test_batches_of_replicas_after_a_scale_up() -> None:
+    """Five replicas at 20% and 40%, then ten: two and two."""
+    first = assign({"0": None, "1": None}, [1, 2])
+    assert sorted(first.values()) == [1, 2]
+    known: dict[str, int | None] = {**first, "2": None, "3": None}
+    after = {**known, **assign(known, [2, 4])}
+    assert sorted(str(batch) for batch in after.values()) == ["1", "1", "2", "2"]
+    assert {name: after[name] for name in first} == first
