@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test check format bench test-kubernetes test-kernel crash clean
+.PHONY: setup demo test check format reference site bench test-kubernetes test-kernel crash clean
 
 setup: $(STAMP)
 
@@ -29,6 +29,12 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix src tests bench tools
 	$(BIN)/ruff format src tests bench tools
+
+reference: $(STAMP)
+	PYTHONPATH=src:. $(BIN)/python -m tools.reference
+
+site: $(STAMP)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs && $(BIN)/mkdocs build
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

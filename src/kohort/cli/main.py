@@ -33,6 +33,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Name of a subcommand: where it lives (a click command called `command`), and its line in the overview."""
 
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "auto_envvar_prefix": "KOHORT"}
+"""Every option can be given by a variable too: `--port` of `kohort up` is KOHORT_UP_PORT."""
+
+
 class LazyGroup(click.Group):
     """Subcommands by name only, until one is called."""
 
@@ -51,6 +55,6 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyGroup, context_settings=SETTINGS)
 def main() -> None:
     """Multi-host inference groups on Kubernetes: created, rolled, resized and released as one unit."""

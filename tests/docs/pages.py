@@ -1,0 +1,71 @@
+"""Runs the commands of a page as a reader would: one shell, one home, in the order in which they stand there.
+
+Only blocks marked `sh` are commands; output is in unmarked blocks. A line that ends with `# exit N` must end with that
+code, every other line with 0. The sandbox differs from a reader's clone in three ways: `make` only checks that its
+target exists, the cluster listens on any free port, and `kohort` is the one under test.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_EXIT = re.compile(r"^(?P<command>.*?)\s+# exit (?P<code>\d+)$")
+
+
+def blocks(page: Path) -> list[str]:
+    return _BLOCK.findall(page.read_text())
+
+
+def script(commands: list[str]) -> str:
+    lines = ["set -eu"]
+    for line in "\n".join(commands).splitlines():
+        expected = _EXIT.match(line)
+        if expected is None:
+            lines.append(line)
+        else:
+            check = (
+                f'[ "$code" = {expected["code"]} ] || {{ echo "exit code $code: {expected["command"]}" >&2; exit 1; }}'
+            )
+            lines.append(f"code=0; {expected['command']} || code=$?; {check}")
+    return "\n".join(lines) + "\n"
+
+
+class Sandbox:
+    """A folder that looks like a clone after `make setup`."""
+
+    def __init__(self, folder: Path, kubectl: str) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir()
+        binaries = folder / ".venv" / "bin"
+        binaries.mkdir(parents=True)
+        (folder / "examples").symlink_to(ROOT / "examples")
+        (folder / "Makefile").symlink_to(ROOT / "Makefile")
+        _program(binaries / "kohort", f'exec "{sys.executable}" -m kohort "$@"')
+        _program(binaries / "kubectl", f'exec "{kubectl}" "$@"')
+        _program(binaries / "make", f'exec /usr/bin/env PATH="$SYSTEM_PATH" make -n -C "{ROOT}" "$@" > /dev/null')
+        self.environment = {
+            "HOME": str(self.home),
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "SYSTEM_PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "KOHORT_UP_PORT": "0",
+        }
+
+    def run(self, text: str, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
+        command = ["bash", "-c", text]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def close(self) -> None:
+        self.run("kohort down", timeout=30)
+
+
+def _program(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)

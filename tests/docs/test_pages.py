@@ -1,0 +1,127 @@
+"""Documentation is executable: every command of README, tutorial and how-to pages is run."""
+
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, Sandbox, blocks, script
+
+DOCS = ROOT / "docs"
+HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md"))
+BEFORE = "kohort up --simulated-nodes 8 --detach\nexport KUBECONFIG=~/.local/share/kohort/kubeconfig\n"
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
+    kubectl = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
+    if not kubectl:
+        pytest.skip("needs kubectl: install it, or name it in KUBECTL")
+    found = Sandbox(tmp_path, kubectl)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def follow(sandbox: Sandbox, text: str) -> str:
+    result = sandbox.run(text)
+    assert result.returncode == 0, f"{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+    return result.stdout
+
+
+@pytest.mark.e2e
+def test_the_tutorial(sandbox: Sandbox) -> None:
+    out = follow(sandbox, script(blocks(DOCS / "tutorial.md")))
+    for words in (
+        "LeaderWorkerSet llm would be created.",
+        "default/llm  Available  2/2 groups ready, 2 up to date, revision 1 (",
+        "LeaderWorkerSet llm would be rolled",
+        "Insufficient cpu",
+        "llm returns to revision 2",
+        "Everything is as wanted.",
+        "stopped (pid",
+    ):
+        assert words in out
+
+
+@pytest.mark.e2e
+def test_the_readme(sandbox: Sandbox) -> None:
+    out = follow(sandbox, script(blocks(ROOT / "README.md")))
+    assert "2/2 groups ready" in out
+    assert "stopped (pid" in out
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", HOW_TO)
+def test_how_to(name: str, sandbox: Sandbox) -> None:
+    commands = blocks(DOCS / "how-to" / name)
+    assert commands, "a how-to shows how"
+    follow(sandbox, script([BEFORE, *commands]))
+
+
+def test_exit_codes_are_checked(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path, "kubectl")
+    assert sandbox.run(script(["false  # exit 1", "true"])).returncode == 0
+    assert sandbox.run(script(["true  # exit 1"])).returncode == 1
+    assert sandbox.run(script(["false", "true"])).returncode == 1
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
+    missing = [one for one in targets if "://" not in one and not (page.parent / one).exists()]
+    assert missing == []
+
+
+def test_reference_pages_are_in_step_with_the_code() -> None:
+    from tools.reference.__main__ import FOLDER, PAGES
+
+    outdated = [name for name, page in PAGES.items() if (FOLDER / name).read_text() != page()]
+    assert outdated == [], "run: make reference"
+
+
+def test_every_field_of_a_set_is_explained_and_no_other() -> None:
+    from tools.reference.api import MEANING, fields_of_sets
+
+    assert set(MEANING) == fields_of_sets()
+
+
+def test_every_dependency_has_its_reasons() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = [
+        *project["project"]["dependencies"],
+        *(one for group in project["project"]["optional-dependencies"].values() for one in group),
+        *(one for group in project["dependency-groups"].values() for one in group if isinstance(one, str)),
+    ]
+    names = {re.split(r"[ <>=!~;\[]", one)[0].lower() for one in listed}
+    page = (DOCS / "dependencies.md").read_text()
+    explained = {name.lower() for name in re.findall(r"^\| ([\w-]+) \|", page, re.MULTILINE)} - {"library"}
+    assert names == explained
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = (ROOT / "mkdocs.yml").read_text()
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert {page for page in pages if f" {page}\n" not in contents + "\n"} == set()
+
+
+@pytest.mark.parametrize("page", ["docs/troubleshooting.md"])
+def test_every_class_of_cause_is_in_the_troubleshooting(page: str) -> None:
+    from kohort.inspection.causes import ORDER
+
+    text = (ROOT / page).read_text()
+    assert [kind for kind in ORDER if f"`[{kind}]`" not in text] == []
+
+
+def test_exit_codes_are_documented() -> None:
+    from tools.reference.commands import EXIT_CODES
+
+    from kohort.cli import connection
+
+    codes = {connection.REFUSED, connection.NOT_YET, connection.DIFFERENT, connection.TOO_LATE}
+    assert codes | {0, 2} == set(EXIT_CODES)

@@ -1,0 +1,52 @@
+"""The reference of the command line, from the commands themselves."""
+
+import click
+
+from kohort.cli.main import COMMANDS, main
+
+EXIT_CODES = {
+    0: "done; the set is as wanted; nothing would change",
+    1: "refused, not found or not reachable: stderr says what, and what to do",
+    2: "the command line itself is wrong",
+    3: "`status` and `explain`: the set is not, or not yet, as wanted",
+    4: "`plan --exit-code` and `diff --exit-code`: there are differences",
+    5: "`status -w --timeout`: the time has passed",
+}
+
+
+def page() -> str:
+    lines = [
+        "# Commands",
+        "",
+        "Made from the code. `kubectl kohort` is the same program. Every option can be given by a variable, too: `--port` of",
+        "`kohort up` is `KOHORT_UP_PORT`.",
+        "",
+        "| exit code | meaning |",
+        "|--:|---|",
+        *(f"| {code} | {text} |" for code, text in EXIT_CODES.items()),
+        "",
+    ]
+    context = click.Context(main, info_name="kohort")
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        if command is None:
+            continue
+        usage = command.get_usage(click.Context(command, info_name=name, parent=context)).removeprefix("Usage: ")
+        lines += [
+            f"## kohort {name}",
+            "",
+            f"`{' '.join(usage.split())}`",
+            "",
+            " ".join((command.help or "").split()),
+            "",
+        ]
+        options = [_row(one) for one in command.params if isinstance(one, click.Option) and one.name != "help"]
+        if options:
+            lines += ["| option | meaning |", "|---|---|", *options, ""]
+    return "\n".join(lines)
+
+
+def _row(option: click.Option) -> str:
+    choices = f" ({', '.join(map(str, option.type.choices))})" if isinstance(option.type, click.Choice) else ""
+    text = " ".join((option.help or "").split()).replace("|", "\\|")
+    return f"| `{', '.join(option.opts)}` | {text}{choices} |"

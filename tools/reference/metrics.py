@@ -1,0 +1,88 @@
+"""The metrics reference: every series that a part exposes, from the objects that count."""
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+
+from kohort.admission.metrics import WebhookMetrics
+from kohort.cluster.scheduler.meters import Meters
+from kohort.groups.metrics import GroupMetrics
+from kohort.kube.metrics import Metrics
+from kohort.node.metrics import NodeMetrics
+from kohort.rollouts.metrics import RolloutMetrics
+
+
+class _NobodyWaits:
+    def count(self, room: object) -> int:
+        return 0
+
+
+def _runtime(registry: CollectorRegistry) -> None:
+    Metrics(registry)
+
+
+def _groups(registry: CollectorRegistry) -> None:
+    GroupMetrics(registry)
+
+
+def _rollouts(registry: CollectorRegistry) -> None:
+    RolloutMetrics(Metrics(registry))
+
+
+def _webhooks(registry: CollectorRegistry) -> None:
+    WebhookMetrics(registry)
+
+
+def _node(registry: CollectorRegistry) -> None:
+    NodeMetrics(registry)
+
+
+def _scheduler(registry: CollectorRegistry) -> None:
+    Meters(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
+
+
+PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
+    "Groups": ("Exposed by the operator. `lws` is the name of the set.", _groups),
+    "Rollouts": ("Exposed by the operator, one set of series per Rollout.", _rollouts),
+    "Webhooks": ("Exposed by the operator.", _webhooks),
+    "Queues, reconciles, requests": (
+        "Exposed by every part; names as in controller-runtime where they exist.",
+        _runtime,
+    ),
+    "Scheduler": ("Exposed by the embedded scheduler.", _scheduler),
+    "Node": ("Exposed by the node agent.", _node),
+}
+
+
+def page() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "Made from the code. Counters carry `_total`; histograms `_bucket`, `_sum`, `_count`.",
+        "",
+    ]
+    for title, (words, register) in PARTS.items():
+        lines += [f"## {title}", "", words, "", "| series | type | labels | meaning |", "|---|---|---|---|"]
+        own = families(register)
+        shared = {name for name, *_ in families(_runtime)} if title == "Rollouts" else set()
+        for name, kind, labels, text in own:
+            if name not in shared:
+                lines.append(f"| `{name}` | {kind} | {', '.join(labels)} | {text.rstrip('.')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def families(register: Callable[[CollectorRegistry], None]) -> list[tuple[str, str, tuple[str, ...], str]]:
+    """(name, type, labels, meaning), by name."""
+    registry = CollectorRegistry()
+    register(registry)
+    found = []
+    for collector in list(registry._collector_to_names):
+        parts: Iterable[object] = getattr(collector, "_families", None) or [collector]
+        for part in parts:
+            labels = getattr(part, "label_names", None) or getattr(part, "_labelnames", ())
+            metric = part.metric() if hasattr(part, "metric") else next(iter(part.collect()))  # type: ignore[attr-defined]
+            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+            found.append((name, metric.type, tuple(labels), metric.documentation))
+    return sorted(found)
