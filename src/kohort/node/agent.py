@@ -140,9 +140,10 @@ class Agent:
         if pod is None:
             return None
         if worker is None:
-            if pod.finished and not pod.metadata.deleting:
-                return None
             worker = self.workers[key] = PodWorker(self.node, pod, self._instances)
+            if pod.finished and not pod.metadata.deleting:
+                worker.finished = True  # known for its logs only
+                return None
             worker.watch_recovered()
         self._refresh_api_server()
         if worker.pod.metadata.labels != pod.metadata.labels or (

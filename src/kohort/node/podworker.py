@@ -489,7 +489,7 @@ class PodWorker:
         if not self.ended.done():
             await self.report(stopping=True)
             return None
-        if not self.finished and not self.refused:
+        if not (self.finished or self.refused or pod.finished):
             await self.report(phase=self._final_phase(), stopping=True)
         await self.clean_up()
         with contextlib.suppress(NotFound, Conflict):

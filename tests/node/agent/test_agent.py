@@ -268,6 +268,29 @@ async def test_what_was_deleted_while_nobody_looked_is_ended(tmp_path: Path) -> 
         await bench.until(lambda: bench.runtime.running() == [])
 
 
+async def test_a_pod_that_has_ended_stays_as_it_ended(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(restartPolicy="Never")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        bench.runtime.end(f"{uid}_c_0")
+        await bench.until(lambda: bench.phase() == "Succeeded")
+        await bench.cluster.parts["node"].restart()
+        await bench.until(lambda: bench.agent.worker("default", "p") is not None)
+        worker = bench.agent.worker("default", "p")
+        assert worker is not None and worker.runs["c"].ended and bench.running() == []
+        await bench.runtime.remove(f"{uid}_c_0")
+        phases = set()
+
+        def gone() -> bool:
+            found = bench.cluster.find(PODS, "p", "default")
+            phases.add(found["status"]["phase"] if found else "")
+            return found is None
+
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(gone)
+        assert phases <= {"Succeeded", ""}
+
+
 POLICY = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 
 
