@@ -57,7 +57,7 @@ class Stuck(RuntimeError):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    def __init__(self, *, epoch: float = EPOCH, speed: float = 50.0, limit: float = 30 * DAY) -> None:
+    def __init__(self, *, epoch: float = EPOCH, speed: float = 10.0, limit: float = 30 * DAY) -> None:
         self._now = 0.0
         self._epoch = epoch
         self._limit = limit
