@@ -49,7 +49,7 @@ async def apply(cluster: Cluster, name: str) -> str:
 def ready(cluster: Cluster, name: str) -> bool:
     found = cluster.find(LEADER_WORKER_SETS, name, "default") or {}
     status = found.get("status") or {}
-    return status.get("readyReplicas") == found["spec"]["replicas"] == status.get("updatedReplicas")
+    return [status.get("readyReplicas"), status.get("updatedReplicas")] == [found["spec"]["replicas"]] * 2
 
 
 def cluster_for_examples() -> Cluster:

@@ -18,8 +18,8 @@ def page() -> str:
     lines = [
         "# Commands",
         "",
-        "Made from the code. `kubectl kohort` is the same program. Every option can be given by a variable, too: `--port` of",
-        "`kohort up` is `KOHORT_UP_PORT`.",
+        "Made from the code. `kubectl kohort` is the same program. Every option can be given by a variable, too:",
+        "`--port` of `kohort up` is `KOHORT_UP_PORT`.",
         "",
         "| exit code | meaning |",
         "|--:|---|",

@@ -81,7 +81,7 @@ def families(register: Callable[[CollectorRegistry], None]) -> list[tuple[str, s
     for collector in list(registry._collector_to_names):
         parts: Iterable[object] = getattr(collector, "_families", None) or [collector]
         for part in parts:
-            labels = getattr(part, "label_names", None) or getattr(part, "_labelnames", ())
+            labels = getattr(part, "label_names", None) or getattr(part, "_labelnames", None) or ()
             metric = part.metric() if hasattr(part, "metric") else next(iter(part.collect()))  # type: ignore[attr-defined]
             name = f"{metric.name}_total" if metric.type == "counter" else metric.name
             found.append((name, metric.type, tuple(labels), metric.documentation))

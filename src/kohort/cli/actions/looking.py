@@ -8,6 +8,7 @@ import click
 from kohort.cli.actions import reading
 from kohort.cli.actions.changes import Changes
 from kohort.cli.actions.printing import document, show, table
+from kohort.cli.actions.screen import Screen
 from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
 from kohort.inspection import causes, history, progress, tree
 from kohort.inspection.snapshot import Snapshot
@@ -19,10 +20,11 @@ async def get(client: Client, namespace: str, name: str | None, form: str, watch
     if not watch:
         show(await _pictures(client, namespace, name, form))
         return 0
-    async with Changes(client, namespace, name) as changes:
-        while True:
-            await changes.next()
-            show([*await _pictures(client, namespace, name, form), ""])
+    with Screen(live=form in ("text", "wide")) as screen:
+        async with Changes(client, namespace, name) as changes:
+            while True:
+                await changes.next()
+                screen.show("\n".join(await _pictures(client, namespace, name, form)))
 
 
 async def _pictures(client: Client, namespace: str, name: str | None, form: str) -> list[str]:
@@ -48,15 +50,17 @@ async def status(
 
 
 async def _follow(client: Client, namespace: str, name: str, form: str, watch: bool) -> int:
-    shown = ""
-    async for found in _snapshots(client, namespace, name, watch):
-        now = progress.progress_of(found)
-        text = document(now, form) if form != "text" else _progress_text(now)
-        if text != shown:
-            show([text])
-        shown = text
-        if now.done:
-            return 0
+    with Screen(live=watch and form == "text") as screen:
+        async for found in _snapshots(client, namespace, name, watch):
+            now = progress.progress_of(found)
+            if form != "text":
+                screen.show(document(now, form))
+            elif screen.live:
+                screen.show("\n".join([_progress_text(now), *tree.drawn(tree.tree_of(found, clock.now()))[1:]]))
+            else:
+                screen.show(_progress_text(now))
+            if now.done:
+                return 0
     return NOT_YET
 
 

@@ -1,0 +1,44 @@
+"""A text that changes: redrawn in place on a terminal, printed anew when it is no terminal."""
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+class Screen:
+    def __init__(self, *, live: bool) -> None:
+        """`live` is a wish: only a terminal can fulfil it."""
+        self.live = live and sys.stdout.isatty()
+        self._shown = ""
+        self._view: Live | None = None
+
+    def __enter__(self) -> "Screen":
+        if self.live:
+            from rich.live import Live
+
+            self._view = Live(auto_refresh=False, vertical_overflow="ellipsis")
+            self._view.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._view is not None:
+            self._view.stop()
+
+    def show(self, text: str) -> None:
+        """What is shown already is not shown again."""
+        if text == self._shown:
+            return
+        self._shown = text
+        if self._view is None:
+            click.echo(text)
+            return
+        from rich.text import Text
+
+        self._view.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -1,0 +1,38 @@
+"""On a terminal a text is redrawn, elsewhere it is printed."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from kohort.cli.actions.screen import Screen
+
+PROGRAM = """
+from kohort.cli.actions.screen import Screen
+with Screen(live=True) as screen:
+    assert screen.live
+    screen.show("one of two")
+    screen.show("two of two")
+"""
+
+
+def test_elsewhere_every_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Screen(live=True) as screen:
+        assert not screen.live
+        for text in ("one", "one", "two"):
+            screen.show(text)
+    assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_on_a_terminal_the_old_text_is_taken_away() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=environment) as child:
+        os.close(theirs)
+        assert child.wait(60) == 0
+    written = os.read(ours, 10_000).decode()
+    os.close(ours)
+    first, second = written.index("one of two"), written.index("two of two")
+    assert "\x1b[2K" in written[first:second], "the line is erased in between"
