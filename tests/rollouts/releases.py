@@ -1,5 +1,6 @@
 """What the stories of releases have in common: a cluster, a set behind a Service and an Ingress, and its Rollout."""
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,6 +8,7 @@ from contextlib import asynccontextmanager
 from tests.builders import lws, service
 from tests.rollouts.monitor import Monitor
 
+from kohort.kube.errors import AlreadyExists, ApiError
 from kohort.kube.resources import (
     BATCH_RELEASES,
     EVENTS,
@@ -15,6 +17,7 @@ from kohort.kube.resources import (
     PODS,
     ROLLOUTS,
     SERVICES,
+    Resource,
 )
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import wire
@@ -97,11 +100,23 @@ class Story:
     async def begin(self, subject: JsonObject | None = None, plan: JsonObject | None = None) -> None:
         """A set that serves at version 1, and a Rollout that guards it."""
         leader = service("llm-leader").selecting({"app": "llm", wire.WORKER_INDEX: "0"}).port(80, target=8080)
-        await self.client.create(SERVICES, leader, NAMESPACE)
-        await self.client.create(INGRESSES, ingress(), NAMESPACE)
-        await self.client.create(LEADER_WORKER_SETS, subject or group_set(), NAMESPACE)
-        await self.client.create(ROLLOUTS, plan or rollout(), NAMESPACE)
+        await self.create(SERVICES, leader)
+        await self.create(INGRESSES, ingress())
+        await self.create(LEADER_WORKER_SETS, subject or group_set())
+        await self.create(ROLLOUTS, plan or rollout())
         await self.until(lambda: self.phase == "Healthy" and self.all_ready())
+
+    async def create(self, resource: Resource, document: JsonObject) -> None:
+        """As a user does who tries again when the webhook is away for a moment."""
+        for _ in range(10):
+            try:
+                await self.client.create(resource, document, NAMESPACE)
+                return
+            except AlreadyExists:
+                return
+            except ApiError:
+                await asyncio.sleep(1.0)
+        raise AssertionError(f"{resource.plural} could not be created")
 
     async def change(self, image: str, **spec: Json) -> None:
         """What a user does to release: another template."""

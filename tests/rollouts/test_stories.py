@@ -10,6 +10,7 @@ from kohort.kube.resources import (
     INGRESSES,
     LEADER_WORKER_SETS,
     PODS,
+    ROLLOUT_HISTORIES,
     ROLLOUTS,
     SERVICES,
 )
@@ -446,3 +447,44 @@ async def test_without_traffic_routing_a_plan_is_only_about_groups() -> None:
         await story.begin(plan=rollout(steps=steps, routed=False))
         await story.change(V2)
         await story.healthy(V2)
+
+
+async def test_history_tells_what_was_released_and_how_it_ended() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.approve()
+        await story.healthy(V2)
+        await story.change(V3)
+        await story.at(1)
+        await story.change(V2)
+        await story.healthy(V2)
+        await cluster.until(lambda: all(one["status"]["phase"] == "completed" for one in _records(cluster)))
+        records = _records(cluster)
+        assert sorted(one["spec"]["rollout"]["data"]["outcome"] for one in records) == ["rolled_back", "succeeded"]
+        released = next(one for one in records if one["spec"]["rollout"]["data"]["outcome"] == "succeeded")
+        first = released["status"]["canarySteps"][0]
+        assert (first["canaryStepIndex"], len(first["pods"]), first["pods"][0]["workers"]) == (1, 1, 1)
+        assert released["spec"]["service"]["data"]["selector"]["app"] == "llm"
+
+
+def _records(cluster: Cluster) -> list[JsonObject]:
+    found = cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)
+    assert found
+    return found
+
+
+async def test_bad_references_are_told_with_their_name_and_the_workload_is_not_left_alone() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        plan = rollout()
+        plan["spec"]["strategy"]["canary"]["trafficRoutings"][0]["ingress"]["name"] = "missing"
+        await story.begin(plan=plan)
+        await story.change(V2)
+        await story.until(lambda: "missing" in story.rollout["status"]["message"])
+        assert story.events("InitializeFailed")
+        assert story.images() == {V1}
+        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())

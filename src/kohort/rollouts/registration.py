@@ -2,6 +2,7 @@
 
 from kohort.kube.manager import Manager
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.releasecontroller import ReleaseController
 from kohort.rollouts.rolloutcontroller import RolloutController
@@ -21,4 +22,5 @@ def register(manager: Manager, traffic: Traffic, cache: RolloutCache | None = No
     metrics = RolloutMetrics(manager.metrics)
     ReleaseController(manager, cache, controls, metrics)
     RolloutController(manager, cache, controls, traffic, metrics)
+    HistoryController(manager, cache)
     return cache

@@ -246,6 +246,7 @@ class DeploymentControl:
         if wire.IN_PROGRESSING in annotations or wire.ORIGINAL_DEPLOYMENT_STRATEGY in annotations:
             await self._patch(stable, _let_loose(stable, release.metadata.uid))
             return wait(f"{stable.metadata.name} goes on by itself")
+        await self._wake(stable)
         if release.plan.finalizing_policy == wire.WAIT_RESUME and (text := _not_promoted(stable)):
             return wait(text)
         if in_place:
@@ -260,9 +261,21 @@ class DeploymentControl:
         if wire.IN_PROGRESSING in annotations or wire.ORIGINAL_DEPLOYMENT_STRATEGY in annotations:
             await self._patch(stable, _let_loose(stable, rollout.metadata.uid))
             return wait(f"{stable.metadata.name} goes on by itself")
+        await self._wake(stable)
         if rollout.blue_green:
             await self._autoscalers(stable, enabled=True)
         return DONE
+
+    async def _wake(self, stable: Deployment) -> None:
+        """ReplicaSets whose pods we kept from being available get the patience of their Deployment back: old ones are
+        never synchronised by their controller."""
+        seconds = stable.spec.min_ready_seconds
+        if seconds == deployments.NEVER_AVAILABLE:
+            return
+        for one in self.cache.replica_sets_of(stable.metadata.uid):
+            if one.spec.min_ready_seconds == deployments.NEVER_AVAILABLE:
+                body = {"spec": {"minReadySeconds": seconds}}
+                await self.client.patch(REPLICA_SETS, one.metadata.name, one.metadata.namespace, body)
 
     async def discard(self, release: BatchRelease) -> Outcome:
         left = []

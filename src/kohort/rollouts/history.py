@@ -1,0 +1,182 @@
+"""RolloutHistory: what was released, when it is over.
+
+A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. It outlives
+its Rollout; of each Rollout the newest ten are kept. Its name follows from the release: it is never made twice.
+"""
+
+import hashlib
+from collections import defaultdict
+from typing import Final
+
+import msgspec
+
+from kohort.kube.client import Client
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.resources import (
+    DEPLOYMENTS,
+    HTTP_ROUTES,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    PODS,
+    ROLLOUT_HISTORIES,
+    SERVICES,
+    Key,
+    Resource,
+)
+from kohort.objects.core import Pod
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+from kohort.rollouts import wire
+from kohort.rollouts.api import Rollout
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.planhash import safe
+
+ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
+COMPLETED: Final = "completed"
+LIMIT: Final = 10
+
+
+class HistoryStatus(View, frozen=True):
+    phase: str = ""
+    canary_steps: tuple[JsonObject, ...] = ()
+
+
+class History(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    status: HistoryStatus = HistoryStatus()
+
+
+class HistoryController:
+    def __init__(self, manager: Manager, cache: RolloutCache) -> None:
+        self.client: Client = manager.client
+        self.cache = cache
+        self.records = manager.informer(ROLLOUT_HISTORIES, History)
+        self.controller = manager.controller("rollouthistory-controller", self.reconcile, max_delay=60)
+        self.controller.watches(cache.rollouts)
+        self.controller.watches(self.records, _rollout_of)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        rollout = self.cache.rollouts.get(key)
+        if rollout is None or rollout.status.progress is None:
+            return None
+        records = self._records(key)
+        if rollout.status.phase == wire.PROGRESSING:
+            await self._follow(rollout, records)
+        elif rollout.status.phase == wire.HEALTHY:
+            for record in records:
+                if record.status.phase != COMPLETED:
+                    await self._complete(rollout, record)
+            for record in records[:-LIMIT]:
+                await self._forget(record)
+        return None
+
+    def _records(self, key: Key) -> list[History]:
+        """Oldest first."""
+        found = [one for one in self.records.list(key.namespace) if one.metadata.labels.get(ROLLOUT_NAME) == key.name]
+        return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+
+    async def _follow(self, rollout: Rollout, records: list[History]) -> None:
+        progress = rollout.status.progress
+        if progress is None or not progress.observed_rollout_id or progress.finalising_step:
+            return
+        release = progress.observed_rollout_id
+        record = next((one for one in records if one.metadata.labels.get(wire.ROLLOUT_ID) == release), None)
+        if record is None:
+            await self._begin(rollout, release)
+            return
+        steps = await self._steps(rollout, release, record)
+        if steps != list(record.status.canary_steps):
+            await self._write(record, {"canarySteps": steps})
+
+    async def _begin(self, rollout: Rollout, release: str) -> None:
+        name, namespace = rollout.metadata.name, rollout.metadata.namespace
+        digest = hashlib.sha256(f"{rollout.metadata.uid}/{release}".encode()).hexdigest()
+        body = {
+            "apiVersion": ROLLOUT_HISTORIES.api_version,
+            "kind": ROLLOUT_HISTORIES.kind,
+            "metadata": {
+                "name": f"{name}-{safe(digest)[:6]}",
+                "namespace": namespace,
+                "labels": {wire.ROLLOUT_ID: release, ROLLOUT_NAME: name},
+            },
+            "spec": {"rollout": {"rolloutID": release, "name": name}},
+        }
+        try:
+            await self.client.create(ROLLOUT_HISTORIES, body)
+        except AlreadyExists:
+            return
+
+    async def _steps(self, rollout: Rollout, release: str, record: History) -> list[JsonObject]:
+        """By batch: pods, or for groups their leaders and how many workers each has. What was seen is kept."""
+        selector = f"{wire.ROLLOUT_ID}={release},{wire.BATCH_ID}"
+        listed = await self.client.list(PODS, rollout.metadata.namespace, type=Pod, label_selector=selector)
+        found: dict[int, list[JsonObject]] = defaultdict(list)
+        workers: dict[str, int] = defaultdict(int)
+        for pod in listed.items:
+            labels = pod.metadata.labels
+            if labels.get(wire.WORKER_INDEX, wire.LEADER) != wire.LEADER:
+                workers[f"{labels.get(wire.GROUP_SET)}-{labels.get(wire.GROUP_INDEX)}"] += 1
+        for pod in sorted(listed.items, key=lambda one: one.metadata.name):
+            labels, batch = pod.metadata.labels, pod.metadata.labels.get(wire.BATCH_ID, "")
+            if labels.get(wire.WORKER_INDEX, wire.LEADER) != wire.LEADER or not batch.isdigit():
+                continue
+            entry: JsonObject = {"name": pod.metadata.name, "ip": pod.status.pod_ip, "nodeName": pod.spec.node_name}
+            if wire.GROUP_SET in labels:
+                entry["workers"] = workers[pod.metadata.name]
+            found[int(batch)].append(entry)
+        known = {one["canaryStepIndex"]: one for one in record.status.canary_steps}
+        known |= {batch: {"canaryStepIndex": batch, "pods": pods} for batch, pods in found.items()}
+        return [known[batch] for batch in sorted(known)]
+
+    async def _complete(self, rollout: Rollout, record: History) -> None:
+        succeeded = rollout.status.condition(wire.SUCCEEDED)
+        outcome = "succeeded" if succeeded is not None and succeeded.status == "True" else "rolled_back"
+        ref, refs = rollout.spec.workload_ref, rollout.strategy.traffic_routings
+        resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
+        plan: JsonObject = msgspec.to_builtins(rollout.spec)
+        about = {
+            "rolloutID": record.metadata.labels.get(wire.ROLLOUT_ID, ""),
+            "name": rollout.metadata.name,
+            "data": {**plan, "outcome": outcome},
+        }
+        workload = {"apiVersion": ref.api_version, "kind": ref.kind}
+        spec: JsonObject = {"rollout": about, "workload": workload | await self._data(rollout, resource, ref.name)}
+        for route in refs[:1]:
+            spec["service"] = await self._data(rollout, SERVICES, route.service)
+            spec["trafficRouting"] = routing = {}
+            if route.ingress is not None:
+                routing["ingress"] = await self._data(rollout, INGRESSES, route.ingress.name)
+            if route.gateway is not None and route.gateway.http_route_name:
+                routing["httpRoute"] = await self._data(rollout, HTTP_ROUTES, route.gateway.http_route_name)
+        metadata = record.metadata
+        try:
+            await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, {"spec": spec})
+        except NotFound:
+            return
+        await self._write(record, {"phase": COMPLETED})
+
+    async def _data(self, rollout: Rollout, resource: Resource, name: str) -> JsonObject:
+        found: JsonObject | None = await self.client.find(resource, name, rollout.metadata.namespace)
+        return {"name": name, **({"data": found["spec"]} if found is not None else {})}
+
+    async def _write(self, record: History, status: JsonObject) -> None:
+        metadata = record.metadata
+        body = {"status": status}
+        try:
+            await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, body, subresource="status")
+        except NotFound:
+            return
+
+    async def _forget(self, record: History) -> None:
+        try:
+            await self.client.delete(ROLLOUT_HISTORIES, record.metadata.name, record.metadata.namespace)
+        except NotFound:
+            return
+
+
+def _rollout_of(record: History) -> list[Key]:
+    name = record.metadata.labels.get(ROLLOUT_NAME, "")
+    return [Key(record.metadata.namespace, name)] if name else []
