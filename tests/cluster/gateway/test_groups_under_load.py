@@ -1,0 +1,211 @@
+"""The whole way: groups, their Rollout, an Ingress, the data plane, and a client that never stops asking.
+
+Every pod has a server of its own that says which version and which member of the group it is, so a request that reaches
+a worker, or a version that it should not, is seen.
+"""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import ClientSession, web
+from tests.rollouts.releases import NAMESPACE, V1, V2, V3, Story, group_set, rollout
+
+from kohort.cluster.gateway.plane import DataPlane
+from kohort.cluster.gateway.registration import register
+from kohort.kube.manager import Manager
+from kohort.kube.resources import PODS
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.testing import Cluster
+
+REQUESTS = 2000
+POINTS = 3.0
+HOST = "llm.example"
+STEPS: list[JsonObject] = [
+    {"replicas": 1, "matches": [{"headers": [{"name": "x-tester", "value": "1"}]}], "pause": {}},
+    {"replicas": "50%", "traffic": "20%", "pause": {}},
+    {"replicas": "100%", "traffic": "50%", "pause": {}},
+    {"replicas": "100%", "traffic": "100%", "pause": {}},
+]
+
+
+class Pods:
+    """A server per address of a pod, made when it is first called."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._ports: dict[str, int] = {}
+        self._runners: list[web.ServerRunner] = []
+        self._starting: list[asyncio.Task[None]] = []
+
+    def dial(self, address: str, _: int) -> tuple[str, int]:
+        if address not in self._ports:
+            listening = socket.create_server(("127.0.0.1", 0))
+            self._ports[address] = listening.getsockname()[1]
+            # Until the server accepts, the kernel keeps the connection.
+            self._starting.append(asyncio.ensure_future(self._serve(listening, self._who(address))))
+        return "127.0.0.1", self._ports[address]
+
+    def _who(self, address: str) -> str:
+        for pod in self.cluster.objects(PODS, NAMESPACE):
+            if (pod.get("status") or {}).get("podIP") == address:
+                member = pod["metadata"]["labels"].get(wire.WORKER_INDEX)
+                return f"{pod['spec']['containers'][0]['image']} member {member}"
+        return "nobody"
+
+    async def _serve(self, listening: socket.socket, who: str) -> None:
+        async def answer(_: web.BaseRequest) -> web.Response:
+            return web.Response(text=who)
+
+        runner = web.ServerRunner(web.Server(answer, access_log=None), handle_signals=False)
+        await runner.setup()
+        self._runners.append(runner)
+        await web.SockSite(runner, listening).start()
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._starting)
+        for runner in self._runners:
+            await runner.cleanup()
+
+
+class User:
+    """Asks all the time, in the background and when told to."""
+
+    def __init__(self, plane: DataPlane, http: ClientSession) -> None:
+        self.plane = plane
+        self.http = http
+        self.seen: Counter[str] = Counter()
+        """Since the last look, by those who ask without a header."""
+
+    async def ask(self, **headers: str) -> str:
+        async with self.http.get(self.plane.address, headers={"host": HOST, **headers}) as answer:
+            text = await answer.text()
+            return text if answer.status == 200 else f"{answer.status} {text}"
+
+    async def keep_asking(self) -> None:
+        while True:
+            self.seen[await self.ask()] += 1
+            await asyncio.sleep(0.005)
+
+    async def count(self, requests: int = REQUESTS, **headers: str) -> Counter[str]:
+        answers: Counter[str] = Counter()
+
+        async def some() -> None:
+            for _ in range(requests // 4):
+                answers[await self.ask(**headers)] += 1
+
+        await asyncio.gather(*(some() for _ in range(4)))
+        return answers
+
+    def look(self) -> Counter[str]:
+        seen, self.seen = self.seen, Counter()
+        return seen
+
+
+def leader(image: str) -> str:
+    return f"{image} member 0"
+
+
+@asynccontextmanager
+async def scene(plan: JsonObject) -> AsyncIterator[tuple[Story, User]]:
+    planes: list[DataPlane] = []
+    pods: Pods
+
+    def gateway(manager: Manager) -> None:
+        planes.append(register(manager, dial=lambda address, port: pods.dial(address, port)))
+
+    cluster = Cluster(parts=("workloads", "scheduler", "operator"), nodes=12, extra={"gateway": gateway})
+    pods = Pods(cluster)
+    async with cluster, ClientSession() as http:
+        story = Story(cluster)
+        await story.begin(group_set(), plan)
+        user = User(planes[0], http)
+        await cluster.until(lambda: bool(planes[0].address), 30)
+        async with asyncio.timeout(30):
+            while await user.ask() != leader(V1):
+                pass
+        asking = asyncio.ensure_future(user.keep_asking())
+        try:
+            yield story, user
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+    await pods.close()
+
+
+def hasty(plan: JsonObject) -> JsonObject:
+    (strategy,) = plan["spec"]["strategy"].values()
+    strategy["trafficRoutings"][0]["gracePeriodSeconds"] = 1
+    return plan
+
+
+def check(seen: Counter[str], new: str, percent: int) -> None:
+    """Only leaders of the two versions answered, and the new one by its share."""
+    allowed = {leader(image) for image, share in ((V1, 100 - percent), (new, percent)) if share}
+    assert seen.keys() <= allowed, seen
+    assert abs(100 * seen[leader(new)] / seen.total() - percent) <= POINTS, seen
+
+
+@pytest.mark.timeout(400)
+async def test_a_canary_of_groups_under_load() -> None:
+    async with scene(hasty(rollout(steps=STEPS))) as (story, user):
+        await story.change(V2)
+        await story.at(1, timeout=90)
+        assert set(user.look()) == {leader(V1)}, "nobody met the new version by accident"
+        assert set(await user.count(200, **{"x-tester": "1"})) == {leader(V2)}
+        for step, percent in ((2, 20), (3, 50)):
+            await story.approve()
+            await story.at(step, timeout=90)
+            check(await user.count(), V2, percent)
+        await story.approve()
+        await story.until(lambda: story.weight() == "100", 60)
+        assert set(user.look()) == {leader(V1), leader(V2)}
+        async with asyncio.timeout(10):
+            while leader(V1) in await user.count(20):
+                pass
+        user.look()
+        await story.healthy(V2, timeout=120)
+        assert set(user.look()) == {leader(V2)}, "v1 was not seen again, and nothing failed, while the set was rolled"
+        await back_from_a_bad_version(story, user)
+
+
+async def back_from_a_bad_version(story: Story, user: User) -> None:
+    clock = asyncio.get_running_loop().time
+    await story.change(V3)
+    for step in (1, 2):
+        await story.at(step, timeout=90)
+        await story.approve()
+    await story.at(3, timeout=90)
+    user.look()
+    await story.change(V2)
+    start = clock()
+    async with asyncio.timeout(10):
+        while leader(V3) in await user.count(40):
+            pass
+    took = clock() - start
+    await story.healthy(V2, timeout=120)
+    assert set(user.look()) <= {leader(V2), leader(V3)}, "nothing failed on the way back"
+    assert took < 1.0, f"the bad version answered for {took:.2f} s more"
+
+
+@pytest.mark.timeout(300)
+async def test_blue_green_of_groups_under_load() -> None:
+    steps = [
+        {"replicas": "100%", "traffic": "0%", "pause": {}},
+        {"replicas": "100%", "traffic": "100%", "pause": {}},
+    ]
+    async with scene(hasty(rollout(blue_green=True, steps=steps))) as (story, user):
+        await story.change(V2)
+        await story.at(1, timeout=90)
+        assert set(user.look()) == {leader(V1)}
+        await story.approve()
+        await story.at(2, timeout=90)
+        check(await user.count(400), V2, 100)
+        user.look()
+        await story.approve()
+        await story.healthy(V2, timeout=120)
+        assert set(user.look()) == {leader(V2)}, "no request failed while all groups were replaced"
