@@ -1,7 +1,7 @@
 """For all tests: how properties are tried.
 
-Machines are shared and slow at times, so no example has a deadline. In CI the examples are the same every time: a change
-is judged by what it changes, and new examples are looked for on developers' machines.
+Machines are shared and slow at times, so no example has a deadline. In CI the examples are the same every time: a
+change is judged by what it changes, and new examples are looked for on the machines of developers.
 """
 
 import os

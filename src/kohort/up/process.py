@@ -1,6 +1,7 @@
 """The life of a cluster as a process: from its start to a signal."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -24,9 +25,23 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
 
 
 async def _run(options: Options, ready: Callable[[Running], None]) -> None:
-    stopped = asyncio.Event()
+    stopped, is_ready = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
+    serving = asyncio.create_task(_serve(options, ready, is_ready, stopped))
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not is_ready.is_set():
+        # Asked to stop while still starting: there is nothing to bring to an end in order.
+        serving.cancel()
+    stopping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _serve(
+    options: Options, ready: Callable[[Running], None], is_ready: asyncio.Event, stopped: asyncio.Event
+) -> None:
     start = cluster if API_SERVER in options.parts else parts_only
     async with start(options) as running:
         # What was loaded to get here stays; the collector need not look at it again. Caches grow by many small objects
@@ -35,6 +50,7 @@ async def _run(options: Options, ready: Callable[[Running], None]) -> None:
         gc.set_threshold(20_000, 20, 100)
         gc.enable()
         ready(running)
+        is_ready.set()
         await stopped.wait()
 
 
