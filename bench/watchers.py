@@ -64,9 +64,7 @@ async def measure(directory: Path, pid: int, options: argparse.Namespace) -> Non
     client = Client(kubeconfig.load(directory / "kubeconfig"))
     start = (await client.list(CONFIG_MAPS, "default")).resource_version
     ready = asyncio.Semaphore(0)
-    watching = [
-        asyncio.create_task(watch(client, start, options.events, ready)) for _ in range(options.watchers)
-    ]
+    watching = [asyncio.create_task(watch(client, start, options.events, ready)) for _ in range(options.watchers)]
     for _ in watching:
         await ready.acquire()
     cpu, begun = cpu_seconds(pid), time.perf_counter()

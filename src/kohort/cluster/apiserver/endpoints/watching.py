@@ -1,9 +1,9 @@
 """Watch: the present state (if asked for), then every change after it, for as long as the client listens.
 
 A frame is one line of JSON. It is made of the stored bytes, once per change and representation, and shared by all who
-watch; whoever watches without a selector even shares the joined bytes of a whole batch. A watcher with a selector
-sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from before and the
-revision of the change that made it leave.
+watch; whoever watches a namespace, or all, without a selector even shares the joined bytes of a whole batch. A watcher
+with a selector sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from
+before and the revision of the change that made it leave.
 
 Timers (bookmarks, the end of the watch) are a deadline on waiting for the next batch, so a watcher costs one waiting
 task and nothing else. A bookmark tells a client that it has seen everything up to a revision, so before one is sent
@@ -50,7 +50,7 @@ class Frames:
         self.view = view
         self.media = media
         self._known: Kept[tuple[str, int]] = Kept(FRAMES_KEPT)
-        self._batches: Kept[tuple[int, int, int]] = Kept(BATCHES_KEPT)
+        self._batches: Kept[tuple[int, int, int, str]] = Kept(BATCHES_KEPT)
 
     def of(self, type_: str, stored: Stored) -> bytes:
         key = (type_, stored.revision)
@@ -67,13 +67,17 @@ class Frames:
             frame = self._known.put(key, frame_of("DELETED", self.shape(self.view.with_revision(before, revision))))
         return frame
 
-    def of_batch(self, changes: Sequence[Change]) -> bytes:
-        key = (changes[0].revision, changes[-1].revision, len(changes))
+    def of_batch(self, changes: Sequence[Change], namespace: str) -> bytes:
+        """All changes, or those of one namespace: an object never leaves its namespace, so there are no transitions."""
+        key = (changes[0].revision, changes[-1].revision, len(changes), namespace)
         joined = self._batches.get(key)
         if joined is None:
-            joined = b"".join([self.of(change.type, change.after) for change in changes])
-            self._batches.put(key, joined)
+            joined = self._batches.put(key, self._joined(changes, namespace))
         return joined
+
+    def _joined(self, changes: Sequence[Change], namespace: str) -> bytes:
+        wanted = [change for change in changes if not namespace or change.after.namespace == namespace]
+        return b"".join([self.of(change.type, change.after) for change in wanted])
 
     def body(self, stored: Stored) -> bytes:
         return self.shape(self.view.raw(stored))
@@ -109,8 +113,8 @@ class TableFrames(Frames):
     def of_exit(self, before: Stored, revision: int) -> bytes:
         return frame_of("DELETED", self.shape(self.view.with_revision(before, revision)))
 
-    def of_batch(self, changes: Sequence[Change]) -> bytes:
-        return b"".join([self.of(change.type, change.after) for change in changes])
+    def of_batch(self, changes: Sequence[Change], namespace: str) -> bytes:
+        return self._joined(changes, namespace)
 
     def shape(self, raw: bytes) -> bytes:
         import msgspec
@@ -203,7 +207,7 @@ class Watch:
         self._selection = selection
         self._options = options
         self._revision = revision
-        self._whole = not selection.by_content and not selection.namespace
+        self._shared = not selection.by_content
 
     async def run(self) -> AsyncIterator[bytes]:
         try:
@@ -294,8 +298,8 @@ class Watch:
             return await with_conversions(again, self._resolve)
 
     def _render(self, batch: Sequence[Change]) -> bytes:
-        if self._whole:
-            return self._frames.of_batch(batch)
+        if self._shared:
+            return self._frames.of_batch(batch, self._selection.namespace)
         return b"".join(filter(None, map(self._frame, batch)))
 
     def _frame(self, change: Change) -> bytes | None:
