@@ -1,17 +1,21 @@
 """From an empty cluster to a ready group and back, with the commands that users have."""
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
 from tests.kubernetes.operators import administrator, operator, outside_service, simulated_nodes
 from tests.kubernetes.test_groups import settled
+from tests.kubernetes.test_roles import asked
 
 from kohort.install.options import Options
+from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
 
@@ -26,14 +30,21 @@ def empty(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield plane
 
 
-def kohort(plane: ControlPlane, *words: str) -> str:
+async def kohort(plane: ControlPlane, *words: str) -> str:
+    """The command, beside the simulated nodes of this process."""
     command = [sys.executable, "-m", "kohort", words[0], "--kubeconfig", str(plane.kubeconfig), *words[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "KOHORT_LOG": ""})
+    environment = {**os.environ, "KOHORT_LOG": ""}
+    run = partial(subprocess.run, command, capture_output=True, text=True, timeout=120, env=environment)
+    done = await asyncio.to_thread(run)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def everything(plane: ControlPlane) -> set[str]:
+async def everything(plane: ControlPlane) -> set[str]:
+    return await asyncio.to_thread(_everything, plane)
+
+
+def _everything(plane: ControlPlane) -> set[str]:
     """All that an installation could have touched."""
     kinds = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,crds"
     inside = "deployments,services,secrets,configmaps,serviceaccounts,leases,roles,rolebindings,pdb,networkpolicies"
@@ -49,30 +60,32 @@ async def _story(plane: ControlPlane, client: Client, log: Path) -> None:
     words += ("--health-probe-bind-address", "0", "--metrics-bind-address", "0")
     with operator(kubeconfig, log, *words) as process:
         await process.says("controllers started")
-        plane.kubectl("apply", "-f", str(EXAMPLES / "llm.yaml"))
+        await asyncio.to_thread(plane.kubectl, "apply", "-f", str(EXAMPLES / "llm.yaml"))
         wanted = (await client.get(LEADER_WORKER_SETS, "llm", "default"))["spec"]["replicas"]
         await settled(client, "default", wanted)
+    requests = asked(plane.audit_log, f"system:serviceaccount:lws-system:{ACCOUNT}")
+    assert requests and [one for one in requests if one[1] == 403] == []
 
 
 async def test_install_apply_uninstall(empty: ControlPlane, tmp_path: Path) -> None:
-    before = everything(empty)
+    before = await everything(empty)
     async with administrator(empty) as client, simulated_nodes(empty):
-        said = kohort(empty, "install", "--replicas", "0")
+        said = await kohort(empty, "install", "--replicas", "0")
         assert "Deployment lws-controller-manager applied" in said
-        first = everything(empty)
-        kohort(empty, "install", "--replicas", "0")
-        assert everything(empty) == first
+        first = await everything(empty)
+        await kohort(empty, "install", "--replicas", "0")
+        assert await everything(empty) == first
         await _story(empty, client, tmp_path / "operator.log")
 
         pods = {one["metadata"]["uid"] for one in (await client.list(PODS, "default")).items}
         assert pods
-        kohort(empty, "uninstall", "--keep-objects")
-        left = everything(empty) - before
+        await kohort(empty, "uninstall", "--keep-objects")
+        left = (await everything(empty)) - before
         assert left and all(name.startswith("customresourcedefinition") for name in left)
         assert {one["metadata"]["uid"] for one in (await client.list(PODS, "default")).items} == pods
         assert (await client.get(LEADER_WORKER_SETS, "llm", "default"))["status"]["readyReplicas"]
 
-        kohort(empty, "install", "--replicas", "0")
-        kohort(empty, "uninstall", "--yes")
-        assert everything(empty) == before
+        await kohort(empty, "install", "--replicas", "0")
+        await kohort(empty, "uninstall", "--yes")
+        assert await everything(empty) == before
         assert (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items == []
