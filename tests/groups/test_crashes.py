@@ -11,8 +11,10 @@ from kohort.kube.resources import LEADER_WORKER_SETS, PODS
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
 
-STRIDE = int(os.environ.get("KOHORT_CRASH_STRIDE", "9"))
-"""Every ninth write in an ordinary run; `KOHORT_CRASH_STRIDE=1` tries them all."""
+pytestmark = pytest.mark.timeout(600)
+
+STRIDE = int(os.environ.get("KOHORT_CRASH_STRIDE", "12"))
+"""Every twelfth write in an ordinary run; `KOHORT_CRASH_STRIDE=1` tries them all."""
 
 
 def new_cluster() -> Cluster:
