@@ -16,7 +16,7 @@ from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.testing import Cluster
 
 ON_CLUSTERS = (
-    *("get", "status", "explain", "history", "diff", "undo", "pause", "resume", "approve", "restart", "logs"),
+    *("get", "status", "explain", "history", "diff", "undo", "pause", "resume", "approve", "abort", "restart", "logs"),
     *("resize", "plan"),
 )
 

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "pause": ("kohort.cli.pause", "Hold a roll where it is."),
     "resume": ("kohort.cli.resume", "Let a roll go on."),
     "approve": ("kohort.cli.approve", "Let a step that waits for a person go on."),
+    "abort": ("kohort.cli.abort", "End a roll or a release: back to what was served before."),
     "restart": ("kohort.cli.restart", "Recreate groups step by step, or one at once."),
     "resize": ("kohort.cli.resize", "Other pods per group, or other CPU and memory in place."),
     "logs": ("kohort.cli.logs", "Output of a group's pods, interleaved."),

@@ -297,7 +297,7 @@ def _resize(pod: Pod) -> Iterator[Cause]:
 
 def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
     rollout = snapshot.rollout
-    if rollout is None or rollout.status.phase in ("", "Healthy", "Disabled"):
+    if rollout is None or not snapshot.releasing:
         return
     name, status = f"Rollout {rollout.metadata.name}", rollout.status
     if rollout.spec.strategy.paused:
@@ -311,6 +311,8 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:
+    if snapshot.releasing:
+        return
     partition = snapshot.group_set.partition
     states = sorted(snapshot.states.items())
     old = [f"group {index}" for index, state in states if index < partition and not state.updated]

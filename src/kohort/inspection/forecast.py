@@ -60,6 +60,9 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     """What the surge, or the growth, needs on top of what the set has now."""
     resized: tuple[int, int] | None = None
     """Pods of a group before and after."""
+    rollout: str = ""
+    """The Rollout that would release the change."""
+    rollout_steps: int = 0
 
 
 def forecast(before: Snapshot | None, after: LeaderWorkerSet) -> Forecast:
@@ -89,7 +92,14 @@ def forecast(before: Snapshot | None, after: LeaderWorkerSet) -> Forecast:
         resized=(old.template.size, after.template.size)
         if old is not None and old.template.size != after.template.size
         else None,
+        **_releasing(before, changed),
     )
+
+
+def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:
+    if before is None or before.rollout is None or not changed:
+        return {}
+    return {"rollout": before.rollout.metadata.name, "rollout_steps": len(before.rollout.strategy.steps)}
 
 
 def _action(
@@ -219,11 +229,14 @@ def told(found: Forecast) -> list[str]:
         lines.append(f"The template is that of revision {found.returns_to}: this is a rollback.")
     if found.resized is not None:
         lines.append(f"Groups change from {found.resized[0]} to {found.resized[1]} pods each.")
+    if found.rollout:
+        steps = _count(found.rollout_steps, "step")
+        lines.append(f"Rollout {found.rollout} would release it in {steps}; until then the groups of this set stay.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
     if found.recreated:
         text = f"{_count(len(found.recreated), 'group')} recreated ({_count(found.pods_recreated, 'pod')})"
         lines.append(f"{text}; never fewer than {_count(found.fewest_serving, 'group')} ready.")
-    if found.held:
+    if found.held and not found.rollout:
         lines.append(f"Held at the old revision by the partition: {_listed(found.held)}.")
     if found.extra_groups:
         room = ", ".join(f"{name} {amount}" for name, amount in found.extra_requests.items()) or "nothing requested"

@@ -28,7 +28,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 def progress_of(snapshot: Snapshot) -> Progress:
     """A set is done when the operator has seen its last edit, all wanted groups are ready, all that may have the new
-    revision have it, and no surge group is left."""
+    revision have it, no surge group is left and no Rollout is under way."""
     group_set, states = snapshot.group_set, snapshot.states
     wanted = group_set.replicas
     updatable = [state for index, state in states.items() if group_set.partition <= index < wanted]
@@ -36,7 +36,8 @@ def progress_of(snapshot: Snapshot) -> Progress:
     observed = group_set.status.observed_generation >= group_set.metadata.generation
     complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
-    done = observed and complete and in_range == wanted and not surge and not group_set.metadata.deleting
+    settled = observed and complete and in_range == wanted and not surge
+    done = settled and not group_set.metadata.deleting and not snapshot.releasing
     first = [] if done else causes(snapshot)[:1]
     return Progress(
         name=snapshot.name,

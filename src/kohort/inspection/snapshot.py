@@ -31,6 +31,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.group_set.metadata.name
 
     @property
+    def releasing(self) -> bool:
+        """A Rollout is about to bring a new version; until its end it holds the set by the partition."""
+        return self.rollout is not None and self.rollout.status.phase not in ("", "Healthy", "Disabled")
+
+    @property
     def leader_set(self) -> GroupStatefulSet | None:
         return self.stateful_set(self.name)
 

@@ -67,13 +67,26 @@ async def approve(client: Client, namespace: str, name: str) -> int:
     if rollout is None:
         raise Refusal(f"no Rollout releases LeaderWorkerSet {name}; only steps of Rollouts wait for approval")
     status = rollout.status
-    if status.current_step_state != "StepPaused":
-        state = status.current_step_state or status.phase or "not started"
+    if not found.releasing or status.current_step_state != "StepPaused":
+        state = status.current_step_state if found.releasing else status.phase or "not started"
         raise Refusal(f"Rollout {rollout.metadata.name} does not wait for approval: it is {state}")
     field = "canaryStatus" if status.canary_status is not None else "blueGreenStatus"
-    body: JsonObject = {"status": {"currentStepState": "StepReady", field: {"currentStepState": "StepReady"}}}
+    body: JsonObject = {"status": {field: {"currentStepState": "StepReady"}}}
     await client.patch(ROLLOUTS, rollout.metadata.name, namespace, body, subresource="status")
     show([f"step {status.current_step_index} of Rollout {rollout.metadata.name} is approved"])
+    return 0
+
+
+async def abort(client: Client, namespace: str, name: str) -> int:
+    """Ends a roll or a release by returning to the revision that was served before it."""
+    found = await reading.snapshot(client, namespace, name)
+    key = found.group_set.status.stable_revision
+    stable = next((one for one in found.revisions if one.key == key), None)
+    if stable is None or key == found.update_key:
+        raise Refusal(f"LeaderWorkerSet {name} has nothing under way; to return to an earlier one: kohort undo {name}")
+    patch = history.return_patch(found, stable)
+    await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
+    show([f"{name} returns to revision {stable.revision} ({key}); follow it with: kohort status -w {name}"])
     return 0
 
 

@@ -1,0 +1,15 @@
+"""`kohort abort`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, set_argument
+
+
+@click.command("abort")
+@set_argument()
+@cluster_options
+def command(name: str, target: Target) -> None:
+    """End a roll or a release that is under way: return to the revision that was served before it."""
+    from kohort.cli.actions import writing
+
+    execute(target, lambda client, namespace: writing.abort(client, namespace, name))

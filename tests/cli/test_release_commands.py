@@ -1,0 +1,58 @@
+"""The commands while a Rollout releases a set, on virtual time."""
+
+import json
+
+import pytest
+import yaml
+from tests.cli.test_groups_commands import Story as Terminal
+from tests.rollouts.releases import V1, V2, Story, group_set, new_cluster
+
+from kohort.cli.actions import looking, planning, writing
+from kohort.cli.connection import NOT_YET, REFUSED
+from kohort.kube.resources import ROLLOUTS
+
+
+async def test_a_release_is_explained_paused_resumed_and_approved(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        _, code = await user.run(writing.approve, "llm")
+        assert (code, user.complaint) == (REFUSED, "kohort: Rollout llm does not wait for approval: it is Healthy\n")
+        text, _ = await user.run(planning.plan, "f", yaml.safe_dump(dict(group_set(V2))), "text", False, False)
+        assert "Rollout llm would release it in 3 steps; until then the groups of this set stay." in text
+        await story.change(V2)
+        await story.at(1)
+        text, code = await user.run(looking.explain, "llm", "json")
+        assert code == NOT_YET
+        assert [(one["kind"], one["found"]) for one in json.loads(text)] == [("rollout", "step 1 waits for approval")]
+        text, code = await user.run(looking.status, "llm", "text", False)
+        assert (code, "step 1 waits for approval" in text) == (NOT_YET, True)
+        await user.run(writing.pause, "llm")
+        paused = cluster.find(ROLLOUTS, "llm", "default")
+        assert paused is not None
+        assert paused["spec"]["strategy"]["paused"] is True
+        text, _ = await user.run(looking.explain, "llm", "text")
+        assert "kohort resume llm" in text
+        await user.run(writing.resume, "llm")
+        await story.at(1)
+        _, code = await user.run(writing.approve, "llm")
+        assert code == 0
+        await story.at(2)
+        await story.healthy(V2)
+        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        assert code == 0
+
+
+async def test_a_release_that_is_aborted_leaves_the_old_version(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        _, code = await user.run(writing.abort, "llm")
+        assert (code, "has nothing under way" in user.complaint) == (REFUSED, True)
+        before = user.uids()
+        await story.change(V2)
+        await story.at(1)
+        _, code = await user.run(writing.abort, "llm")
+        assert code == 0, user.complaint
+        await story.healthy(V1)
+        assert {name: uid for name, uid in user.uids().items() if name in before} == before
