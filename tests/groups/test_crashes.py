@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
