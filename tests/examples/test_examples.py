@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kohort.cluster.gateway import crd as gateway_crd
 from kohort.groups import wire
+from kohort.kube.client import PatchType
 from kohort.kube.resources import (
     CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    HTTP_ROUTES,
+    INGRESSES,
     LEADER_WORKER_SETS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -28,7 +33,7 @@ from kohort.testing import Cluster
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "kind: LeaderWorkerSet" in path.read_text())
-RESOURCES = {one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS)}
+RESOURCES = {one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS, INGRESSES, HTTP_ROUTES)}
 PLACES = {"topology": {"example.com/rack": 4}, "capacity": {"cpu": "96", "memory": "512Gi", "nvidia.com/gpu": "8"}}
 
 
@@ -65,6 +70,13 @@ async def own_nodes(cluster: Cluster, name: str) -> None:
         await cluster.client.patch(NODES, f"sim-{number}", "", body)
 
 
+async def gateway_definitions(cluster: Cluster) -> None:
+    """What a cluster has on which the Gateway API is installed."""
+    for definition in gateway_crd.definitions():
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    await cluster.settle(quiet=5.0)
+
+
 def nodes_of(cluster: Cluster, label: str) -> dict[str, set[str]]:
     """Values of a pod label to the nodes that pods with it are on."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -83,6 +95,8 @@ async def test_an_example_comes_up(name: str) -> None:
     async with cluster_for_examples() as cluster:
         if name == "unique-placement.yaml":
             await own_nodes(cluster, name)
+        if name == "canary-gateway.yaml":
+            await gateway_definitions(cluster)
         group_set = await apply(cluster, name)
         await cluster.until(lambda: ready(cluster, group_set))
         spec = (cluster.find(LEADER_WORKER_SETS, group_set, "default") or {})["spec"]
@@ -131,9 +145,39 @@ async def test_one_subgroup_per_rack() -> None:
         assert (len(first), len(second), first & second) == (1, 1, set())
 
 
+@pytest.mark.parametrize(
+    ("name", "group_set", "groups"),
+    [("canary-nginx.yaml", "canary", 1), ("canary-gateway.yaml", "routed", 1), ("blue-green.yaml", "colours", 2)],
+)
+async def test_a_release_reaches_its_first_step(name: str, group_set: str, groups: int) -> None:
+    async with cluster_for_examples() as cluster:
+        await gateway_definitions(cluster)
+        await apply(cluster, name)
+        await cluster.until(lambda: ready(cluster, group_set) and _phase(cluster, group_set) == "Healthy")
+        path = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
+        change = [{"op": "replace", "path": path, "value": "host:2"}]
+        await cluster.client.patch(LEADER_WORKER_SETS, group_set, "default", change, PatchType.JSON)
+        await cluster.until(lambda: _step(cluster, group_set) == "StepPaused")
+        images = [one["spec"]["containers"][0]["image"] for one in cluster.objects(PODS, "default")]
+        assert (images.count("host"), images.count("host:2")) == (4, groups * 2)
+
+
+def _phase(cluster: Cluster, name: str) -> str:
+    phase: str = ((cluster.find(ROLLOUTS, name, "default") or {}).get("status") or {}).get("phase", "")
+    return phase
+
+
+def _step(cluster: Cluster, name: str) -> str:
+    state: str = ((cluster.find(ROLLOUTS, name, "default") or {}).get("status") or {}).get("currentStepState", "")
+    return state
+
+
 def test_no_example_is_forgotten() -> None:
     expected = {"llm", "vllm", "sglang", "tensor-parallel", "volumes", "unique-placement", "subgroups"}
-    assert {f"{name}.yaml" for name in (*expected, "exclusive-placement", "resize")} <= set(SETS)
+    assert {
+        f"{name}.yaml"
+        for name in (*expected, "exclusive-placement", "resize", "canary-nginx", "canary-gateway", "blue-green")
+    } <= set(SETS)
 
 
 def test_the_server_of_the_tensor_parallel_example_computes(tmp_path: Path) -> None:
