@@ -1,6 +1,6 @@
 """Pods per second on simulated nodes: created over HTTPS by 32 clients, scheduled, started, ready, all durable.
 
-python bench/pods.py [--pods 1000] [--nodes 50]
+python bench/pods.py [--pods 1000] [--nodes 50] [--parts apiserver,workloads,scheduler]
 """
 
 import argparse
@@ -70,9 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=50)
+    parser.add_argument("--parts", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         command = ["up", "--data-dir", directory, "--port", "0", "--simulated-nodes", str(options.nodes)]
+        command += ["--parts", options.parts]
         server = subprocess.Popen([sys.executable, "-m", "kohort", *command], stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
