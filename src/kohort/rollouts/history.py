@@ -82,6 +82,9 @@ class HistoryController:
         progress = rollout.status.progress
         if progress is None or not progress.observed_rollout_id or progress.finalising_step:
             return
+        if progress.current_step_state == wire.COMPLETED:
+            # The progress of the release before, until this one is looked at for the first time.
+            return
         release = progress.observed_rollout_id
         record = next((one for one in records if one.metadata.labels.get(wire.ROLLOUT_ID) == release), None)
         if record is None:
