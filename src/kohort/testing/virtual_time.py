@@ -152,7 +152,9 @@ class _JumpingSelector(selectors.BaseSelector):
         )
 
     def _nothing_left(self) -> list[tuple[selectors.SelectorKey, int]]:
-        if threading.active_count() > 1 and (ready := self._real.select(_FOREIGN_THREAD_SECONDS)):
+        # A thread that has just ended may have left a word since we last looked, so look once more in any case.
+        patience = _FOREIGN_THREAD_SECONDS if threading.active_count() > 1 else 0
+        if ready := self._real.select(patience):
             return ready
         raise Stuck(f"nothing is left that could wake any of these tasks:\n{_describe_tasks(self._loop)}")
 

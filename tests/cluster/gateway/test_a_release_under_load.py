@@ -115,13 +115,10 @@ async def whole(scene: Stage, release: Release, user: Client) -> None:
 
 async def settled(scene: Stage, weight: int) -> None:
     """Until the proxy has seen the last change: its table says the weight."""
-    expected = 1.0 if weight == 100 else weight / 100
 
     def share() -> float:
         assert scene.plane.proxy is not None
-        (route, *_) = [one for one in scene.plane.proxy.table if not one.headers]
-        parts = route.canary._by_weight.backends if route.canary is not None else route.split.backends
-        total = sum(part.weight for part in parts)
-        return sum(part.weight for part in parts if part.service == "llm-canary") / total
+        weights = next(route for route in scene.plane.proxy.table if not route.headers).weights()
+        return 100 * weights.get("llm-canary", 0) / sum(weights.values())
 
-    await scene.cluster.until(lambda: share() == expected, timeout=10)
+    await scene.cluster.until(lambda: share() == weight, timeout=10)

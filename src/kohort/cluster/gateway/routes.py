@@ -169,6 +169,10 @@ class Canary:
         self._weighted = msgspec.structs.replace(backend, weight=share)
         self._by_weight = Split((msgspec.structs.replace(stable, weight=total - share), self._weighted))
 
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        return self._by_weight.backends
+
     def choose(self, facts: Facts) -> Backend | None:
         """None: the stable one."""
         for said in (self._by_header(facts), _always(facts.cookies.get(self.cookie)) if self.cookie else None):
@@ -227,6 +231,11 @@ class Route:
             and all(pattern.matches(facts.headers.get(name)) for name, pattern in self.headers.items())
             and all(pattern.matches(facts.query.get(name)) for name, pattern in self.query.items())
         )
+
+    def weights(self) -> dict[str, int]:
+        """Of the Services between which requests take turns."""
+        backends = self.split.backends if self.canary is None else self.canary.backends
+        return {backend.service: backend.weight for backend in backends}
 
     def continue_turns(self, before: "Route") -> None:
         if self.split.backends == before.split.backends:
