@@ -51,8 +51,12 @@ async def test_a_release_that_is_aborted_leaves_the_old_version(capsys: pytest.C
         assert (code, "has nothing under way" in user.complaint) == (REFUSED, True)
         before = user.uids()
         await story.change(V2)
+        _, code = await user.run(looking.status, "llm", "text", False)
+        assert code == NOT_YET, "a release is under way from the moment of the change"
         await story.at(1)
         _, code = await user.run(writing.abort, "llm")
         assert code == 0, user.complaint
+        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        assert code == 0
         await story.healthy(V1)
         assert {name: uid for name, uid in user.uids().items() if name in before} == before

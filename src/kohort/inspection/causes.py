@@ -306,7 +306,9 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
         text = f"step {status.current_step_index} waits for approval"
         yield Cause("rollout", (name,), text, f"kohort approve {snapshot.name}")
     else:
-        text = status.message or f"step {status.current_step_index} is {status.current_step_state}"
+        begun = status.phase not in ("", "Healthy")
+        text = status.message if begun else "the release is about to begin"
+        text = text or f"step {status.current_step_index} is {status.current_step_state}"
         yield Cause("rollout", (name,), text, "wait, or kubectl describe the Rollout")
 
 

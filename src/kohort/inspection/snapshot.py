@@ -13,6 +13,7 @@ from kohort.groups.rolling import GroupState
 from kohort.groups.views import GroupStatefulSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.rollouts.api import Rollout
+from kohort.rollouts.wire import IN_PROGRESSING
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -32,8 +33,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def releasing(self) -> bool:
-        """A Rollout is about to bring a new version; until its end it holds the set by the partition."""
-        return self.rollout is not None and self.rollout.status.phase not in ("", "Healthy", "Disabled")
+        """A Rollout brings a new version and holds the set by the partition until its end. The set is marked from the
+        moment at which its template changes, before the Rollout itself shows anything."""
+        if self.rollout is None:
+            return False
+        marked = IN_PROGRESSING in self.group_set.metadata.annotations
+        return marked or self.rollout.status.phase not in ("", "Healthy", "Disabled")
 
     @property
     def leader_set(self) -> GroupStatefulSet | None:

@@ -10,8 +10,8 @@ from typing import Final
 
 from kohort.groups import wire
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
+from kohort.kube.errors import ApiError, Forbidden, NotFound
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, STATEFUL_SETS, Resource
 from kohort.objects.meta import PartialObject
 
 GATHER: Final = 0.1
@@ -36,8 +36,14 @@ class Changes:
             (LEADER_WORKER_SETS, "", self._fields),
             (PODS, self._labels, ""),
             (STATEFUL_SETS, self._labels, ""),
+            (ROLLOUTS, "", ""),
         ):
-            version = await self._version(resource)
+            try:
+                version = await self._version(resource)
+            except (NotFound, Forbidden):
+                if resource is ROLLOUTS:
+                    continue
+                raise
             self._tasks.append(asyncio.create_task(self._watch(resource, labels, fields, version)))
         return self
 
