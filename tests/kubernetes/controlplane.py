@@ -72,17 +72,19 @@ class ControlPlane:
     def stop_one(self, component: str) -> None:
         process = self._processes.pop(component)
         process.terminate()
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            # An API server waits for every watch to end, for up to a minute.
+            process.kill()
+            process.wait(timeout=10)
 
     def signal(self, component: str, number: int) -> None:
         self._processes[component].send_signal(number)
 
     def stop(self) -> None:
         for component in reversed([*self._processes]):
-            try:
-                self.stop_one(component)
-            except subprocess.TimeoutExpired:
-                continue
+            self.stop_one(component)
 
     def kubectl(self, *words: str, text: str | None = None) -> str:
         command = [str(self.binaries / "kubectl"), "--kubeconfig", str(self.kubeconfig), *words]
