@@ -25,6 +25,8 @@ def told(scenario: Callable[[Story], Awaitable[None]]) -> Callable[[Cluster], Aw
         monitor = Monitor(cluster)
         async with monitor.watching():
             await scenario(Story(cluster))
+            # A crash at the very end: the operator comes back before the cluster goes.
+            await cluster.settle(quiet=10.0)
         monitor.check()
 
     return watched
