@@ -1,0 +1,57 @@
+"""The dashboard and the alert rules ask for series that exist."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from tests.docs.pages import ROOT
+from tools.reference.metrics import PARTS, families
+
+FOLDER = ROOT / "deploy" / "monitoring"
+_NAME = re.compile(r"\b((?:kohort|rollout|workqueue|controller_runtime|kubelet|scheduler)_[a-z_]+)\b")
+
+
+def exposed() -> dict[str, tuple[str, ...]]:
+    """Series as they are scraped, and their labels."""
+    found: dict[str, tuple[str, ...]] = {}
+    for _, register in PARTS.values():
+        for name, kind, labels, _ in families(register):
+            endings = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+            found |= {f"{name}{ending}": labels for ending in endings}
+    return found
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    for panel in json.loads((FOLDER / "dashboard.json").read_text())["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for rule in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]:
+        yield rule["alert"], rule["expr"]
+
+
+@pytest.mark.parametrize(("title", "expression"), list(expressions()))
+def test_series_exist(title: str, expression: str) -> None:
+    names = _NAME.findall(expression)
+    assert names, "an expression without a series of ours measures nothing of ours"
+    assert [name for name in names if name not in exposed()] == []
+
+
+@pytest.mark.parametrize(("title", "expression"), list(expressions()))
+def test_labels_exist(title: str, expression: str) -> None:
+    (name, *_) = _NAME.findall(expression)
+    grouped = re.findall(r"by \(([^)]*)\)", expression)
+    asked = {label.strip() for text in grouped for label in text.split(",")} - {"le"}
+    assert asked <= set(exposed()[name])
+
+
+def test_every_alert_says_what_to_do() -> None:
+    for rule in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]:
+        assert rule["annotations"]["action"]
+        labels = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+        assert labels <= set(exposed()[_NAME.findall(rule["expr"])[0]])
+
+
+def test_there_are_enough_series_to_run_a_service_by() -> None:
+    assert len({name for _, register in PARTS.values() for name, *_ in families(register)}) >= 30
