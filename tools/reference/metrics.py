@@ -43,7 +43,7 @@ def _scheduler(registry: CollectorRegistry) -> None:
 
 
 PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
-    "Groups": ("Exposed by the operator. `lws` is the name of the set.", _groups),
+    "Groups": ("Exposed by the operator. `name` is that of the set.", _groups),
     "Rollouts": ("Exposed by the operator, one set of series per Rollout.", _rollouts),
     "Webhooks": ("Exposed by the operator.", _webhooks),
     "Queues, reconciles, requests": (
@@ -59,7 +59,7 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Made from the code. Counters carry `_total`; histograms `_bucket`, `_sum`, `_count`.",
+        "Made from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`. Dashboard and alerts: `deploy/monitoring`.",
         "",
     ]
     for title, (words, register) in PARTS.items():
