@@ -64,6 +64,8 @@ class RolloutController:
             await control.guard(Key(key.namespace, world.workload.name))
         if await self._write_hash(rollout, world.plan_hash):
             return None
+        if rollout.traffic_routing and _is_ending(world.state):
+            await self._join(world, {}, leave=True)
         move = await self._pass(world, control)
         self._tell(rollout, move.notes)
         if move.outcome:
@@ -317,6 +319,13 @@ def asking(world: World) -> Asking:
         since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
         marks=progress.grace_times,
     )
+
+
+def _is_ending(state: State) -> bool:
+    """A release that ends first lets go of the TrafficRouting that it shares with others."""
+    if state.phase in (wire.DISABLING, wire.TERMINATING):
+        return True
+    return state.phase == wire.PROGRESSING and state.reason in (wire.FINALISING, wire.CANCELLING)
 
 
 def _same_name(release: BatchRelease) -> list[Key]:
