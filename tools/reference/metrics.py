@@ -59,7 +59,8 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Made from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`. Dashboard and alerts: `deploy/monitoring`.",
+        "Made from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`.",
+        "A Grafana dashboard and alert rules are in `deploy/monitoring`.",
         "",
     ]
     for title, (words, register) in PARTS.items():
