@@ -83,6 +83,16 @@ async def test_a_deployment_rolls_to_a_new_replica_set_and_keeps_the_old_one() -
         assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
 
 
+async def test_a_longer_wait_for_availability_reaches_the_replica_set_that_is_there() -> None:
+    async with at_work() as cluster:
+        await cluster.client.create(DEPLOYMENTS, deployment("web", 1))
+        await ready(cluster, DEPLOYMENTS, "web", 1)
+        await cluster.client.patch(DEPLOYMENTS, "web", NS, {"spec": {"minReadySeconds": 7}})
+        await cluster.settle()
+        (found,) = cluster.objects(REPLICA_SETS, NS)
+        assert found["spec"]["minReadySeconds"] == 7
+
+
 def _rolled(cluster: Cluster, name: str, replicas: int) -> bool:
     found = cluster.find(DEPLOYMENTS, name, NS)
     counters = ("updatedReplicas", "readyReplicas", "replicas", "availableReplicas")

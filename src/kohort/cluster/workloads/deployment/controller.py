@@ -134,9 +134,20 @@ class Deployments:
             if wanted != before:
                 await self._annotate_set(new, wanted)
                 new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
+            new = await self._follow_min_ready(deployment, new)
         if new is not None:
             await self._note_revision(deployment, replicasets.revision_of(new))
         return new
+
+    async def _follow_min_ready(self, deployment: JsonObject, new: JsonObject) -> JsonObject:
+        """`minReadySeconds` is no part of the template: a change of it goes to the set that is there."""
+        seconds = deployment["spec"].get("minReadySeconds") or 0
+        if (new["spec"].get("minReadySeconds") or 0) == seconds:
+            return new
+        metadata = new["metadata"]
+        body = {"spec": {"minReadySeconds": seconds}}
+        await self.client.patch(REPLICA_SETS, metadata["name"], metadata["namespace"], body)
+        return {**new, "spec": {**new["spec"], "minReadySeconds": seconds}}
 
     async def _create(
         self,
