@@ -157,7 +157,7 @@ def test_only_documents_whose_kinds_changed_are_built_again() -> None:
     assert msgspec.json.decode(again.body)["components"]["schemas"]["com.example.q.v1.Widget"]["description"] == "other"
 
 
-def test_swagger_as_the_oracle_saw_it() -> None:
+def test_swagger_as_the_real_server_has_it() -> None:
     found = json.loads(OpenApi([*KINDS, widget()]).swagger().body)
     definitions = found["definitions"]
     containers = definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
