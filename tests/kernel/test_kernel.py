@@ -34,11 +34,12 @@ START = """#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /tmp
+mkdir /run/tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 cd {root}
-export PATH={path} PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 KERNEL_TEST_DIRECTORY=/tmp/node HOME=/tmp
+export PATH={path} PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 KERNEL_TEST_DIRECTORY=/run/node
+export HOME=/run TMPDIR=/run/tmp
 {python} {inside}
 echo o > /proc/sysrq-trigger
 halt -f
@@ -54,7 +55,7 @@ def natively() -> str:
 
 
 def in_user_mode_linux() -> str:
-    script = Path(tempfile.mkdtemp(dir="/var/tmp"), "start.sh")  # not below /tmp, which the script hides
+    script = Path(tempfile.mkdtemp(), "start.sh")
     script.write_text(START.format(root=ROOT, path=os.environ["PATH"], python=sys.executable, inside=INSIDE))
     script.chmod(0o755)
     command = ["linux.uml", "mem=1G", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
