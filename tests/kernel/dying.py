@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.node.resizing import sized
@@ -85,7 +86,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         Node(Path(sys.argv[1]), int(sys.argv[2])).resize(sized(sys.argv[3], **SMALLER))  # type: ignore[arg-type]
         return
-    base = Path(f"/tmp/dying-{os.getpid()}")
+    base = Path(tempfile.mkdtemp(prefix="dying-"))
     undisturbed = Node(base / "undisturbed")
     pod, after = sized("whole", **POD), sized("whole", **SMALLER)  # type: ignore[arg-type]
     processes = undisturbed.start(pod)
