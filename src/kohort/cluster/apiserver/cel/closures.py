@@ -32,7 +32,7 @@ from kohort.cluster.apiserver.cel.fragments import (
     schema_equality,
     wrapped,
 )
-from kohort.cluster.apiserver.cel.loops import Closure, Frame
+from kohort.cluster.apiserver.cel.logic import Closure, Frame
 from kohort.cluster.apiserver.cel.overloads import call_closure
 from kohort.cluster.apiserver.cel.schema_types import SchemaList, SchemaObject, wrapper
 from kohort.cluster.apiserver.cel.syntax import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kohort.cluster.apiserver.cel.errors import CelError
-from kohort.cluster.apiserver.cel.loops import Closure, Frame
+from kohort.cluster.apiserver.cel.logic import Closure, Frame, settle
 from kohort.cluster.apiserver.cel.schema_types import wrapper
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.cel.values import NONE, Optional, contains, equal, find, lookup, no_overload
@@ -75,43 +75,11 @@ def present(container: Json, field: str) -> bool:
 
 
 def conjunction(terms: list[Closure]) -> Closure:
-    def every(v: Frame) -> bool:
-        problem: Exception | None = None
-        for term in terms:
-            try:
-                value = term(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is False:
-                return False
-            if value is not True:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return True
-
-    return every
+    return lambda v: settle(v, terms, deciding=False)
 
 
 def disjunction(terms: list[Closure]) -> Closure:
-    def some(v: Frame) -> bool:
-        problem: Exception | None = None
-        for term in terms:
-            try:
-                value = term(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is True:
-                return True
-            if value is not False:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return False
-
-    return some
+    return lambda v: settle(v, terms, deciding=True)
 
 
 def negation(operand: Closure) -> Closure:

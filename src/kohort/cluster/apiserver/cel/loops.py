@@ -1,17 +1,15 @@
 """Comprehensions as Python loops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.lists import sorted_by
+from kohort.cluster.apiserver.cel.logic import Closure, Frame, settle
 from kohort.cluster.apiserver.cel.syntax import ComprehensionKind
 from kohort.cluster.apiserver.cel.values import map_key, no_overload, pairs_of, range_of
 from kohort.objects.jsontypes import Json
-
-Frame: TypeAlias = list[Json]
-Closure: TypeAlias = Callable[[Frame], Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,9 @@ def loop_closure(loop: Loop) -> Closure:
     rounds = _one_variable_rounds(loop) if not loop.second else _two_variable_rounds(loop)
     match loop.kind:
         case "all":
-            return _all(rounds, loop.body)
+            return _quantified(rounds, loop.body, deciding=False)
         case "exists":
-            return _exists(rounds, loop.body)
+            return _quantified(rounds, loop.body, deciding=True)
         case "exists_one":
             return _exists_one(rounds, loop.body)
         case "filter":
@@ -85,48 +83,14 @@ def _two_variable_rounds(loop: Loop) -> Callable[[Frame], "list[Json]"]:
     return rounds
 
 
-def _all(rounds: Rounds, body: Closure) -> Closure:
-    def every(v: Frame) -> bool:
+def _quantified(rounds: Rounds, body: Closure, deciding: bool) -> Closure:
+    def terms(v: Frame) -> Iterator[Closure]:
         slot, items = rounds(v)
-        problem: Exception | None = None
         for item in items:
             v[slot] = item
-            try:
-                value = body(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is False:
-                return False
-            if value is not True:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return True
+            yield body
 
-    return every
-
-
-def _exists(rounds: Rounds, body: Closure) -> Closure:
-    def some(v: Frame) -> bool:
-        slot, items = rounds(v)
-        problem: Exception | None = None
-        for item in items:
-            v[slot] = item
-            try:
-                value = body(v)
-            except CelError as error:
-                problem = problem or error
-                continue
-            if value is True:
-                return True
-            if value is not False:
-                problem = problem or no_overload()
-        if problem is not None:
-            raise problem
-        return False
-
-    return some
+    return lambda v: settle(v, terms(v), deciding)
 
 
 def _exists_one(rounds: Rounds, body: Closure) -> Closure:

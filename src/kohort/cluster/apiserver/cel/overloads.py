@@ -7,7 +7,7 @@ that the checker left over are tried in order by the kinds of their parameters.
 from collections.abc import Callable, Sequence
 
 from kohort.cluster.apiserver.cel.errors import CelError
-from kohort.cluster.apiserver.cel.loops import Closure, Frame
+from kohort.cluster.apiserver.cel.logic import Closure, Frame
 from kohort.cluster.apiserver.cel.signatures import Cost, Implementation, Overload
 from kohort.cluster.apiserver.cel.syntax import Call, Expr, Literal
 from kohort.cluster.apiserver.cel.types import Type

@@ -2,7 +2,7 @@
 
 from kohort.cluster.apiserver.cel.budget import Budget
 from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
-from kohort.cluster.apiserver.cel.loops import Closure
+from kohort.cluster.apiserver.cel.logic import Closure
 from kohort.cluster.apiserver.cel.syntax import Expr
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.objects.jsontypes import Json
