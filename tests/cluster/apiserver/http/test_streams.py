@@ -13,13 +13,13 @@ from tests.cluster.apiserver.http.conftest import authenticate
 
 from kohort.cluster.apiserver.auth.certificates import ensure_pki
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.http import spdy
 from kohort.cluster.apiserver.http.front import Front
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.streams import SPDY_TUNNEL, Streams
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube import spdy
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -19,10 +19,9 @@ from aiohttp import WSMsgType, web
 from kohort.cluster.apiserver.auth.authentication import offered_subprotocols
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation
-from kohort.cluster.apiserver.http import spdy
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.server import ApiServer, failure_response
-from kohort.kube import errors
+from kohort.kube import errors, spdy
 from kohort.kube.http import Request
 from kohort.kube.log import Log
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.http import spdy
+from kohort.kube import spdy
 
 
 def test_the_dictionary_is_that_of_the_protocol() -> None:

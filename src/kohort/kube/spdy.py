@@ -1,9 +1,9 @@
-"""As much of SPDY/3.1 as port forwarding needs.
+"""As much of SPDY/3.1 as streams to containers need.
 
-kubectl forwards ports over SPDY streams that travel inside a WebSocket. This module turns bytes into frames and frames
-into bytes; it knows nothing about sockets. Header blocks are compressed with one zlib context per direction for the
-whole connection, so frames must be read and written in order. Flow control is not part of it: the peers that speak this
-dialect ignore windows.
+kubectl forwards ports over SPDY streams that travel inside a WebSocket, and API servers before 1.36 reach their nodes
+over SPDY itself. This module turns bytes into frames and frames into bytes; it knows nothing about sockets. Header
+blocks are compressed with one zlib context per direction for the whole connection, so frames must be read and written
+in order. Flow control is not part of it: the peers that speak this dialect ignore windows.
 """
 
 import struct
