@@ -29,7 +29,7 @@ def trusts(bundle: Bundle, other: Bundle) -> bool:
 def test_lifetimes_and_names_are_those_of_the_specification() -> None:
     bundle = issue(NAMES, now=NOW)
     (authority,) = authorities(bundle)
-    assert authority.subject.rfc4514_string() == "O=lws,CN=lws-ca"
+    assert authority.subject.rfc4514_string() == "CN=lws-ca,O=lws"
     assert authority.not_valid_after_utc - NOW == timedelta(days=3650)
     assert bundle.expires - NOW == timedelta(days=365)
     assert problem_with(bundle, NAMES, NOW) == ""

@@ -131,7 +131,7 @@ def test_a_damaged_database_is_left_as_it_is(kohort: "Kohort", damage: str) -> N
 
 AS_NOBODY = """
 import os, sys
-import kohort.cli.main, kohort.cli.up, kohort.up.process, kohort.cluster.apiserver.auth.issuing
+import kohort.cli.main, kohort.cli.up, kohort.up.process, kohort.kube.issuing
 import kohort.cluster.apiserver.http.front, kohort.cluster.apiserver.http.streams
 if os.getuid() == 0:
     os.setgroups([])

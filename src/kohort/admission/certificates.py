@@ -5,17 +5,16 @@ accepts servers that have the new certificate already and servers that do not ha
 """
 
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import Final
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
-CA_YEARS: Final = 10
-SERVING_DAYS: Final = 365
+from kohort.kube.issuing import Authority, certificate_bytes, load_key, new_authority
+
+CA_LIFE: Final = timedelta(days=3650)
+SERVING_LIFE: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=90)
 
 
@@ -37,15 +36,13 @@ def issue(names: list[str], *, authority: Bundle | None = None, now: datetime | 
     """A new serving certificate for these DNS names and addresses; signed by `authority` if it is given and lasts."""
     moment = now or datetime.now(UTC)
     if authority is not None and _lasts(authority.ca_certificate, moment):
-        ca_certificate = x509.load_pem_x509_certificate(authority.ca_certificate)
-        ca_key = serialization.load_pem_private_key(authority.ca_key, None)
-        assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+        ca_certificate, ca_key = _first(authority.ca_certificate), authority.ca_key
     else:
-        ca_key = ec.generate_private_key(ec.SECP256R1())
-        ca_certificate = _authority(ca_key, moment)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _serving(key, names, ca_certificate, ca_key, moment)
-    return Bundle(_pem(ca_certificate), _key_pem(ca_key), _pem(certificate), _key_pem(key))
+        ca_certificate, ca_key = new_authority("lws-ca", CA_LIFE, organizations=("lws",), now=moment)
+    certificate, key = Authority(ca_certificate, ca_key).issue(
+        name=names[0], addresses=names, life=SERVING_LIFE, server=True, now=moment
+    )
+    return Bundle(ca_certificate, ca_key, certificate, key)
 
 
 def must_renew(bundle: Bundle, now: datetime | None = None) -> bool:
@@ -65,10 +62,9 @@ def successor(before: Bundle | None, names: list[str], now: datetime | None = No
 def _has_authority(bundle: Bundle) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(bundle.ca_certificate)
-        key = serialization.load_pem_private_key(bundle.ca_key, None)
+        return certificate.public_key() == load_key(bundle.ca_key).public_key()
     except ValueError:
         return False
-    return isinstance(key, ec.EllipticCurvePrivateKey) and certificate.public_key() == key.public_key()
 
 
 def problem_with(bundle: Bundle, names: list[str], now: datetime | None = None) -> str:
@@ -99,78 +95,8 @@ def _names_in(certificate: x509.Certificate) -> list[str]:
 
 
 def _first(pem: bytes) -> bytes:
-    return _pem(x509.load_pem_x509_certificate(pem))
+    return certificate_bytes(x509.load_pem_x509_certificate(pem))
 
 
 def _lasts(certificate: bytes, now: datetime) -> bool:
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc - now > timedelta(days=SERVING_DAYS)
-
-
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, "lws-ca"),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "lws"),
-        ]
-    )
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    builder = _builder(name, name, key, now, timedelta(days=365 * CA_YEARS))
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return builder.add_extension(usage, critical=True).sign(key, hashes.SHA256())
-
-
-def _serving(
-    key: ec.EllipticCurvePrivateKey,
-    names: list[str],
-    issuer: x509.Certificate,
-    issuer_key: ec.EllipticCurvePrivateKey,
-    now: datetime,
-) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    builder = _builder(subject, issuer.subject, key, now, timedelta(days=SERVING_DAYS))
-    builder = builder.add_extension(x509.SubjectAlternativeName([_name(name) for name in names]), critical=False)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-    return builder.add_extension(identifier, critical=False).sign(issuer_key, hashes.SHA256())
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + life)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _name(text: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(text))
-    except ValueError:
-        return x509.DNSName(text)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc - now > SERVING_LIFE

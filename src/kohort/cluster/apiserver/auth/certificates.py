@@ -10,7 +10,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -81,7 +81,7 @@ class Pki:
         make_private_directory(self.directory)
         self._ensure_authority()
         if not self.service_account_key.exists():
-            from kohort.cluster.apiserver.auth.issuing import new_key
+            from kohort.kube.issuing import new_key
 
             write_private(self.service_account_key, new_key())
         if not self.token_file.exists():
@@ -114,9 +114,9 @@ class Pki:
             missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
             raise IncompleteAuthority(self.directory, missing.name)
         if not halves:
-            from kohort.cluster.apiserver.auth.issuing import new_authority
+            from kohort.kube.issuing import new_authority
 
-            certificate, key = new_authority("kohort", _in_days(AUTHORITY_DAYS))
+            certificate, key = new_authority("kohort", timedelta(days=AUTHORITY_DAYS))
             write_private(self.ca_key, key)
             write_private(self.ca_certificate, certificate)
 
@@ -136,17 +136,17 @@ class Pki:
         )
 
     def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
-        from kohort.cluster.apiserver.auth.issuing import Authority
+        from kohort.kube.issuing import Authority
 
         authority = Authority(self.ca_certificate.read_bytes(), self.ca_key.read_bytes())
-        expires = _in_days(CERTIFICATE_DAYS)
+        life = timedelta(days=CERTIFICATE_DAYS)
         if key == "server":
-            issued = authority.issue(name=name, addresses=names, expires=expires, server=True)
+            issued = authority.issue(name=name, addresses=names, life=life, server=True)
         else:
-            issued = authority.issue(name=name, organizations=names, expires=expires, server=False)
+            issued = authority.issue(name=name, organizations=names, life=life, server=False)
         for path, content in zip(self._files(key), issued, strict=True):
             write_private(path, content)
-        return Entry(self._authority_hash(), name, names, expires.timestamp())
+        return Entry(self._authority_hash(), name, names, time.time() + life.total_seconds())
 
     def _files(self, key: str) -> tuple[Path, Path]:
         return (self.directory / f"{key}.crt", self.directory / f"{key}.key")
@@ -160,7 +160,3 @@ def ensure_pki(directory: Path, server_names: Sequence[str] = ()) -> Pki:
     pki = Pki(directory, server_names)
     pki.ensure()
     return pki
-
-
-def _in_days(days: int) -> datetime:
-    return datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)

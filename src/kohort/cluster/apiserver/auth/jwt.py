@@ -79,7 +79,7 @@ class Signer:
 
     @cached_property
     def _key(self):  # type: ignore[no-untyped-def]
-        from kohort.cluster.apiserver.auth.issuing import load_key, new_key
+        from kohort.kube.issuing import load_key, new_key
 
         return load_key(self._key_pem or new_key())
 

@@ -1,19 +1,20 @@
-"""Making keys and certificates. The only module here that loads the cryptography library at once.
+"""Making keys and certificates: of the embedded API server, and of the operator's webhooks.
 
-Loading it takes longer than the rest of the start of a server, and a server whose certificates exist does not need it.
-So others import this module inside the functions that issue something.
+This module loads the cryptography library, which takes longer than the rest of the start of an API server, and one
+whose certificates exist does not need it. So the API server imports this module inside the functions that issue
+something.
 """
 
-import datetime
-import ipaddress
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-CLOCK_SKEW = datetime.timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)
 
 
 class Authority:
@@ -29,14 +30,15 @@ class Authority:
         name: str,
         organizations: Sequence[str] = (),
         addresses: Sequence[str] = (),
-        expires: datetime.datetime,
+        life: timedelta,
         server: bool,
+        now: datetime | None = None,
     ) -> tuple[bytes, bytes]:
         """A certificate for a server (`addresses` are its names) or a client (`organizations` are its groups)."""
         key = ec.generate_private_key(ec.SECP256R1())
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = (
-            _builder(_subject(name, organizations), self._certificate.subject, key, expires)
+            _builder(_subject(name, organizations), self._certificate.subject, key, life, now)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -45,21 +47,22 @@ class Authority:
         if addresses:
             names = x509.SubjectAlternativeName([_general_name(address) for address in addresses])
             builder = builder.add_extension(names, critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return certificate.public_bytes(serialization.Encoding.PEM), key_bytes(key)
+        return certificate_bytes(builder.sign(self._key, hashes.SHA256())), key_bytes(key)
 
 
-def new_authority(name: str, expires: datetime.datetime) -> tuple[bytes, bytes]:
+def new_authority(
+    name: str, life: timedelta, *, organizations: Sequence[str] = (), now: datetime | None = None
+) -> tuple[bytes, bytes]:
     """A self-signed authority as (certificate, key)."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(name, ())
+    subject = _subject(name, organizations)
     certificate = (
-        _builder(subject, subject, key, expires)
+        _builder(subject, subject, key, life, now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return certificate.public_bytes(serialization.Encoding.PEM), key_bytes(key)
+    return certificate_bytes(certificate), key_bytes(key)
 
 
 def new_key() -> bytes:
@@ -78,17 +81,22 @@ def key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(encoding, form, serialization.NoEncryption())
 
 
+def certificate_bytes(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, expires: datetime.datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: timedelta, now: datetime | None
 ) -> x509.CertificateBuilder:
+    moment = now or datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.datetime.now(datetime.UTC) - CLOCK_SKEW)
-        .not_valid_after(expires)
+        .not_valid_before(moment - CLOCK_SKEW)
+        .not_valid_after(moment + life)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
@@ -114,6 +122,6 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def _general_name(address: str) -> x509.GeneralName:
     try:
-        return x509.IPAddress(ipaddress.ip_address(address))
+        return x509.IPAddress(ip_address(address))
     except ValueError:
         return x509.DNSName(address)
