@@ -202,7 +202,7 @@ async def compare(groups: int, rounds: int) -> dict[str, list[Figures]]:
         with control_plane(programs, directory / "plane", *components, flags=FLAGS) as plane:
             async with administrator(plane) as client, simulated_nodes(plane, max(8, groups // 10)):
                 for number in range(rounds):
-                    theirs = Upstream(plane, directory / f"upstream-{number}")
+                    theirs = Upstream(plane.kubeconfig, directory / f"upstream-{number}")
                     await theirs.prepare(client)
                     theirs.start()
                     assert theirs.process is not None

@@ -91,7 +91,7 @@ async def test_taken_over_and_given_back_without_a_restart(plane: ControlPlane, 
     async with (
         administrator(plane, SPACE) as client,
         simulated_nodes(plane),
-        upstream(plane, client, tmp_path / "upstream") as theirs,
+        upstream(client, plane.kubeconfig, tmp_path / "upstream") as theirs,
     ):
         await _create(client)
         await _both_settled(client)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
-from tests.kubernetes.controlplane import ControlPlane, free_ports
+from tests.kubernetes.controlplane import free_ports
 from tools.lws import build
 
 from kohort.admission.certificates import issue
@@ -20,8 +20,8 @@ from kohort.operator import apply_webhooks, wait_established
 
 
 class Upstream:
-    def __init__(self, plane: ControlPlane, directory: Path) -> None:
-        self._plane = plane
+    def __init__(self, kubeconfig: Path, directory: Path) -> None:
+        self._kubeconfig = kubeconfig
         self._directory = directory
         (self._port,) = free_ports(1)
         self.process: subprocess.Popen[bytes] | None = None
@@ -55,7 +55,7 @@ class Upstream:
         }
         path = self._directory / "configuration.yaml"
         path.write_text(yaml.safe_dump(configuration))
-        command = [str(build.program()), "--config", str(path), "--kubeconfig", str(self._plane.kubeconfig)]
+        command = [str(build.program()), "--config", str(path), "--kubeconfig", str(self._kubeconfig)]
         with (self._directory / "manager.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--zap-log-level=info"], stdout=log, stderr=log, env={**os.environ}
@@ -81,8 +81,8 @@ def _pod_validation(like: JsonObject, url: str) -> JsonObject:
 
 
 @asynccontextmanager
-async def upstream(plane: ControlPlane, client: Client, directory: Path) -> AsyncIterator[Upstream]:
-    manager = Upstream(plane, directory)
+async def upstream(client: Client, kubeconfig: Path, directory: Path) -> AsyncIterator[Upstream]:
+    manager = Upstream(kubeconfig, directory)
     await manager.prepare(client)
     manager.start()
     try:
