@@ -13,7 +13,7 @@ from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import group_states, in_order
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, plan_roll
-from kohort.groups.status import REASONS, Tally, next_conditions, tally
+from kohort.groups.status import AVAILABLE, REASONS, Tally, next_conditions, tally
 from kohort.groups.views import BY_SET, GroupCache, GroupStatefulSet, sets_of
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
@@ -23,10 +23,8 @@ from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, SERV
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 
-COALESCE: Final = 0.2
-"""Seconds between two status writes that differ only in their counters."""
-_MOMENT: Final = 0.001
-"""A wait shorter than this is none: sums of floating point seconds can leave a rest that no clock can measure."""
+COALESCE: Final = 1.0
+"""Seconds between two status writes that differ only in their counters, as long as those are still moving."""
 _TICK: Final = 0.001
 """Less than this is no time to wait for: a timer may fire a hair early, and would then be set again and again."""
 
@@ -254,7 +252,7 @@ class SetController:
             return 0.0
         now = asyncio.get_running_loop().time()
         left = self._status_written.get(group_set.metadata.uid, now - COALESCE) + COALESCE - now
-        if left > _TICK and "conditions" not in changes:
+        if left > _TICK and "conditions" not in changes and not _at_rest(group_set, leaders, found):
             return left
         self._status_written[group_set.metadata.uid] = now
         metadata = group_set.metadata
@@ -277,6 +275,12 @@ class SetController:
 
     def _event(self, group_set: LeaderWorkerSet, reason: str, note: str) -> None:
         self.recorder.normal(LEADER_WORKER_SETS, group_set, reason, note)
+
+
+def _at_rest(group_set: LeaderWorkerSet, leaders: GroupStatefulSet, found: Tally) -> bool:
+    """Whether the counters have come to where they will stay: somebody may be waiting for them."""
+    sizes = {group_set.replicas, leaders.spec.replicas, leaders.status.replicas}
+    return len(sizes) == 1 and found.true_conditions == (AVAILABLE,)
 
 
 _REVISION_NOTES: Final = {

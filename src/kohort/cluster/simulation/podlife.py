@@ -35,6 +35,8 @@ class Life(msgspec.Struct):
     said: JsonObject
     """The status that was written last."""
     address: str = ""
+    removed: bool = False
+    """Its object was deleted; the cache may not show that yet."""
 
 
 class PodLife:
@@ -76,7 +78,9 @@ class PodLife:
         resize_wait = self._resize(life, pod, node, orders, at)
         await self._report(key, life, pod, node, orders, at)
         if life.machine.stopped:
-            await self._remove(key, pod)
+            if not life.removed:
+                await self._remove(key, pod)
+                life.removed = True
             return None
         waits = [each for each in (wait, resize_wait) if each is not None]
         return Requeue(after=max(min(waits), 0.001)) if waits else None
