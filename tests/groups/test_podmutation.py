@@ -1,8 +1,12 @@
 """The pod webhook, row by row (PW1 to PW28 of the behaviour)."""
 
+from collections.abc import Callable
+
 import pytest
 
+from kohort.admission.groups import VALIDATE_POD, endpoints
 from kohort.groups import wire
+from kohort.groups.identity import subgroup_key
 from kohort.groups.podmutation import PodRefused, missing_from, mutated
 from kohort.objects.jsontypes import JsonObject
 
@@ -66,15 +70,37 @@ def test_pw3_a_leader_learns_its_group() -> None:
     assert len(found[wire.GROUP_KEY]) == 40
 
 
-def test_pw4_to_pw6_subgroups() -> None:
-    assert labels(leader(size=5, subgroup_size="4"))[wire.SUBGROUP_INDEX] == "0"
-    assert labels(worker("test-1-3", 4, subgroup_size="2"))[wire.SUBGROUP_INDEX] == "1"
-    assert labels(worker("test-1-4", 5, subgroup_size="2"))[wire.SUBGROUP_INDEX] == "1"
+@pytest.mark.parametrize(
+    ("subject", "index"),
+    [
+        pytest.param(lambda: with_tpus(leader(size=5, subgroup_size="4")), "0", id="PW4"),
+        pytest.param(
+            lambda: with_tpus(worker("test-1-3", 4, subgroup_size="2", leader_requests_tpus="true")), "1", id="PW5"
+        ),
+        pytest.param(lambda: with_tpus(worker("test-1-4", 5, subgroup_size="2")), "1", id="PW6"),
+    ],
+)
+def test_subgroups(subject: Callable[[], JsonObject], index: str) -> None:
+    found = labels(subject())
+    assert found[wire.SUBGROUP_INDEX] == index
+    assert found[wire.SUBGROUP_KEY] == subgroup_key("test-1", index)
+
+
+def test_a_leader_may_be_in_no_subgroup() -> None:
     assert wire.SUBGROUP_INDEX not in labels(leader(size=5, subgroup_size="2", subgroup_policy="LeaderExcluded"))
 
 
-def test_pw8_pw9_without_tpus_there_are_no_tpu_variables() -> None:
-    assert not any(name.startswith("TPU") for name in env(leader()) | env(worker()))
+def test_pw7_a_tpu_pod_outside_any_group_gets_no_variables() -> None:
+    foreign = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "main", "resources": TPU}]}}
+    assert mutated(foreign, "default") is foreign
+
+
+def test_pw8_a_leader_without_tpus_has_no_tpu_variables() -> None:
+    assert not any(name.startswith("TPU") for name in env(leader()))
+
+
+def test_pw9_a_worker_without_tpus_has_no_tpu_variables() -> None:
+    assert not any(name.startswith("TPU") for name in env(worker()))
 
 
 def hosts(subject: JsonObject) -> list[str]:
@@ -97,15 +123,36 @@ def test_pw11_a_subdomain_per_replica() -> None:
     assert found["LWS_LEADER_ADDRESS"] == "test-1.test-1.default"
 
 
-def test_pw12_to_pw18_hosts_of_groups_and_subgroups() -> None:
-    assert len(hosts(leader(size=5, subgroup_size="5"))) == 5
-    assert len(hosts(worker("test-1-3", 5, leader_requests_tpus="true"))) == 5
-    first = hosts(worker("test-1-3", 10, subgroup_size="5", leader_requests_tpus="true"))
-    assert first == ["test-1.default", *(f"test-1-{number}.default" for number in range(1, 5))]
-    assert hosts(worker("test-1-3", 5)) == [f"test-1-{number}.default" for number in range(1, 5)]
-    assert hosts(worker("test-1-7", 11, subgroup_size="5")) == [f"test-1-{number}.default" for number in range(6, 11)]
-    assert hosts(worker("test-1-1", 2, leader_requests_tpus="true")) == ["test-1.default", "test-1-1.default"]
-    assert hosts(leader(size=1)) == ["test-1.default"]
+def named(*workers: int, leader: bool = False) -> list[str]:
+    return [*(["test-1.default"] if leader else []), *(f"test-1-{number}.default" for number in workers)]
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        pytest.param(leader(size=5, subgroup_size="5"), named(1, 2, 3, 4, leader=True), id="PW12"),
+        pytest.param(worker("test-1-3", 5, leader_requests_tpus="true"), named(1, 2, 3, 4, leader=True), id="PW13"),
+        pytest.param(
+            worker("test-1-3", 10, subgroup_size="5", leader_requests_tpus="true"),
+            named(1, 2, 3, 4, leader=True),
+            id="PW14",
+        ),
+        pytest.param(worker("test-1-3", 5), named(1, 2, 3, 4), id="PW15"),
+        pytest.param(worker("test-1-7", 11, subgroup_size="5"), named(6, 7, 8, 9, 10), id="PW16"),
+        pytest.param(worker("test-1-1", 2, leader_requests_tpus="true"), named(1, leader=True), id="PW17"),
+        pytest.param(leader(size=1), named(leader=True), id="PW18"),
+        pytest.param(
+            worker("test-1-7", 8, subgroup_size="4", leader_requests_tpus="true"), named(4, 5, 6, 7), id="4.14-g4-w7-T"
+        ),
+        pytest.param(worker("test-1-5", 9, subgroup_size="4"), named(5, 6, 7, 8), id="4.14-g4-w5"),
+        pytest.param(worker("test-1-2", 3, subgroup_size="1"), named(2), id="4.14-g1-w2"),
+        pytest.param(
+            worker("test-1-2", 3, subgroup_size="1", leader_requests_tpus="true"), named(2), id="4.14-g1-w2-T"
+        ),
+    ],
+)
+def test_hosts_of_groups_and_subgroups(subject: JsonObject, expected: list[str]) -> None:
+    assert hosts(subject) == expected
 
 
 def test_tpu_numbers_by_the_table() -> None:
@@ -136,23 +183,41 @@ def test_two_tpu_containers_are_two_processes_per_host() -> None:
     assert (first["TPU_PROCESS_PORT"], second["TPU_PROCESS_PORT"]) == ("8476", "8477")
 
 
-def terms(subject: JsonObject) -> list[tuple[str, str]]:
+def terms(subject: JsonObject, kind: str = "podAffinity") -> list[tuple[str, str]]:
     affinity = mutated(subject, "default")["spec"].get("affinity") or {}
-    found = affinity.get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    found = affinity.get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
     return [(one["topologyKey"], one["labelSelector"]["matchExpressions"][0]["key"]) for one in found]
 
 
-def test_pw20_to_pw23_exclusive_placement() -> None:
-    assert terms(leader(exclusive="rack")) == [("rack", wire.GROUP_KEY)]
-    both = {"exclusive": "rack", "subgroup_exclusive": "host", "subgroup_size": "2"}
-    assert terms(leader(size=4, **both)) == [("rack", wire.GROUP_KEY), ("host", wire.SUBGROUP_KEY)]
-    assert terms(worker("test-1-1", 4, **both)) == [("host", wire.SUBGROUP_KEY)]
-    assert terms(leader()) == []
+BOTH = {"exclusive": "rack", "subgroup_exclusive": "host", "subgroup_size": "2"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        pytest.param(leader(exclusive="rack"), [("rack", wire.GROUP_KEY)], id="PW20"),
+        pytest.param(leader(size=4, **BOTH), [("rack", wire.GROUP_KEY), ("host", wire.SUBGROUP_KEY)], id="PW21"),
+        pytest.param(worker("test-1-1", 4, **BOTH), [("host", wire.SUBGROUP_KEY)], id="PW22"),
+        pytest.param(leader(), [], id="PW23"),
+    ],
+)
+def test_exclusive_placement(subject: JsonObject, expected: list[tuple[str, str]]) -> None:
+    assert terms(subject) == expected
+    assert terms(subject, "podAntiAffinity") == expected
 
 
 def test_pw24_a_second_pass_changes_nothing() -> None:
     once = mutated(with_tpus(leader(exclusive="rack", unique_node_selector="pool")), "default")
     assert mutated(once, "default") == once
+    assert terms(once) == [("rack", wire.GROUP_KEY)]
+
+
+def test_pw25_the_users_own_affinity_is_kept() -> None:
+    own = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": "zone"}
+    subject = leader(exclusive="rack")
+    subject["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
+    assert terms(subject) == [("zone", "app"), ("rack", wire.GROUP_KEY)]
+    assert terms(subject, "podAntiAffinity") == [("rack", wire.GROUP_KEY)]
 
 
 def test_pw26_our_variables_come_first_in_every_container() -> None:
@@ -167,6 +232,11 @@ def test_pw26_our_variables_come_first_in_every_container() -> None:
     assert names == ["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "MODEL"]
     assert result["containers"][0]["env"][1]["value"] == "2"
     assert result["initContainers"][0]["env"][0] == {"name": "LWS_LEADER_ADDRESS", "value": "test-1.default.default"}
+
+
+def test_pw27_validation_of_a_foreign_pod_allows_it() -> None:
+    foreign = {"metadata": {"name": "x"}, "spec": {"containers": []}}
+    assert endpoints()[VALIDATE_POD]({"uid": "1", "object": foreign}) == {"allowed": True}
 
 
 def test_pw28_a_pod_joins_its_pod_group() -> None:

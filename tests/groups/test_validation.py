@@ -7,6 +7,7 @@ import pytest
 from kohort.groups import wire
 from kohort.groups.defaulting import defaulted
 from kohort.groups.validation import create_errors, update_errors
+from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
 
 Edit = Callable[[JsonObject], None]
@@ -52,6 +53,9 @@ def annotated(key: str, value: str) -> Edit:
 
 
 ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
+UNAVAILABLE = f"{ROLLING}.maxUnavailable"
+SURGE = f"{ROLLING}.maxSurge"
+REPLICAS = "spec.replicas"
 SIZE = "spec.leaderWorkerTemplate.size"
 SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
 
@@ -59,62 +63,77 @@ SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
 @pytest.mark.parametrize(
     ("edits", "expected"),
     [
-        ([spec(replicas=-1)], [("spec.replicas", "replicas must be equal or greater than 0")]),
-        ([spec(replicas=1000001)], [("spec.replicas", "replicas must be equal or less than 1000000")]),
-        ([template(size=-1)], [(SIZE, "size must be equal or greater than 1")]),
-        (
+        pytest.param([spec(replicas=-1)], {REPLICAS: "replicas must be equal or greater than 0"}, id="5.3#2"),
+        pytest.param([spec(replicas=1000001)], {REPLICAS: "replicas must be equal or less than 1000000"}, id="5.3#3"),
+        pytest.param([template(size=0)], {SIZE: "size must be equal or greater than 1"}, id="5.3#4"),
+        pytest.param(
             [spec(replicas=100000), template(size=1000000)],
-            [("spec.replicas", "the product of replicas and worker replicas must not exceed 2147483647")],
+            {REPLICAS: "the product of replicas and worker replicas must not exceed 2147483647"},
+            id="5.3#5",
         ),
-        ([rolling(maxUnavailable=10)], []),
-        ([rolling(maxUnavailable="200%")], [(f"{ROLLING}.maxUnavailable", "must not be greater than 100%")]),
-        ([rolling(maxUnavailable=-1)], [(f"{ROLLING}.maxUnavailable", "must be greater than or equal to 0")]),
-        ([rolling(maxSurge=10)], []),
-        ([rolling(maxSurge="200%")], [(f"{ROLLING}.maxSurge", "must not be greater than 100%")]),
-        ([rolling(maxSurge=-1)], [(f"{ROLLING}.maxSurge", "must be greater than or equal to 0")]),
-        (
+        pytest.param(
+            [rolling(maxUnavailable=-1)], {UNAVAILABLE: "must be greater than or equal to 0"}, id="5.3#6-negative"
+        ),
+        pytest.param(
+            [rolling(maxUnavailable="101%")], {UNAVAILABLE: "must not be greater than 100%"}, id="5.3#6-percent"
+        ),
+        pytest.param([rolling(maxSurge=-1)], {SURGE: "must be greater than or equal to 0"}, id="5.3#7-negative"),
+        pytest.param([rolling(maxSurge="200%")], {SURGE: "must not be greater than 100%"}, id="5.3#7-percent"),
+        pytest.param(
+            [rolling(partition=-1)], {f"{ROLLING}.partition": "must be greater than or equal to 0"}, id="5.3#8"
+        ),
+        pytest.param(
             [rolling(maxUnavailable=0, maxSurge=0)],
-            [(f"{ROLLING}.maxUnavailable", "must not be 0 when `maxSurge` is 0")],
+            {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
+            id="5.3#10",
         ),
-        ([rolling(maxUnavailable=0, maxSurge=1)], []),
-        ([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], []),
-        (
+        pytest.param(
             [rolling(maxUnavailable="25%", maxSurge=0)],
-            [(f"{ROLLING}.maxUnavailable", "must not be 0 when `maxSurge` is 0")],
+            {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
+            id="5.3#10-percent-of-two",
         ),
-        ([rolling(partition=-1)], [(f"{ROLLING}.partition", "must be greater than or equal to 0")]),
-        ([spec(replicas=3), rolling(partition=5)], []),
-        ([subgroups(-1)], [(SUBGROUP, "subGroupSize must be equal or greater than 1")]),
-        ([subgroups(0)], [(SUBGROUP, "subGroupSize must be equal or greater than 1")]),
-        (
-            [subgroups(3)],
-            [
-                (SUBGROUP, "size or size - 1 must be divisible by subGroupSize"),
-                (SUBGROUP, "subGroupSize cannot be larger than size"),
-            ],
+        pytest.param([subgroups(-1)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11"),
+        pytest.param([subgroups(0)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11-zero"),
+        pytest.param(
+            [template(size=6), subgroups(4)],
+            {SUBGROUP: "size or size - 1 must be divisible by subGroupSize"},
+            id="5.3#12",
         ),
-        (
+        pytest.param(
             [template(size=4), subgroups(2, "LeaderExcluded")],
-            [(SUBGROUP, "size-1 must be divisible by subGroupSize when using LeaderExcluded")],
+            {SUBGROUP: "size-1 must be divisible by subGroupSize when using LeaderExcluded"},
+            id="5.3#14",
         ),
-        ([template(size=5), subgroups(2, "LeaderExcluded")], []),
-        (
+        pytest.param(
             [annotated(wire.SUBGROUP_EXCLUSIVE, "host")],
-            [
-                (
-                    f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}",
-                    "cannot have subgroup-exclusive-topology without subGroupSize set",
+            {
+                f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}": (
+                    "cannot have subgroup-exclusive-topology without subGroupSize set"
                 )
-            ],
+            },
+            id="5.3#15",
         ),
+        pytest.param([rolling(maxUnavailable=10)], {}, id="more-than-there-are"),
+        pytest.param([rolling(maxUnavailable=0, maxSurge=1)], {}, id="surge-alone"),
+        pytest.param([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], {}, id="percents-of-nothing"),
+        pytest.param([spec(replicas=3), rolling(partition=5)], {}, id="partition-above-replicas"),
+        pytest.param([template(size=5), subgroups(2, "LeaderExcluded")], {}, id="leader-excluded"),
     ],
 )
-def test_a_new_set(edits: list[Edit], expected: list[tuple[str, str]]) -> None:
-    found = [(error.field, error.message) for error in create_errors(group_set(*edits))]
-    assert len(found) == len(expected)
-    for (field, message), (wanted_field, wanted_text) in zip(found, expected, strict=True):
-        assert field == wanted_field
-        assert message.endswith(wanted_text)
+def test_a_new_set(edits: list[Edit], expected: dict[str, str]) -> None:
+    assert told(create_errors(group_set(*edits))) == list(expected.items())
+
+
+def told(errors: list[FieldError]) -> list[tuple[str, str]]:
+    """Field and text, without the value that stands before it."""
+    return [(error.field, error.message.partition(": ")[2].partition(": ")[2]) for error in errors]
+
+
+def test_row_13_of_53_a_subgroup_larger_than_the_group_violates_two_rules() -> None:
+    assert told(create_errors(group_set(subgroups(3)))) == [
+        (SUBGROUP, "size or size - 1 must be divisible by subGroupSize"),
+        (SUBGROUP, "subGroupSize cannot be larger than size"),
+    ]
 
 
 def test_a_subgroup_policy_without_a_size_is_refused_and_not_a_crash() -> None:
@@ -122,14 +141,20 @@ def test_a_subgroup_policy_without_a_size_is_refused_and_not_a_crash() -> None:
     assert (error.field, error.reason) == (SUBGROUP, "FieldValueRequired")
 
 
-def test_a_string_that_is_no_percentage() -> None:
-    messages = [error.message for error in create_errors(group_set(rolling(maxSurge="ten")))]
-    assert len(messages) == 2
-    assert messages[1].endswith("invalid value")
+@pytest.mark.parametrize("field", ["maxUnavailable", "maxSurge"])
+def test_row_9_of_53_a_string_that_is_no_percentage(field: str) -> None:
+    percent = (
+        "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+        "regex used for validation is '[0-9]+%')"
+    )
+    assert told(create_errors(group_set(rolling(**{field: "ten"})))) == [
+        (f"{ROLLING}.{field}", percent),
+        (f"{ROLLING}.{field}", "invalid value"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["2cube", "Upper", "x" * 64, "", "a.b"])
-def test_names_must_be_labels_that_start_with_a_letter(name: str) -> None:
+def test_row_1_of_53_names_must_be_labels_that_start_with_a_letter(name: str) -> None:
     assert [error.field for error in create_errors(group_set(name=name))] == ["metadata.name"]
 
 
@@ -144,13 +169,29 @@ def changes(old: JsonObject, new: JsonObject, policy: str = "None") -> list[tupl
     return [(error.field, error.message) for error in update_errors(new, old, default_resize_policy=policy)]
 
 
-def test_subgroups_cannot_be_changed_added_or_removed() -> None:
-    four = group_set(template(size=4), subgroups(2))
-    assert changes(four, group_set(template(size=4), subgroups(4)))[0][1].endswith("field is immutable")
-    added = changes(group_set(template(size=4)), four)
-    assert added[0][1].endswith("cannot enable subGroupSize after the lws is already created")
-    removed = changes(four, group_set(template(size=4)))
-    assert removed[0][1].endswith("cannot remove subGroupSize after enabled")
+FOUR = [template(size=4), subgroups(2)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        pytest.param(FOUR, [template(size=4), subgroups(4)], "field is immutable", id="5.3#U1"),
+        pytest.param(
+            [template(size=4)], FOUR, "cannot enable subGroupSize after the lws is already created", id="5.3#U2"
+        ),
+        pytest.param(FOUR, [template(size=4)], "cannot remove subGroupSize after enabled", id="5.3#U3"),
+    ],
+)
+def test_subgroups_cannot_be_changed_added_or_removed(before: list[Edit], after: list[Edit], text: str) -> None:
+    assert told(update_errors(group_set(*after), group_set(*before))) == [(SUBGROUP, text)]
+
+
+def test_row_u4_of_53_a_subdomain_policy_cannot_be_null() -> None:
+    subject = group_set()
+    subject["spec"]["networkConfig"]["subdomainPolicy"] = None
+    assert told(update_errors(subject, group_set())) == [
+        ("spec.networkConfig.subdomainPolicy", "cannot set subdomainPolicy as null")
+    ]
 
 
 def test_the_size_changes_only_with_the_policy_for_it() -> None:

@@ -44,6 +44,7 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
     old_template = Template(old["spec"].get("leaderWorkerTemplate") or {})
     return [
         *create_errors(group_set),
+        *_network_errors(group_set["spec"]),
         *_subgroup_changes(new_template, old_template),
         *_resize_errors(new_template, old_template, default_resize_policy),
         *_claim_changes(new_template, old_template),
@@ -154,6 +155,14 @@ def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
     if policy.sub_group_policy_type == wire.LEADER_EXCLUDED and (size - 1) % width:
         problems.append("size-1 must be divisible by subGroupSize when using LeaderExcluded")
     return problems
+
+
+def _network_errors(spec: JsonObject) -> list[FieldError]:
+    """Defaulting comes first and fills the policy in; without it, null would silently mean Shared."""
+    network = spec.get("networkConfig")
+    if network is None or network.get("subdomainPolicy") is not None:
+        return []
+    return [fielderrors.invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")]
 
 
 def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
