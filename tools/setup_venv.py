@@ -43,7 +43,7 @@ def installer(target: Path) -> list[str]:
 def packages() -> list[str]:
     project = tomllib.loads(Path("pyproject.toml").read_text())
     development: list[str] = project["dependency-groups"]["dev"]
-    return ["--editable", ".[fast]", *development]
+    return ["--editable", ".[fast,demo]", *development]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""A cluster that exists for one demo: this machine is its only node, and nothing of it is left afterwards."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kohort.demo.isolation import end_with_parent
+from kohort.kube.client import Client
+from kohort.kube.kubeconfig import load
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 30.0
+
+
+class CannotBegin(Exception):
+    """The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Home:
+    kubeconfig: Path
+    client: Client
+
+    async def command(self, *words: str) -> tuple[int, str]:
+        """Run a command of kohort, as a person would; its exit code, and what it says."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kohort", *words, "--kubeconfig", str(self.kubeconfig)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        return process.returncode or 0, said.decode(errors="replace").rstrip()
+
+
+@contextlib.asynccontextmanager
+async def cluster() -> AsyncIterator[Home]:
+    """Raises CannotBegin."""
+    with tempfile.TemporaryDirectory(prefix="kohort-demo-", ignore_cleanup_errors=True) as directory:
+        data = Path(directory) / "data"
+        async with _running(data, Path(directory) / "log"):
+            client = Client(load(data / "kubeconfig"), field_manager="kohort-demo")
+            try:
+                yield Home(data / "kubeconfig", client)
+            finally:
+                await client.close()
+
+
+@contextlib.asynccontextmanager
+async def _running(data: Path, log: Path) -> AsyncIterator[None]:
+    """`kohort up` in a session of its own: Ctrl-C is for the demo, which ends the cluster when its client has gone."""
+    with log.open("wb") as complaints:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=complaints,
+            env={**os.environ, "KOHORT_LOG": "error"},
+            start_new_session=True,
+            preexec_fn=lambda: end_with_parent(signal.SIGTERM),
+        )
+    try:
+        assert process.stdout is not None
+        with contextlib.suppress(TimeoutError):
+            first = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+            if first.startswith(b"ready"):
+                yield
+                return
+        raise CannotBegin(f"the cluster did not start: {_last_line(log)}")
+    finally:
+        await asyncio.shield(_stopped(process))
+
+
+def _last_line(log: Path) -> str:
+    said = log.read_text(errors="replace").strip().splitlines()
+    return said[-1] if said else "it said nothing"
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,61 @@
+"""The objects of the story. The same ones are in examples/language-model.yaml."""
+
+from importlib.resources import files
+
+import yaml
+
+from kohort.cluster.gateway.views import GATEWAYS
+from kohort.kube.resources import CONFIG_MAPS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
+from kohort.objects.jsontypes import JsonObject
+
+NAME = "tiny"
+NAMESPACE = "default"
+CONTAINER = "server"
+RESOURCES = {one.kind: one for one in (CONFIG_MAPS, GATEWAYS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES)}
+
+Version = dict[str, str]
+"""Variables of the server that a version is made of."""
+FIRST: Version = {"MODEL_VERSION": "v1", "CONTEXT_WORDS": "2"}
+BETTER: Version = {"MODEL_VERSION": "v2", "CONTEXT_WORDS": "3"}
+BROKEN: Version = {"MODEL_VERSION": "v3", "CONTEXT_WORDS": "3", "TENSOR_PARALLEL_SIZE": "4"}
+"""Weights that were cut for four processes, in groups of three. Nothing crashes; the model never comes together."""
+
+
+def program() -> JsonObject:
+    """The server, where pods find it."""
+    text = files("kohort.demo").joinpath("server.py").read_text()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"{NAME}-server"},
+        "data": {"server.py": text},
+    }
+
+
+def plan() -> str:
+    return files("kohort.demo").joinpath("model.yaml").read_text()
+
+
+def objects(python: str) -> list[JsonObject]:
+    """Everything, in the order in which it is applied; the server is run by this interpreter."""
+    found = [program(), *yaml.safe_load_all(plan())]
+    for one in found:
+        one["metadata"]["namespace"] = NAMESPACE
+        if one["kind"] == "LeaderWorkerSet":
+            container(one)["command"][0] = python
+    return found
+
+
+def container(group_set: JsonObject) -> JsonObject:
+    (found,) = group_set["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
+    server: JsonObject = found
+    return server
+
+
+def release(version: Version) -> list[JsonObject]:
+    """The JSON patch that gives the set this version. Variables that a version does not name keep their values."""
+    (template,) = (one for one in yaml.safe_load_all(plan()) if one["kind"] == "LeaderWorkerSet")
+    others = [one for one in container(template)["env"] if one["name"] not in version]
+    variables = [{"name": name, "value": value} for name, value in version.items()]
+    path = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/env"
+    return [{"op": "replace", "path": path, "value": [*variables, *others]}]

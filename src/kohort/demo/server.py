@@ -1,0 +1,356 @@
+"""A small language model that is too large for one process, or would be: its output layer is cut into shards.
+
+The model guesses the next word from the last few. A fixed random layer mixes their vectors, and one trained matrix says
+how well each word of the vocabulary would follow. The matrix is the large part: process r of n holds the rows r, r + n,
+r + 2n ... of it. For every word the leader sends the mixed vector to all workers, each answers with the scores of its
+own rows, and the leader picks from the whole. That is vocabulary parallelism, as in servers for models a billion times
+this size, and like those it needs every member of its group.
+
+Process 0 leads: it waits for the others on TCP port 9000 and speaks HTTP on port 8080, in the manner of OpenAI:
+/v1/completions, /v1/chat/completions (both with "stream": true as server-sent events), /v1/models and /health. Workers
+call the leader at LWS_LEADER_ADDRESS and say which shard they hold.
+
+On SIGTERM the leader serves what it has begun, and what still comes for a moment, and then ends; workers stay with it.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+Document = dict[str, object]
+
+TEXT = """
+a group is one leader and its workers on as many hosts as the model needs .
+the leader takes every request and the workers hold the shards of the model .
+a group is created as a whole and a group is ready when all of its pods are ready .
+when one worker fails the whole group is made again because a model with a hole is no model .
+a new version comes to one group at a time and never two versions meet within a group .
+a canary takes a few requests first and the rest follow when it has shown what it can do .
+requests are answered while groups come and go and nobody who asks can tell .
+memory of a running pod grows in place and the process does not notice .
+what was served before is never far away and one command brings it back .
+the scheduler finds a place for every pod of a group or for none of them .
+a rollout waits for a person where a person should decide .
+the model reads a few words and guesses the next one and the workers share the work .
+"""
+WIDTH, HIDDEN = 48, 384
+HTTP_PORT, SHARD_PORT = 8080, 9000
+DRAIN_SECONDS, LAST_SECONDS = 1.5, 6.0
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|[.]", text.lower())
+
+
+class Model:
+    """Everything but the other processes: vocabulary, the mixing layer, and the rows of one shard."""
+
+    def __init__(self, context: int, rank: int = 0, shards: int = 1) -> None:
+        chance = np.random.default_rng(7)
+        corpus = words_of(TEXT)
+        self.words = sorted(set(corpus))
+        self.number = {word: index for index, word in enumerate(self.words)}
+        self.context = context
+        self.vectors = chance.standard_normal((len(self.words) + 1, WIDTH))
+        self.mixer = chance.standard_normal((HIDDEN, context * WIDTH)) / np.sqrt(context * WIDTH)
+        numbers = [self.number[word] for word in corpus]
+        inputs = np.stack([self.mixed(numbers[:place]) for place in range(len(numbers))])
+        wanted = np.eye(len(self.words))[numbers]
+        kernel = inputs.T @ inputs + 0.1 * np.eye(HIDDEN)
+        self.rows = np.arange(rank, len(self.words), shards)
+        self.weights = np.linalg.solve(kernel, inputs.T @ wanted[:, self.rows]).T.astype(np.float32)
+
+    def mixed(self, numbers: Sequence[int]) -> Vector:
+        """The last words as one vector; where there are none yet, the blank."""
+        blank = len(self.words)
+        last = [*[blank] * self.context, *numbers][-self.context :]
+        found: Vector = np.tanh(self.mixer @ self.vectors[last].ravel()).astype(np.float32)
+        return found
+
+    def scores(self, vector: Vector) -> Vector:
+        """Of this shard's words only."""
+        found: Vector = self.weights @ vector
+        return found
+
+    def numbers_of(self, text: str) -> list[int]:
+        """Words that the model has never read do not help it."""
+        return [self.number[word] for word in words_of(text) if word in self.number]
+
+
+def send(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(struct.pack("!I", len(data)) + data)
+
+
+def receive(connection: socket.socket) -> bytes:
+    (length,) = struct.unpack("!I", exactly(connection, 4))
+    return exactly(connection, length)
+
+
+def exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise ConnectionError("the other side has gone")
+        data += more
+    return data
+
+
+class Group:
+    """The leader's side: its own shard and the connections to all others. One word at a time is asked of them."""
+
+    def __init__(self, model: Model, shards: int) -> None:
+        self.model = model
+        self.shards = shards
+        self.members: dict[int, socket.socket] = {}
+        self.lock = threading.Lock()
+
+    def admit(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        rank = int(receive(connection))
+        with self.lock:
+            self.members[rank] = connection
+        print(f"shard {rank} is here, {len(self.members) + 1} of {self.shards}", flush=True)
+
+    @property
+    def missing(self) -> list[int]:
+        return [rank for rank in range(1, self.shards) if rank not in self.members]
+
+    def scores(self, vector: Vector) -> Vector:
+        """Of all words. A member that does not answer is no member any more."""
+        whole = np.empty(len(self.model.words), dtype=np.float32)
+        whole[self.model.rows] = self.model.scores(vector)
+        with self.lock:
+            for rank in list(self.members):
+                self._ask(rank, lambda member: send(member, vector.tobytes()))
+            for rank in list(self.members):
+                whole[rank :: self.shards] = np.frombuffer(self._ask(rank, receive) or b"", dtype=np.float32)
+        if self.missing:
+            raise ConnectionError(f"shards {self.missing} have gone")
+        return whole
+
+    def _ask(self, rank: int, exchange: Callable[[socket.socket], bytes | None]) -> bytes | None:
+        try:
+            return exchange(self.members[rank])
+        except OSError as problem:
+            self.members.pop(rank).close()
+            raise ConnectionError(f"shard {rank} does not answer: {problem}") from problem
+
+    def words(self, prompt: str, count: int, temperature: float, seed: int) -> Iterator[str]:
+        numbers, chance = self.model.numbers_of(prompt), np.random.default_rng(seed)
+        for _ in range(count):
+            found = self.scores(self.model.mixed(numbers))
+            if temperature <= 0:
+                chosen = int(found.argmax())
+            else:
+                shares = np.exp((found - found.max()) / (0.1 * temperature))
+                chosen = int(chance.choice(len(shares), p=shares / shares.sum()))
+            numbers.append(chosen)
+            yield self.model.words[chosen]
+
+
+class Server:
+    """What a process of the group knows about itself."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.rank = int(environment["LWS_WORKER_INDEX"])
+        self.shards = int(environment.get("TENSOR_PARALLEL_SIZE") or environment["LWS_GROUP_SIZE"])
+        self.leader = environment["LWS_LEADER_ADDRESS"]
+        self.version = environment.get("MODEL_VERSION", "v1")
+        self.pace = float(environment.get("SECONDS_PER_WORD", "0.01"))
+        self.address = environment.get("POD_IP", "")
+        self.name = environment.get("HOSTNAME", socket.gethostname())
+        self.model = Model(int(environment.get("CONTEXT_WORDS", "2")), self.rank, self.shards)
+        self.group = Group(self.model, self.shards)
+        self.joined = False
+        self.ending = threading.Event()
+        self.active = 0
+        self.counting = threading.Lock()
+
+    @property
+    def trouble(self) -> str:
+        """Why this process cannot serve; empty if it can."""
+        if self.rank:
+            return "" if self.joined else f"shard {self.rank} has no leader at {self.leader} yet"
+        if missing := self.group.missing:
+            return f"the model is cut into {self.shards} shards, and of those {missing} are missing"
+        return ""
+
+    def lead(self) -> None:
+        """Take in workers, for as long as the process lives."""
+        with socket.create_server((self.address, SHARD_PORT)) as listener:
+            while True:
+                connection, _ = listener.accept()
+                try:
+                    self.group.admit(connection)
+                except (OSError, ValueError):
+                    connection.close()
+
+    def follow(self) -> None:
+        """Answer the leader. If it goes, look for it again, unless the end has come anyway."""
+        while not (self.ending.is_set() and self.joined):
+            try:
+                with socket.create_connection((self.leader, SHARD_PORT), timeout=5) as connection:
+                    connection.settimeout(None)
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    send(connection, str(self.rank).encode())
+                    self.joined = True
+                    while True:
+                        vector = np.frombuffer(receive(connection), dtype=np.float32)
+                        send(connection, self.model.scores(vector).tobytes())
+            except OSError:
+                self.joined = False
+                if self.ending.is_set():
+                    os._exit(0)
+                time.sleep(0.1)
+
+    def end(self) -> None:
+        """The leader ends when nobody waits for it any more; a worker when its leader has."""
+        self.ending.wait()
+        started = time.monotonic()
+        while time.monotonic() - started < LAST_SECONDS:
+            if not self.rank and not self.active and time.monotonic() - started > DRAIN_SECONDS:
+                break
+            time.sleep(0.05)
+        os._exit(0)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server_of: Server
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            trouble = self.server_of.trouble
+            self.reply(503 if trouble else 200, {"status": trouble or "ok"})
+        elif self.path == "/v1/models":
+            self.reply(200, {"object": "list", "data": [{"id": self.model_name, "object": "model"}]})
+        else:
+            self.refuse(404, f"there is no {self.path}; try POST /v1/completions")
+
+    def do_POST(self) -> None:
+        try:
+            asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            prompt = self.prompt_of(asked)
+            count, temperature = int(asked.get("max_tokens", 16)), float(asked.get("temperature", 1.0))
+            seed = int(asked.get("seed", 0))
+        except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as problem:
+            return self.refuse(400, f"the request cannot be read: {problem}")
+        if prompt is None:
+            return self.refuse(404, f"there is no {self.path}; try POST /v1/completions")
+        if self.server_of.rank or self.server_of.trouble:
+            return self.refuse(503, self.server_of.trouble or "this is a worker; ask its leader")
+        with self.server_of.counting:
+            self.server_of.active += 1
+        try:
+            words = self.server_of.group.words(prompt, max(1, min(count, 256)), temperature, seed)
+            (self.stream if asked.get("stream") else self.whole)(words, len(words_of(prompt)))
+        finally:
+            with self.server_of.counting:
+                self.server_of.active -= 1
+
+    def prompt_of(self, asked: Document) -> str | None:
+        if self.path == "/v1/completions":
+            return str(asked.get("prompt", ""))
+        if self.path == "/v1/chat/completions":
+            messages = asked["messages"]
+            assert isinstance(messages, list), "messages must be a list"
+            return " ".join(str(message["content"]) for message in messages)
+        return None
+
+    @property
+    def model_name(self) -> str:
+        return f"tiny-{self.server_of.version}"
+
+    @property
+    def chat(self) -> bool:
+        return self.path == "/v1/chat/completions"
+
+    def document(self, text: str, end: str | None, part: bool) -> Document:
+        choice: Document = {"index": 0, "finish_reason": end}
+        if self.chat:
+            choice["delta" if part else "message"] = {"role": "assistant", "content": text}
+        else:
+            choice["text"] = text
+        kind = "chat.completion" if self.chat else "text_completion"
+        kind += ".chunk" if part and self.chat else ""
+        return {"object": kind, "model": self.model_name, "served_by": self.server_of.name, "choices": [choice]}
+
+    def whole(self, words: Iterator[str], before: int) -> None:
+        try:
+            found = list(words)
+        except ConnectionError as problem:
+            return self.refuse(503, str(problem))
+        usage = {"prompt_tokens": before, "completion_tokens": len(found), "total_tokens": before + len(found)}
+        self.reply(200, {**self.document(" ".join(found), "length", part=False), "usage": usage})
+
+    def stream(self, words: Iterator[str], before: int) -> None:
+        del before
+        try:
+            first = next(words)
+        except ConnectionError as problem:
+            return self.refuse(503, str(problem))
+        self.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+        self.chunk(self.document(first, None, part=True))
+        for word in words:
+            time.sleep(self.server_of.pace)
+            self.chunk(self.document(f" {word}", None, part=True))
+        self.chunk(self.document("", "length", part=True))
+        self.chunk("[DONE]")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def chunk(self, event: Document | str) -> None:
+        text = event if isinstance(event, str) else json.dumps(event)
+        data = f"data: {text}\n\n".encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def reply(self, status: int, document: Document) -> None:
+        body = json.dumps(document).encode()
+        self.head(status, {"Content-Type": "application/json", "Content-Length": str(len(body))})
+        self.wfile.write(body)
+
+    def refuse(self, status: int, message: str) -> None:
+        self.reply(status, {"error": {"message": message, "type": "invalid_request_error", "code": status}})
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("X-Model-Version", self.server_of.version)
+        if self.server_of.ending.is_set():
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        if self.path != "/health":
+            super().log_request(code, size)
+
+
+def main() -> None:
+    server = Server(os.environ)
+    held = f"{len(server.model.rows)} of {len(server.model.words)} words"
+    print(f"shard {server.rank} of {server.shards}: {held}, version {server.version}", flush=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: server.ending.set())
+    for work in (server.follow if server.rank else server.lead, server.end):
+        threading.Thread(target=work, daemon=True).start()
+    Handler.server_of = server
+    sys.stderr = sys.stdout
+    ThreadingHTTPServer.request_queue_size = 64
+    ThreadingHTTPServer((server.address, HTTP_PORT), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
