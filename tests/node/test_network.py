@@ -1,7 +1,9 @@
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 import pytest
 
+from kohort.node import netlink
 from kohort.node.network import ASSIGNED, AddressBook, assigned_block, loopback_block
 
 
@@ -27,3 +29,32 @@ def test_everybody_has_one_address_and_keeps_it() -> None:
 
 def test_an_address_of_another_block_is_not_taken_over() -> None:
     assert AddressBook(IPv4Network("127.20.0.0/24")).take("a", "10.0.0.9").startswith("127.20.0.")
+
+
+def test_an_address_that_the_machine_has_already_is_not_given_out(tmp_path: Path) -> None:
+    block = assigned_block("a machine with leftovers")
+    if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
+        pytest.skip("the right to add addresses is needed")
+    left_behind = str(block.network_address + 1)
+    netlink.add_address(left_behind)
+    try:
+        assert AddressBook(block).take("u1") == str(block.network_address + 2)
+    finally:
+        netlink.delete_address(left_behind)
+
+
+def test_what_a_killed_agent_has_added_is_taken_away_by_the_next(tmp_path: Path) -> None:
+    block, record = assigned_block("an agent that is killed"), tmp_path / "addresses"
+    if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
+        pytest.skip("the right to add addresses is needed")
+    killed = AddressBook(block, assigns=True, record=record)
+    kept, gone = killed.take("stays"), killed.take("goes")
+    successor = AddressBook(block, assigns=True, record=record)
+    assert successor.take("stays", kept) == kept
+    successor.release_orphans()
+    with pytest.raises(OSError):
+        netlink.delete_address(gone)
+    successor.release_all()
+    assert record.read_text() == ""
+    with pytest.raises(OSError):
+        netlink.delete_address(kept)

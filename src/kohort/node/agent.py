@@ -56,10 +56,12 @@ class Agent:
         witness: Witness = nobody,
         stop_pods: bool = False,
         own_networks: bool = False,
+        addresses: AddressBook | None = None,
     ) -> None:
-        """`own_networks` gives every pod a network namespace, if that is permitted."""
+        """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
+        otherwise, unless the machine is to be asked what it permits."""
         directory.mkdir(parents=True, exist_ok=True)
-        self.name = name
+        self.name = self.hostname = name
         self.runtime = runtime
         self.workers: dict[Key, PodWorker] = {}
         self.port = 0
@@ -96,7 +98,10 @@ class Agent:
             recorder=manager.recorder("kubelet"),
             allocations=allocations,
             directory=directory,
-            addresses=AddressBook.for_node(f"{name} {directory}", own_networks=networks is not None),
+            addresses=addresses
+            or AddressBook.for_node(
+                f"{name} {directory}", own_networks=networks is not None, record=directory / "records" / "addresses"
+            ),
             sources=sources,
             volumes=Volumes(manager.client, sources, allocatable),
             allocatable=allocatable,
@@ -221,6 +226,7 @@ class Agent:
                     self.node.cgroups.kill(path)
                     await asyncio.to_thread(self.node.cgroups.remove, path)
         self.node.allocations.forget(known)
+        self.node.addresses.release_orphans()
         await asyncio.Event().wait()
 
     async def _close(self) -> None:
@@ -274,7 +280,7 @@ class Agent:
 
     def _status(self) -> JsonObject:
         return machine.node_status(
-            self.name, self._size, self.node.host, self.port, self.runtime.name, limits=self.limits
+            self.hostname, self._size, self.node.host, self.port, self.runtime.name, limits=self.limits
         )
 
     def _conditions(self, now: str) -> list[JsonObject]:

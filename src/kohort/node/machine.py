@@ -9,7 +9,11 @@ from typing import Final
 
 from kohort.objects.jsontypes import JsonObject
 
-FEATURES: Final = ("InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers")
+FEATURES: Final = ("ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers")
+"""What this node declares: an API server of 1.36 sends WebSockets straight on to nodes that say the first, and refuses
+resizes of regular init containers on nodes that do not say the second."""
+POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
+"""Declared where cgroups can be written to."""
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
 EVICTION_BYTES: Final = 100 << 20
@@ -80,7 +84,7 @@ def node_status(
         "allocatable": allocatable(size),
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "declaredFeatures": list(FEATURES) if limits else [FEATURES[1]],
+        "declaredFeatures": sorted({*FEATURES, POD_LEVEL_RESIZE}) if limits else list(FEATURES),
         "nodeInfo": {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
             "bootID": _file("/proc/sys/kernel/random/boot_id"),

@@ -12,8 +12,10 @@ its address by the downward API does not have to care.
 
 import contextlib
 import hashlib
+import socket
 from ipaddress import IPv4Address, IPv4Network
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from kohort.node import netlink
@@ -43,23 +45,30 @@ def _number(seed: str) -> int:
 
 
 class AddressBook:
-    """Who has which address. An address that was given back is not given out again soon."""
+    """Who has which address. An address that was given back is not given out again soon, and one that the machine has
+    for another reason not at all: another node may have left it behind.
 
-    def __init__(self, network: IPv4Network, *, assigns: bool = False) -> None:
+    With a `record`, addresses that were added to the machine are written down first, so that the next agent takes away
+    what nobody has any more.
+    """
+
+    def __init__(self, network: IPv4Network, *, assigns: bool = False, record: Path | None = None) -> None:
         self._network = network
         self._assigns = assigns
+        self._record = record
         self._held: dict[str, int] = {}
+        self._added = {int(IPv4Address(line)) for line in _lines(record)}
         self._last = int(network.network_address)
 
     @staticmethod
-    def for_node(seed: str, *, own_networks: bool = False) -> "AddressBook":
+    def for_node(seed: str, *, own_networks: bool = False, record: Path | None = None) -> "AddressBook":
         """The best block that this process has the rights for; `seed` tells nodes of one machine apart. Networks of
         their own bring their addresses along."""
-        if own_networks:
-            return AddressBook(assigned_block(seed))
         block = assigned_block(seed)
+        if own_networks:
+            return AddressBook(block)
         if netlink.may_add_addresses(str(block.broadcast_address - 1)):
-            return AddressBook(block, assigns=True)
+            return AddressBook(block, assigns=True, record=record)
         return AddressBook(loopback_block(seed))
 
     def take(self, uid: str, known: str = "") -> str:
@@ -68,24 +77,57 @@ class AddressBook:
             had = int(IPv4Address(known)) if known and IPv4Address(known) in self._network else None
             self._held[uid] = had if had is not None and had not in self._held.values() else self._next()
             if self._assigns:
+                self._remember(self._added | {self._held[uid]})
                 netlink.add_address(str(IPv4Address(self._held[uid])))
         return str(IPv4Address(self._held[uid]))
 
     def release(self, uid: str) -> None:
         number = self._held.pop(uid, None)
         if number is not None and self._assigns:
-            with contextlib.suppress(OSError):
-                netlink.delete_address(str(IPv4Address(number)))
+            self._take_away(number)
 
     def release_all(self) -> None:
         for uid in list(self._held):
             self.release(uid)
 
+    def release_orphans(self) -> None:
+        """Addresses that an earlier agent has added for pods that are gone."""
+        if self._assigns:
+            for number in self._added - set(self._held.values()):
+                self._take_away(number)
+
+    def _take_away(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            netlink.delete_address(str(IPv4Address(number)))
+        self._remember(self._added - {number})
+
+    def _remember(self, added: set[int]) -> None:
+        self._added = added
+        if self._record is not None:
+            self._record.parent.mkdir(parents=True, exist_ok=True)
+            self._record.write_text("".join(f"{IPv4Address(number)}\n" for number in sorted(added)))
+
     def _next(self) -> int:
         first, end = int(self._network.network_address) + 1, int(self._network.broadcast_address) - 1
         taken = set(self._held.values())
         for number in chain(range(self._last + 1, end), range(first, self._last + 1)):
-            if number not in taken:
+            if number not in taken and (self._network.is_loopback or not _on_this_machine(number)):
                 self._last = number
                 return number
         raise OverflowError(f"all addresses of {self._network} are taken")
+
+
+def _on_this_machine(number: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(IPv4Address(number)), 0))
+        except OSError:
+            return False
+        return True
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:
+        return path.read_text().split() if path is not None else []
+    except FileNotFoundError:
+        return []

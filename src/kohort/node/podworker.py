@@ -102,6 +102,17 @@ class PodWorker:
             self.evicted = (reason, message)
             self.node.wake(self.key, 0.0)
 
+    async def connect(self, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A port of the pod: at its own address, or where programs listen that know only localhost. Raises OSError."""
+        try:
+            return await asyncio.open_connection(self.address, port)
+        except OSError:
+            if self.netns and self.node.namespaces is not None:
+                return await self.node.namespaces.connect(self.uid, "127.0.0.1", port)
+            if self.address == "127.0.0.1":
+                raise
+            return await asyncio.open_connection("127.0.0.1", port)
+
     # Looking
 
     async def sync(self, pod: NodePod) -> Requeue | None:

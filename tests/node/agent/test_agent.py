@@ -11,6 +11,7 @@ from kohort.kube.client import PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from kohort.node.agent import Agent
+from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.memory import MemoryRuntime
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import Cluster
@@ -71,7 +72,8 @@ async def node(directory: Path, **capacity: str) -> AsyncIterator[Bench]:
     runtime, agents = MemoryRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
-        agents.append(Agent(manager, NODE, directory, runtime, cgroups=False, capacity=capacity))
+        addresses = AddressBook(loopback_block("tests"))
+        agents.append(Agent(manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses))
 
     async with Cluster(extra={"node": register}) as cluster:
         await agents[-1].heartbeat.registered.wait()

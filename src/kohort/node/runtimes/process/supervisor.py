@@ -297,8 +297,8 @@ class Supervisor:
     async def _hear(self, supervised: Supervised, channel: int, data: bytes) -> None:
         if channel == STDIN and supervised.input is not None:
             await asyncio.to_thread(_write_all, supervised.input, data)
-        elif channel == CLOSE:
-            supervised.close_input()
+        elif channel == CLOSE and (supervised.launch.stdin_once or not supervised.launch.log):
+            supervised.close_input()  # that of a container stays open for the next one who joins, unless told
         elif channel == RESIZE and supervised.launch.tty and supervised.input is not None:
             size = msgspec.json.decode(data, type=dict[str, int])
             packed = struct.pack("HHHH", size.get("Height", 24), size.get("Width", 80), 0, 0)

@@ -1,0 +1,64 @@
+"""Who a node is to those who come, and who may come.
+
+Who may ask is decided by client certificate: it must be signed by the cluster's authority and belong to an
+administrator or to the API server. Everything here runs commands in containers, so there is no other way in.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+GROUPS: Final = ("system:masters",)
+NAMES: Final = ("kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver")
+LOOKUP_SECONDS: Final = 1.0
+LIFE: Final = timedelta(days=3650)
+
+
+def trusted(certificate: "dict[str, tuple[tuple[tuple[str, str], ...], ...]] | None") -> bool:
+    """Whether a client certificate, already verified, belongs to somebody who may do everything."""
+    if not certificate:
+        return False
+    subject = [(key, value) for part in certificate.get("subject", ()) for key, value in part]
+    groups = [value for key, value in subject if key == "organizationName"]
+    names = [value for key, value in subject if key == "commonName"]
+    return any(group in GROUPS for group in groups) or any(name in NAMES for name in names)
+
+
+async def reachable_name(name: str, address: str) -> str:
+    """What an API server may dial: the node's name if it leads here, else the address. API servers prefer the name
+    unless they are told otherwise, and a name that nobody knows would cut the node off."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError, TimeoutError):
+        found = await asyncio.wait_for(loop.getaddrinfo(name, None, family=socket.AF_INET), LOOKUP_SECONDS)
+        if any(entry[4][0] == address for entry in found):
+            return name
+    return address
+
+
+def serving_context(directory: Path, host: str, name: str, authority: str) -> ssl.SSLContext:
+    """Our own certificate, and the authority of those who may come."""
+    certificate, key = directory / "serving.crt", directory / "serving.key"
+    if not certificate.exists():
+        _self_signed(certificate, key, host, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=authority)
+    return context
+
+
+def _self_signed(certificate: Path, key: Path, host: str, name: str) -> None:
+    from kohort.kube.issuing import Authority, new_authority
+
+    ourselves = f"system:node:{name}"[:64]
+    authority = Authority(*new_authority(ourselves, LIFE))
+    made, secret = authority.issue(
+        name=ourselves, organizations=("system:nodes",), addresses=(host, name), life=LIFE, server=True
+    )
+    key.touch(mode=0o600)
+    key.write_bytes(secret)
+    certificate.write_bytes(made)
