@@ -12,16 +12,17 @@ from typing import Final
 from kohort.admission import groups as group_webhooks
 from kohort.admission.configurations import Address, configurations
 from kohort.admission.hosting import Loopback, WebhookHost
-from kohort.admission.rollouts import RolloutWebhooks
+from kohort.admission.rollouts import CONVERT, RolloutWebhooks
 from kohort.groups import crd as group_definition
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
 from kohort.kube.errors import Invalid, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import crd as rollout_definitions
 from kohort.rollouts.registration import register as register_rollouts
+from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.registration import register as register_traffic
 
 FIELD_MANAGER: Final = "kohort-operator"
@@ -37,16 +38,19 @@ def register(
     gang_scheduler: str = "",
     rollout_webhooks: RolloutWebhooks | None = None,
     rollouts: bool = True,
+    scripts_namespace: str = CONFIGURATION_NAMESPACE,
 ) -> None:
     """Add everything that the operator does to `manager`.
 
     `webhooks` is where they are served; on loopback if not said otherwise. `rollout_webhooks` are those that somebody
-    serves already; they get the caches of this manager.
+    serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap with traffic scripts
+    of users.
     """
     register_groups(manager, gang_scheduler=gang_scheduler)
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
-        releases.cache = register_rollouts(manager, register_traffic(manager))
+        traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
+        releases.cache = register_rollouts(manager, traffic)
     if not self_contained:
         return
     endpoints = {
@@ -56,26 +60,47 @@ def register(
     host = webhooks or Loopback()
 
     async def prepare() -> None:
-        await install_definitions(manager.client)
-        await install_webhooks(manager.client, await host.open(endpoints))
+        address = await host.open(endpoints)
+        await install_definitions(manager.client, address)
+        await install_webhooks(manager.client, address)
 
     manager.prepare(prepare)
     manager.clean_up(host.close)
 
 
-def definitions(*, rollouts: bool = True) -> list[JsonObject]:
-    """Every CustomResourceDefinition of kohort."""
-    return [group_definition.definition(), *(rollout_definitions.definitions() if rollouts else [])]
+def definitions(address: Address | None = None, *, rollouts: bool = True) -> list[JsonObject]:
+    """Every CustomResourceDefinition of kohort. `address` is where older versions of Rollouts are converted."""
+    converter = None if address is None else address.client(CONVERT)
+    return [group_definition.definition(), *(rollout_definitions.definitions(converter) if rollouts else [])]
 
 
-async def install_definitions(client: Client, *, rollouts: bool = True) -> None:
-    """Apply the definitions and wait until they are served."""
-    wanted = definitions(rollouts=rollouts)
+async def install_definitions(
+    client: Client, address: Address, *, rollouts: bool = True, point_here: bool = True
+) -> None:
+    """Apply the definitions and wait until they are served. Without `point_here` a converter that is named already
+    stays: another operator may be leading."""
+    wanted = definitions(address, rollouts=rollouts)
     for definition in wanted:
-        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
+        await _apply_definition(client, definition, point_here=point_here)
     async with asyncio.timeout(_ESTABLISHED_SECONDS):
         for definition in wanted:
             await wait_established(client, definition["metadata"]["name"])
+
+
+async def _apply_definition(client: Client, definition: JsonObject, *, point_here: bool) -> None:
+    name, converts = definition["metadata"]["name"], "conversion" in definition["spec"]
+    found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name) if converts else None
+    before = ((found or {}).get("spec", {}).get("conversion") or {}).get("webhook")
+    if before is not None and not point_here:
+        kept = {"strategy": "Webhook", "webhook": before}
+        definition = {**definition, "spec": {**definition["spec"], "conversion": kept}}
+    try:
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
+    except Invalid:
+        if found is None:
+            raise
+        # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
+        await client.update(CUSTOM_RESOURCE_DEFINITIONS, {**found, "spec": definition["spec"]})
 
 
 async def install_webhooks(client: Client, address: Address, *, rollouts: bool = True) -> None:

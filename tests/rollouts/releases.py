@@ -5,6 +5,7 @@ import copy
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 from tests.builders import lws, service
 from tests.rollouts.monitor import Monitor
 
@@ -107,7 +108,9 @@ class Story:
         await self.until(lambda: self.phase == "Healthy" and self.all_ready())
 
     async def create(self, resource: Resource, document: JsonObject) -> None:
-        """As a user does who tries again when the webhook is away for a moment."""
+        """As a user does, who tries again when the webhook is away for a moment; in the version that it says."""
+        version = document.get("apiVersion", resource.api_version).rpartition("/")[2]
+        resource = msgspec.structs.replace(resource, version=version)
         for _ in range(10):
             try:
                 await self.client.create(resource, document, NAMESPACE)

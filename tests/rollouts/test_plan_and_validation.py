@@ -174,7 +174,7 @@ def test_what_is_frozen_while_progressing() -> None:
         "Rollout 'ObjectRef' field is immutable": changed("workloadRef.name", "other"),
         "Amount of Rollout steps are immutable": changed("strategy.canary.steps", [{"replicas": 1}]),
         "Rollout style and enableExtraWorkloadForCanary are immutable": rollout(blue_green=True),
-        "Rollout 'Strategy.Canary.TrafficRoutings' field is immutable": changed(
+        "Rollout 'Strategy.Canary|BlueGreen.TrafficRoutings' field is immutable": changed(
             "strategy.canary.trafficRoutings.0.service", "x"
         ),
     }

@@ -12,12 +12,20 @@ import msgspec
 from kohort.admission import groups
 from kohort.admission import rollouts as releases
 from kohort.groups import wire
-from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    ROLLOUTS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.wire import WORKLOAD_TYPE
 
 MUTATING: Final = "lws-mutating-webhook-configuration"
 VALIDATING: Final = "lws-validating-webhook-configuration"
+CONVERTED: Final = tuple(f"{one.plural}.{one.group}" for one in (ROLLOUTS, BATCH_RELEASES))
 TIMEOUT_SECONDS: Final = 5
 
 
@@ -60,10 +68,11 @@ def configurations(address: Address, *, rollouts: bool = True) -> list[JsonObjec
 
 
 def names(*, rollouts: bool = True) -> list[tuple[Resource, str]]:
-    """Where the configurations are found."""
+    """Where the configurations are found, and the definitions whose older versions are converted here."""
     found = [(MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)]
     if rollouts:
         found += [(MUTATING_WEBHOOKS, releases.MUTATING), (VALIDATING_WEBHOOKS, releases.VALIDATING)]
+        found += [(CUSTOM_RESOURCE_DEFINITIONS, name) for name in CONVERTED]
     return found
 
 
@@ -78,7 +87,7 @@ def _rollout_configurations(address: Address) -> list[JsonObject]:
         held.append({**_hook(address, name, path, rule), "objectSelector": guarded})
     rule = {
         "apiGroups": ["rollouts.kruise.io"],
-        "apiVersions": ["v1beta1"],
+        "apiVersions": ["v1alpha1", "v1beta1"],
         "operations": ["CREATE", "UPDATE"],
         "resources": ["rollouts"],
     }

@@ -61,16 +61,16 @@ Endpoints = Mapping[str, Callable[[JsonObject], JsonObject]]
 
 
 def review(endpoints: Endpoints, path: str, body: bytes) -> JsonObject:
-    """Answer a whole AdmissionReview. ValueError when it is none."""
+    """Answer a whole AdmissionReview, or ConversionReview. ValueError when it is none."""
     try:
         document = msgspec.json.decode(body)
         request = document["request"]
         uid = request["uid"]
     except (msgspec.DecodeError, KeyError, TypeError) as problem:
-        raise ValueError(f"not an AdmissionReview: {problem}") from problem
+        raise ValueError(f"not a review: {problem}") from problem
     response = endpoints[path](request)
     return {
         "apiVersion": document.get("apiVersion", "admission.k8s.io/v1"),
-        "kind": "AdmissionReview",
+        "kind": document.get("kind", "AdmissionReview"),
         "response": {"uid": uid, **response},
     }

@@ -18,7 +18,7 @@ from kohort.kube.resources import Key
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import OwnerReference
-from kohort.rollouts import validation, wire
+from kohort.rollouts import olderversion, validation, versions, wire
 from kohort.rollouts.api import Rollout, WorkloadRef
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.workloads.admitting import Admitted, Situation, admit_deployment, admit_group_set
@@ -26,6 +26,7 @@ from kohort.rollouts.workloads.admitting import Admitted, Situation, admit_deplo
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
 VALIDATE_ROLLOUT: Final = "/validate-rollouts-kruise-io-rollout"
+CONVERT: Final = "/convert"
 MUTATING: Final = "kruise-rollout-mutating-webhook-configuration"
 VALIDATING: Final = "kruise-rollout-validating-webhook-configuration"
 _NOT_READY: Final = "the rollout webhook has just started and does not know all Rollouts yet; try again in a moment"
@@ -46,6 +47,7 @@ class RolloutWebhooks:
                 lambda request, cache: _workload(request, cache, _deployment_situation, admit_deployment)
             ),
             VALIDATE_ROLLOUT: self._known(_rollout),
+            CONVERT: convert,
         }
 
     def _known(self, answer: Callable[[JsonObject, RolloutCache], JsonObject]) -> Callable[[JsonObject], JsonObject]:
@@ -119,14 +121,26 @@ def _tokens(old: JsonObject, ref: WorkloadRef, cache: RolloutCache) -> frozenset
 # Rollouts
 
 
+def convert(request: JsonObject) -> JsonObject:
+    """The answer to a ConversionReview. Needs no caches: it must work from the first moment on."""
+    try:
+        done = [versions.converted(one, request["desiredAPIVersion"]) for one in request.get("objects") or ()]
+    except ValueError as problem:
+        return {"convertedObjects": [], "result": {"status": "Failure", "message": str(problem)}}
+    return {"convertedObjects": done, "result": {"status": "Success"}}
+
+
 def _rollout(request: JsonObject, cache: RolloutCache) -> JsonObject:
     document = request.get("object")
     if document is None or request.get("subResource"):
         return {"allowed": True}
+    older = document.get("apiVersion") == versions.ALPHA
+    if older and (wrong := olderversion.errors(document)):
+        return _denied(422, "Invalid", _told(document["metadata"].get("name", ""), wrong))
     try:
-        new = validation.parse(document)
+        new = validation.parse(versions.converted(document, versions.BETA))
         stored = request.get("oldObject")
-        old = validation.parse(stored) if stored is not None else None
+        old = validation.parse(versions.converted(stored, versions.BETA)) if stored is not None else None
     except ValueError as problem:
         return _denied(400, "BadRequest", str(problem))
     others = cache.rollouts.list(new.metadata.namespace)
@@ -135,9 +149,9 @@ def _rollout(request: JsonObject, cache: RolloutCache) -> JsonObject:
     elif new.metadata.deleting:
         found = []
     else:
-        found = validation.update_errors(new, old, others)
+        found = validation.update_errors(new, old, others, steps_may_change=older)
     if found:
-        return _denied(422, "Invalid", _told(new, found))
+        return _denied(422, "Invalid", _told(new.metadata.name, found))
     told = validation.warnings(new, _replicas(new, cache))
     return {"allowed": True, **({"warnings": told} if told else {})}
 
@@ -151,9 +165,9 @@ def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:
     return deployment.spec.replicas if deployment is not None else None
 
 
-def _told(rollout: Rollout, found: list[FieldError]) -> str:
+def _told(name: str, found: list[FieldError]) -> str:
     text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(error) for error in found) + "]"
-    return f'Rollout.rollouts.kruise.io "{rollout.metadata.name}" is invalid: {text}'
+    return f'Rollout.rollouts.kruise.io "{name}" is invalid: {text}'
 
 
 def _denied(code: int, reason: str, message: str) -> JsonObject:

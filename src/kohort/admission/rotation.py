@@ -125,7 +125,7 @@ class Rotation:
         for resource, name in self._configurations:
             while True:
                 found = await self._client.find(resource, name)
-                operations = injection(found, wanted) if found is not None else []
+                operations = injection(found, wanted, self._namespace) if found is not None else []
                 if not operations:
                     break
                 try:
@@ -137,19 +137,34 @@ class Rotation:
         return changed
 
 
-def injection(configuration: JsonObject, wanted: str) -> list[JsonObject]:
-    """A JSON patch that makes a configuration trust `wanted`; none when it does, or when somebody else sees to it."""
+def injection(configuration: JsonObject, wanted: str, namespace: str = "") -> list[JsonObject]:
+    """A JSON patch that makes a configuration, or the conversion of a definition, trust `wanted`; none when it does, or
+    when somebody else sees to it. A definition comes from a chart that could not know in which `namespace` it would be
+    installed; that is put right on the way."""
     metadata = configuration["metadata"]
     if _INJECTED_BY_OTHERS in (metadata.get("annotations") or {}):
         return []
     changes: list[JsonObject] = []
-    for number, hook in enumerate(configuration.get("webhooks") or []):
-        client = hook["clientConfig"]
+    for path, client in _clients(configuration):
         if "service" in client and client.get("caBundle") != wanted:
-            changes.append({"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": wanted})
+            changes.append({"op": "add", "path": f"{path}/caBundle", "value": wanted})
+        if (
+            path.startswith("/spec")
+            and namespace
+            and client.get("service", {}).get("namespace", namespace) != namespace
+        ):
+            changes.append({"op": "add", "path": f"{path}/service/namespace", "value": namespace})
     if not changes:
         return []
     return [{"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}, *changes]
+
+
+def _clients(configuration: JsonObject) -> list[tuple[str, JsonObject]]:
+    """Where it says whom to ask."""
+    hooks = configuration.get("webhooks") or []
+    found = [(f"/webhooks/{number}/clientConfig", hook["clientConfig"]) for number, hook in enumerate(hooks)]
+    converter = ((configuration.get("spec") or {}).get("conversion") or {}).get("webhook")
+    return [*found, ("/spec/conversion/webhook/clientConfig", converter["clientConfig"])] if converter else found
 
 
 def bundle_of(secret: JsonObject) -> Bundle | None:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from kohort import __version__, operator
+from kohort import __version__
 from kohort.install import roles, workload
 from kohort.install.manifests import render
 from kohort.install.options import IMAGE, Options
@@ -60,7 +60,7 @@ def files() -> dict[str, str]:
         "templates/servicemonitor.yaml": _only("enablePrometheus", _template([workload.monitor(_MARKED)])),
         "templates/webhooks.yaml": _either("enableCertManager", _webhooks(True), _webhooks(False)),
     }
-    for definition in operator.definitions():
+    for definition in workload.definitions(Options()):
         found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
     return found
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import yaml
 
-from kohort import operator
 from kohort.install import roles, workload
 from kohort.install.options import Options
 from kohort.objects.jsontypes import Json, JsonObject
@@ -14,7 +13,7 @@ def manifests(options: Options) -> list[JsonObject]:
     """In the order in which they can be created."""
     return [
         workload.place(options),
-        *operator.definitions(rollouts=options.rollouts),
+        *workload.definitions(options),
         *roles.access(options),
         workload.configuration(options),
         *workload.certificate_store(options),

@@ -9,11 +9,12 @@ Against the roles that LeaderWorkerSet ships: no Secrets of others, no writes to
 from typing import Final
 
 from kohort.admission import rollouts as releases
-from kohort.admission.configurations import MUTATING, VALIDATING
+from kohort.admission.configurations import CONVERTED, MUTATING, VALIDATING
 from kohort.install.options import Options
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.traffic.names import CONFIGURATION as SCRIPTS
 
 ACCOUNT: Final = "lws-controller-manager"
 MANAGER: Final = "lws-manager-role"
@@ -57,20 +58,22 @@ def rollout_rules() -> list[JsonObject]:
         rule([_RELEASES], ["rollouts"], ["list", "patch", "watch"]),
         rule([_RELEASES], ["batchreleases"], ["create", "delete", "list", "patch", "watch"]),
         rule([_RELEASES], ["trafficroutings"], ["get", "list", "patch", "watch"]),
-        rule([_RELEASES], ["rollouthistories"], ["create", "delete", "get", "list", "patch", "watch"]),
+        rule([_RELEASES], ["rollouthistories"], ["create", "delete", "list", "patch", "watch"]),
         rule([_RELEASES], ["rollouts/status", "batchreleases/status", "trafficroutings/status"], ["patch"]),
         rule([_RELEASES], ["rollouthistories/status"], ["patch"]),
-        rule([_RELEASES], ["rollouts/finalizers", "batchreleases/finalizers"], ["update"]),
+        rule(
+            [_RELEASES], ["rollouts/finalizers", "batchreleases/finalizers", "trafficroutings/finalizers"], ["update"]
+        ),
         rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
         rule([""], ["pods"], ["patch"]),
         rule([""], ["services"], ["delete", "get", "patch"]),
-        rule([""], ["configmaps"], ["get"]),
         rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule(["apps"], ["replicasets"], ["list", "patch", "watch"]),
         rule(["autoscaling"], ["horizontalpodautoscalers"], ["list", "patch"]),
         rule(["discovery.k8s.io"], ["endpointslices"], ["list"]),
         rule(["networking.k8s.io"], ["ingresses"], ["create", "delete", "get", "patch"]),
         rule(["gateway.networking.k8s.io"], ["httproutes"], ["get", "patch"]),
+        rule(["networking.istio.io"], ["destinationrules", "virtualservices"], ["get", "patch"]),
     ]
 
 
@@ -80,22 +83,28 @@ def cluster_rules(options: Options) -> list[JsonObject]:
     mutating, validating = [MUTATING], [VALIDATING]
     if options.rollouts:
         mutating, validating = [*mutating, releases.MUTATING], [*validating, releases.VALIDATING]
-    return [
+    rules = [
         rule([""], ["nodes"], ["get"]),
         rule([group], ["mutatingwebhookconfigurations"], ["get", "patch"], mutating),
         rule([group], ["validatingwebhookconfigurations"], ["get", "patch"], validating),
     ]
+    if options.rollouts:
+        # Their conversion must trust the certificate, as the webhooks do.
+        converted = rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "patch"], [*CONVERTED])
+        rules.append(converted)
+    return rules
 
 
-def own_rules() -> list[JsonObject]:
+def own_rules(options: Options) -> list[JsonObject]:
     """In the operator's own namespace."""
-    return [
+    rules = [
         rule(["coordination.k8s.io"], ["leases"], ["create"]),
         rule(["coordination.k8s.io"], ["leases"], ["get", "update", "watch"], [LEASE]),
         rule([""], ["secrets"], ["get", "update", "watch"], [SECRET]),
         rule([""], ["configmaps"], ["create"]),
         rule([""], ["configmaps"], ["patch"], [STATUS]),
     ]
+    return [*rules, rule([""], ["configmaps"], ["get"], [SCRIPTS])] if options.rollouts else rules
 
 
 def access(options: Options) -> list[JsonObject]:
@@ -103,7 +112,7 @@ def access(options: Options) -> list[JsonObject]:
     namespace = options.namespace
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(ACCOUNT, namespace)},
-        *_bound("Role", OWN_NAMESPACE, own_rules(), namespace, namespace),
+        *_bound("Role", OWN_NAMESPACE, own_rules(options), namespace, namespace),
         *_bound(
             "ClusterRole",
             METRICS_AUTH,

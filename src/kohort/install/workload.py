@@ -4,6 +4,7 @@ from typing import Final
 
 import yaml
 
+from kohort import operator
 from kohort.admission.configurations import Address, configurations
 from kohort.install.options import Options
 from kohort.install.roles import ACCOUNT, LABELS
@@ -114,15 +115,31 @@ def monitor(options: Options) -> JsonObject:
     )
 
 
+def definitions(options: Options) -> list[JsonObject]:
+    """Older versions of Rollouts are converted by the operator; cert-manager is told whom to trust where it is used."""
+    found = operator.definitions(_address(options), rollouts=options.rollouts)
+    for one in found:
+        if options.cert_manager and "conversion" in one["spec"]:
+            one["metadata"]["annotations"] = _injected(options)
+    return found
+
+
 def webhooks(options: Options) -> list[JsonObject]:
     """The authority is left out: the operator or cert-manager puts it in."""
-    address = Address(b"", service=(options.namespace, SERVICE), exempt_namespace=options.namespace)
-    found = configurations(address, rollouts=options.rollouts)
+    found = configurations(_address(options), rollouts=options.rollouts)
     for one in found:
         one["metadata"]["labels"] = LABELS
         if options.cert_manager:
-            one["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{CERTIFICATE}"}
+            one["metadata"]["annotations"] = _injected(options)
     return found
+
+
+def _address(options: Options) -> Address:
+    return Address(b"", service=(options.namespace, SERVICE), exempt_namespace=options.namespace)
+
+
+def _injected(options: Options) -> JsonObject:
+    return {"cert-manager.io/inject-ca-from": f"{options.namespace}/{CERTIFICATE}"}
 
 
 def _object(api_version: str, kind: str, name: str, options: Options, rest: JsonObject) -> JsonObject:

@@ -190,6 +190,7 @@ class OperatorProcess:
             gang_scheduler=configuration.gang_scheduler,
             rollout_webhooks=self._rollout_webhooks,
             rollouts=configuration.rollouts,
+            scripts_namespace=self._options.namespace,
         )
         if self._address is not None:
             self._bring_along(manager, self._address)
@@ -279,12 +280,14 @@ class OperatorProcess:
 
     def _bring_along(self, manager: Manager, address: Address) -> None:
         """Definitions before any cache fills; configurations when this process leads, because they name it."""
+        rollouts = self._options.configuration.rollouts
 
         async def definitions() -> None:
-            await operator.install_definitions(self._client, rollouts=self._options.configuration.rollouts)
+            await operator.install_definitions(self._client, address, rollouts=rollouts, point_here=False)
 
         async def point_here() -> None:
-            await operator.install_webhooks(self._client, address, rollouts=self._options.configuration.rollouts)
+            await operator.install_definitions(self._client, address, rollouts=rollouts)
+            await operator.install_webhooks(self._client, address, rollouts=rollouts)
             _log.info("webhook configurations point here", url=address.url)
             await asyncio.Event().wait()
 

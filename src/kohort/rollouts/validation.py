@@ -24,21 +24,24 @@ def create_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldErro
     return [*spec_errors(rollout), *conflict_errors(rollout, others)]
 
 
-def update_errors(new: Rollout, old: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
+def update_errors(
+    new: Rollout, old: Rollout, others: Iterable[Rollout], *, steps_may_change: bool = False
+) -> list[FieldError]:
+    """`steps_may_change`: v1alpha1 lets their number be changed at any time."""
     found = [*spec_errors(new), *conflict_errors(new, others)]
     if old.status.phase not in _FINAL_PHASES or new.metadata.deleting:
         return found
-    which = "Strategy.BlueGreen" if new.blue_green else "Strategy.Canary"
+    which = "Strategy.Canary|BlueGreen"
     if new.spec.workload_ref != old.spec.workload_ref:
         found.append(fielderrors.forbidden("Spec.ObjectRef", "Rollout 'ObjectRef' field is immutable"))
     if new.style != old.style:
         text = "Rollout style and enableExtraWorkloadForCanary are immutable"
-        return [*found, fielderrors.forbidden("Spec.Strategy", text)]
+        return [*found, fielderrors.forbidden(f"Spec.{which}", text)]
     if new.strategy.traffic_routings != old.strategy.traffic_routings:
         text = f"Rollout '{which}.TrafficRoutings' field is immutable"
         found.append(fielderrors.forbidden(f"Spec.{which}.TrafficRoutings", text))
-    if len(new.strategy.steps) != len(old.strategy.steps):
-        found.append(fielderrors.forbidden(f"Spec.{which}.Steps", "Amount of Rollout steps are immutable"))
+    if not steps_may_change and len(new.strategy.steps) != len(old.strategy.steps):
+        found.append(fielderrors.forbidden(f"Spec.{which}", "Amount of Rollout steps are immutable"))
     return found
 
 
@@ -153,7 +156,7 @@ def conflict_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldEr
         if other.spec.workload_ref.identity == rollout.spec.workload_ref.identity:
             name = f"{other.metadata.namespace}/{other.metadata.name}"
             text = f"This rollout conflict with Rollout({name}), one workload only have less than one Rollout"
-            return [_wrong("", "Conflict Checker", text)]
+            return [_wrong("Conflict Checker", rollout.metadata.name, text)]
     return []
 
 
