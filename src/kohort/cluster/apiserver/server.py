@@ -142,6 +142,10 @@ class ApiServer:
 
     async def _converted_answer(self, request: Request, user: User, warnings: list[str]) -> Response:
         """The answer, begun again for every conversion by a webhook that turns out to be needed."""
+        try:
+            return await self._answer(request, user, warnings)
+        except ConversionNeeded as need:
+            await self._resolve(need)
 
         async def attempt() -> Response:
             warnings.clear()

@@ -62,13 +62,34 @@ def _acts(plugin: Plugin, phase: str) -> bool:
     return getattr(type(plugin), phase, None) is not getattr(Step, phase)
 
 
+class _Steps:
+    """The steps of one phase; of these, the few that a resource may be a matter of."""
+
+    def __init__(self, plugins: Sequence[Plugin], phase: str) -> None:
+        self._all = tuple(plugin for plugin in plugins if _acts(plugin, phase))
+        self._about: dict[tuple[str, str], tuple[Plugin, ...]] = {}
+
+    def about(self, attributes: Attributes) -> tuple[Plugin, ...]:
+        key = (attributes.resource.plural, attributes.subresource)
+        found = self._about.get(key)
+        if found is None:
+            name = "/".join(filter(None, key))
+            wanted: list[Plugin] = []
+            for plugin in self._all:
+                about: Sequence[str] = getattr(plugin, "about", ())
+                if not about or name in about:
+                    wanted.append(plugin)
+            found = self._about[key] = tuple(wanted)
+        return found
+
+
 class Chain:
     def __init__(
         self, plugins: Sequence[Plugin] = (), policies: Configured | None = None, webhooks: Configured | None = None
     ) -> None:
         steps = [plugin for plugin in plugins if plugin.name != QUOTA]
-        self._mutating = tuple(plugin for plugin in steps if _acts(plugin, "mutate"))
-        self._validating = tuple(plugin for plugin in steps if _acts(plugin, "validate"))
+        self._mutating = _Steps(steps, "mutate")
+        self._validating = _Steps(steps, "validate")
         self._quota = tuple(plugin for plugin in plugins if plugin.name == QUOTA)
         self._policies = policies
         self._webhooks = webhooks
@@ -81,7 +102,7 @@ class Chain:
             await self._mutate_once(attributes, round)
 
     async def _mutate_once(self, attributes: Attributes, round: Reinvocation) -> None:
-        for plugin in self._mutating:
+        for plugin in self._mutating.about(attributes):
             if plugin.handles(attributes):
                 await plugin.mutate(attributes)
         if attributes.resource.group == _GROUP:
@@ -92,7 +113,7 @@ class Chain:
             await self._webhooks.mutate(attributes, round)
 
     async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._validating:
+        for plugin in self._validating.about(attributes):
             if plugin.handles(attributes):
                 await plugin.validate(attributes)
         if attributes.resource.group != _GROUP:

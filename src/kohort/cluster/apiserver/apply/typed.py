@@ -12,7 +12,7 @@ from typing import Final
 from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet, json_text
 from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
 from kohort.cluster.apiserver.apply.zero import always_null
-from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.node import ANY, Node
 from kohort.objects.jsontypes import Json, JsonObject
 
 
@@ -151,23 +151,26 @@ def _compare_maps(old: JsonObject, new: JsonObject, node: Node) -> _Changes:
     written: FieldSet = {}
     removed: FieldSet = {}
     unwritten = always_null(node)
+    fields = node.fields
+    fallback = node.items if node.type == "map" else ANY
     for key, before in old.items():
         if key in new or key in unwritten:
             after = new.get(key)
             if before is after or unchanged(before, after, node):
                 continue
-            added, gone = _compare(before, after, entry_node(node, key))
+            added, gone = _compare(before, after, fields.get(key, fallback))
             if added is not None:
                 written["f:" + key] = added
             if gone is not None:
                 removed["f:" + key] = gone
         else:
-            removed["f:" + key] = _whole(before, entry_node(node, key))
+            removed["f:" + key] = _whole(before, fields.get(key, fallback))
     for key, after in new.items():
         if key not in old:
             if key not in unwritten:
-                written["f:" + key] = _whole(after, entry_node(node, key))
-            elif (added := _compare(None, after, entry_node(node, key))[0]) is not None:
+                entire = _whole(after, fields.get(key, fallback)) if after.__class__ in _NESTED else EMPTY
+                written["f:" + key] = entire
+            elif (added := _compare(None, after, fields.get(key, fallback))[0]) is not None:
                 written["f:" + key] = added
     return written or None, removed or None
 

@@ -64,19 +64,15 @@ class Call:
     verb: str
     media: Media
     warnings: list[str] = field(default_factory=list)
+    kind: Kind = field(init=False)
+    namespace: str = field(init=False)
+    """The namespace that the object is stored under; empty for cluster-scoped kinds."""
+    name: str = field(init=False)
 
-    @property
-    def kind(self) -> Kind:
-        return self.view.kind
-
-    @property
-    def namespace(self) -> str:
-        """The namespace that the object is stored under; empty for cluster-scoped kinds."""
-        return self.path.namespace if self.view.kind.resource.namespaced else ""
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    def __post_init__(self) -> None:
+        self.kind = self.view.kind
+        self.namespace = self.path.namespace if self.kind.resource.namespaced else ""
+        self.name = self.path.name
 
 
 def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:

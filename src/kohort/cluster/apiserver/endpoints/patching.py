@@ -5,7 +5,7 @@ then treats the result as if it had been sent. Apply says what the sender wants 
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -120,15 +120,17 @@ def fit(
 ) -> JsonObject:
     """The live object after the patch, fitted to the schema. What is wrong with the result is wrong with the patch."""
     patched = change.apply(live, node)
-    raw = compact(patched)
-    obj: JsonObject = msgspec.json.decode(raw)
+    # Encoded first, since what follows may change parts that both objects share.
+    shown = compact(patched) if media_type != STRATEGIC else b""
+    only_status = _only_status(call, live, patched)
+    obj = _with_own_status(patched) if only_status else _copy(patched)
 
     def unfit(problem: str) -> errors.ApiError:
-        return _invalid_patch(go_text(change.patch) if media_type == STRATEGIC else raw.decode(), problem)
+        return _invalid_patch(go_text(change.patch) if media_type == STRATEGIC else shown.decode(), problem)
 
     try:
         _check_type(parts, call, live, obj, media_type)
-        problems = change.problems + _fitted(call, live, patched, obj, node)
+        problems = change.problems + (_fitted_status(obj, node) if only_status else bodies.fitted(obj, node))
     except decode.Undecodable as error:
         raise unfit(error.detail) from None
     if problems and field_validation == "Strict":
@@ -138,15 +140,29 @@ def fit(
     return obj
 
 
-def _fitted(call: Call, live: JsonObject, patched: JsonObject, obj: JsonObject, node: Node) -> list[str]:
-    """Fit `obj`, a copy of what was patched. A status is written often and beside a spec that it leaves alone; that one
-    was fitted when it was stored, and is put back afterwards anyway."""
-    spec = live.get("spec")
-    if call.path.subresource != "status" or call.kind.custom or spec is None or patched.get("spec") is not spec:
-        return bodies.fitted(obj, node)
-    copy = obj.pop("spec")
-    problems = bodies.fitted(obj, node)
-    obj["spec"] = copy
+def _only_status(call: Call, live: JsonObject, patched: JsonObject) -> bool:
+    """Whether a patch of the status leaves all the rest as it is stored, as nearly all of them do. What is stored was
+    fitted to the schema when it came, and this endpoint could not change it anyway."""
+    if call.path.subresource != "status" or call.kind.custom:
+        return False
+    if not patched.keys() ^ live.keys() <= {"status"}:
+        return False
+    return all(value is live.get(key) or value == live.get(key) for key, value in patched.items() if key != "status")
+
+
+def _with_own_status(patched: JsonObject) -> JsonObject:
+    """A copy as far as the status goes. Metadata is changed field by field, never below; the rest is not changed."""
+    obj = {**patched, "metadata": dict(patched["metadata"])}
+    if "status" in patched:
+        obj["status"] = _copy(patched["status"])
+    return obj
+
+
+def _fitted_status(obj: JsonObject, node: Node) -> list[str]:
+    part: JsonObject = {key: obj[key] for key in ("apiVersion", "kind", "status") if key in obj}
+    problems = bodies.fitted(part, node)
+    obj.pop("status", None)
+    obj.update(part)
     return problems
 
 
@@ -201,7 +217,7 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
             kind=call.kind.resource.kind,
             at_version=at_version(writer.parts, call),
         )
-        obj = _copy(obj)
+        obj = cast(JsonObject, _copy(obj))
         _report_duplicates(call, duplicates, options.field_validation or "Warn")
         if call.kind.custom and (nulls := null_values(obj, call.kind.schema())):
             raise errors.invalid(call.kind.resource.kind, call.name, nulls, call.kind.resource.group)
@@ -222,9 +238,9 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
     return produce
 
 
-def _copy(document: JsonObject) -> JsonObject:
+def _copy(document: Json) -> Json:
     """A deep copy: what patches return shares structure with what they were given."""
-    copy: JsonObject = msgspec.json.decode(compact(document))
+    copy: Json = msgspec.json.decode(compact(document))
     return copy
 
 

@@ -181,8 +181,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+@lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
-    """An address, leading zeros in IPv4 octets forgiven; zones are not."""
+    """An address, leading zeros in IPv4 octets forgiven; zones are not. A status names each of its addresses twice."""
     if "%" in text:
         return None
     if _DOTTED(text):

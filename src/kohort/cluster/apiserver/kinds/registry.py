@@ -6,7 +6,7 @@ first needed; building the list itself only makes small objects.
 """
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 from kohort.cluster.apiserver.kinds import autoscaling, events, selectable
 from kohort.cluster.apiserver.kinds.model import FULL_VERBS, Cells, Column, Kind, Strategy, Subresource
@@ -216,6 +216,7 @@ def _subresource(row: Row, name: str) -> Subresource:
     return Subresource(name, row.kind, READ_WRITE)
 
 
+@cache
 def _schema(group: str, version: str, kind: str) -> Node:
     from kohort.cluster.apiserver.schema import builtin
 

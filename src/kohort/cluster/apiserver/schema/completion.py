@@ -35,34 +35,45 @@ def struct_completer(type_name: str) -> Completer | None:
     if not _needs_completion(type_name):
         return None
     described = record(type_name)
-    always: list[tuple[str, TypeExpression]] = []
+    always: list[_Always] = []
     nested: dict[str, Completer] = {}
 
     def complete_struct(obj: JsonObject, nulls: bool) -> None:
         if not always and not nested:
             _compile(described.fields, always, nested)
-        for name, expression in always:
+        for name, zero_value, is_struct, may_be_null in always:
             value = obj.get(name)
             if value is None:
-                value = zero(expression)
-                if value is not None or nulls:
-                    obj[name] = value
-            elif nulls and not value and expression.element is not None and not expression.pointer:
+                if is_struct:
+                    obj[name] = {}
+                elif zero_value is not None or nulls:
+                    obj[name] = zero_value
+            elif may_be_null and nulls and not value:
                 obj[name] = None  # storage does not know an empty list or map from none
+        if len(nested) < len(obj):
+            for name, completer in nested.items():
+                value = obj.get(name)
+                if value is not None:
+                    completer(value, nulls)
+            return
         for name, value in obj.items():
-            completer = nested.get(name)
-            if completer is not None and value is not None:
-                completer(value, nulls)
+            if value is not None and name in nested:
+                nested[name](value, nulls)
 
     return complete_struct
 
 
-def _compile(
-    fields: tuple[FieldRecord, ...], always: list[tuple[str, TypeExpression]], nested: dict[str, Completer]
-) -> None:
+_Always: TypeAlias = tuple[str, Json, bool, bool]
+"""A field that is always written: its name, its zero value, whether that is a struct (a new one each time), and whether
+an empty value of it is null."""
+
+
+def _compile(fields: tuple[FieldRecord, ...], always: list[_Always], nested: dict[str, Completer]) -> None:
     for field in fields:
         if _always_written(field):
-            always.append((field.name, field.type))
+            value = zero(field.type)
+            may_be_null = field.type.element is not None and not field.type.pointer
+            always.append((field.name, value, value == {}, may_be_null))
         completer = _below(field.type)
         if completer is not None:
             nested[field.name] = completer

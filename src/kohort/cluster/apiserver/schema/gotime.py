@@ -8,6 +8,7 @@ package, because that is what clients show to their users.
 import re
 from calendar import monthrange
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -25,8 +26,10 @@ _SECONDS: Final = _Layout("2006-01-02T15:04:05Z07:00", "")
 _MICROS: Final = _Layout("2006-01-02T15:04:05.000000Z07:00", ".000000")
 
 
+@lru_cache(maxsize=1024)
 def canonical_time(text: str) -> str | None:
-    """A `Time` in its canonical form, None for the zero time. ValueError in Go's words when it is not a time."""
+    """A `Time` in its canonical form, None for the zero time. ValueError in Go's words when it is not a time. Objects
+    are full of times, and those of one moment are the same."""
     if _CANONICAL_SECONDS.fullmatch(text) and _exists(text):
         return text if text != "0001-01-01T00:00:00Z" else None
     return _written(_Reader(text, _SECONDS).read(), "seconds")

@@ -32,7 +32,7 @@ def default_plugins(
 
     gates = gates or {}
     return [
-        NamespaceLifecycle(),
+        NamespaceLifecycle(store),
         LimitRanger(),
         *([ServiceAccount()] if service_accounts else []),
         TaintNodesByCondition(),

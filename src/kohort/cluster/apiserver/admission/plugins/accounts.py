@@ -24,6 +24,7 @@ PAUSE: Final = 0.1
 
 class ServiceAccount(Step):
     name = "ServiceAccount"
+    about = ("pods",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == "CREATE" and is_core(attributes, "pods")

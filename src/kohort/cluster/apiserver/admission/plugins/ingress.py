@@ -13,6 +13,7 @@ ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 class DefaultIngressClass(Step):
     name = "DefaultIngressClass"
+    about = ("ingresses",)
 
     def handles(self, attributes: Attributes) -> bool:
         resource = attributes.resource

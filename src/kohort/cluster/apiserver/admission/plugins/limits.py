@@ -23,6 +23,7 @@ ANNOTATION: Final = "kubernetes.io/limit-ranger"
 
 class LimitRanger(Step):
     name = "LimitRanger"
+    about = ("pods", "pods/resize", "persistentvolumeclaims")
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation not in WRITES:

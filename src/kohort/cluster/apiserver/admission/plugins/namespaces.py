@@ -4,6 +4,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, refusal
+from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.errors import StatusCause
 
@@ -12,6 +13,9 @@ IMMORTAL: Final = frozenset(("default", "kube-system", "kube-public"))
 
 class NamespaceLifecycle(Step):
     name = "NamespaceLifecycle"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation == "CONNECT":
@@ -28,10 +32,10 @@ class NamespaceLifecycle(Step):
                 raise errors.forbidden("namespaces", attributes.name, "this namespace may not be deleted")
             return
         name = attributes.namespace
-        namespace = attributes.reader.get("namespaces", "", name)
+        namespace = self._store.get("namespaces", "", name)
         if namespace is None:
             raise errors.not_found("namespaces", name)
-        if attributes.operation == "CREATE" and (namespace.get("status") or {}).get("phase") == "Terminating":
+        if attributes.operation == "CREATE" and _phase(namespace) == "Terminating":
             cause = StatusCause(
                 reason="NamespaceTerminating",
                 message=f"namespace {name} is being terminated",
@@ -39,3 +43,9 @@ class NamespaceLifecycle(Step):
             )
             detail = f"unable to create new content in namespace {name} because it is being terminated"
             raise refusal(attributes, detail, (cause,))
+
+
+def _phase(namespace: Stored) -> str:
+    """A selectable field, and therefore known without decoding the object, which every write would do here."""
+    known = namespace.fields.get("status.phase")
+    return known if known is not None else (namespace.decode().get("status") or {}).get("phase") or ""

@@ -13,6 +13,7 @@ PREEMPT: Final = "PreemptLowerPriority"
 
 class Priority(Step):
     name = "Priority"
+    about = ("pods", "priorityclasses")
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation not in WRITES or attributes.subresource:

@@ -47,6 +47,7 @@ def _node(attributes: Attributes) -> JsonObject:
 
 class PodResizeValidator(Step):
     name = "PodResizeValidator"
+    about = ("pods/resize",)
 
     def __init__(self, gates: Mapping[str, bool]) -> None:
         self._enabled = gate.enabled(gates, gate.IN_PLACE_RESIZE)
@@ -86,6 +87,7 @@ class NodeDeclaredFeatureValidator(Step):
     """Changes that only some nodes can carry out need a node that says it can."""
 
     name = "NodeDeclaredFeatureValidator"
+    about = ("pods", "pods/resize")
 
     def __init__(self, gates: Mapping[str, bool]) -> None:
         self._gates = gates

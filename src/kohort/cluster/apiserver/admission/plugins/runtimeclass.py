@@ -14,6 +14,7 @@ NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding Runti
 
 class RuntimeClass(Step):
     name = "RuntimeClass"
+    about = ("pods",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == "CREATE" and is_core(attributes, "pods")

@@ -16,6 +16,7 @@ class DefaultTolerationSeconds(Step):
     """Pods stay for five minutes on a node that is lost, unless they say otherwise."""
 
     name = "DefaultTolerationSeconds"
+    about = ("pods",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation in WRITES and is_core(attributes, "pods")
@@ -41,6 +42,7 @@ class TaintNodesByCondition(Step):
     """A new node takes no pods until it is known to be ready."""
 
     name = "TaintNodesByCondition"
+    about = ("nodes",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == "CREATE" and is_core(attributes, "nodes")
@@ -56,6 +58,7 @@ class PodTopologyLabels(Step):
     """A pod carries the zone and region of the node that it is bound to."""
 
     name = "PodTopologyLabels"
+    about = ("pods", "pods/binding")
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation != "CREATE" or attributes.resource.plural != "pods" or attributes.resource.group:

@@ -14,6 +14,8 @@ class Step:
     """A step that does nothing in either phase; subclasses say what they handle and override one or both."""
 
     name = ""
+    about: tuple[str, ...] = ()
+    """The resources, `pods` or `pods/resize`, that it may ever handle, for a quick choice; none for all there are."""
 
     def handles(self, attributes: Attributes) -> bool:
         raise NotImplementedError

@@ -33,6 +33,7 @@ def class_of(claim: JsonObject) -> str:
 
 class DefaultStorageClass(Step):
     name = "DefaultStorageClass"
+    about = ("persistentvolumeclaims",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == "CREATE" and is_core(attributes, "persistentvolumeclaims")
@@ -74,6 +75,7 @@ class StorageObjectInUseProtection(Step):
 
 class PersistentVolumeClaimResize(Step):
     name = "PersistentVolumeClaimResize"
+    about = ("persistentvolumeclaims",)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == "UPDATE" and is_core(attributes, "persistentvolumeclaims")
