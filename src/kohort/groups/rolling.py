@@ -17,6 +17,11 @@ Surge groups are given back as soon as few enough groups are unfinished. One thi
 does it: a surge group that is ready is kept while giving it back would leave fewer than `R - U` ready groups, which
 happens when groups come back in another order than they left.
 
+A surge serves groups that are to be replaced. Where the user's partition `P` lets no group be replaced (all from `P` up
+have the wanted revision, or `P ≥ R`), none is begun: a group that fails at rest is no reason for a surge, and a roll
+that is held from its first moment would keep one for ever, at the old revision. A surge that a roll has begun before it
+was held stays, because the groups below `P` still wait for their turn.
+
 | R | U | S | event | partition | replicas |
 |--:|--:|--:|---|--:|--:|
 | 4 | 1 | 0 | template changed | 4, then 3 | 4 |
@@ -25,6 +30,7 @@ happens when groups come back in another order than they left.
 | 4 | 1 | 1 | groups 4, 3, 2 done | 0 | 5 |
 | 4 | 1 | 1 | group 1 done: the last old group is within U | 0 | 4 |
 | 4 | 0 | 1 | template changed: nothing moves before the surge is ready | 4 | 5 |
+| 4 | 1 | 1 | template changed, held by P = 4: nothing may move, so there is no surge | 4 | 4 |
 """
 
 from collections.abc import Sequence
@@ -35,13 +41,14 @@ import msgspec
 class GroupState(msgspec.Struct, frozen=True):
     ready: bool
     updated: bool
+    exists: bool = True
 
     @property
     def done(self) -> bool:
         return self.ready and self.updated
 
 
-ABSENT = GroupState(ready=False, updated=False)
+ABSENT = GroupState(ready=False, updated=False, exists=False)
 
 
 class LeaderSet(msgspec.Struct, frozen=True):
@@ -97,27 +104,56 @@ def _plan(view: RollView) -> RollPlan:
     if current.sized_for != view.replicas:
         partition = min(current.partition, view.replicas + view.surge)
         return RollPlan(partition, replicas, "the number of groups changed during the roll")
-    return RollPlan(_step(view, current), replicas, "rolling")
+    return RollPlan(_affordable(view, _step(view, current), current.partition, replicas), replicas, "rolling")
 
 
 def _begin(view: RollView, current: LeaderSet) -> RollPlan:
     partition = min(view.replicas, current.replicas)
     if current.replicas < view.replicas:
+        partition = _affordable(view, partition, current.replicas, view.replicas)
         return RollPlan(partition, view.replicas, "the template changed; more groups first, surge afterwards")
-    return RollPlan(partition, _replicas(view, view.replicas), "the template changed")
+    replicas = _replicas(view, view.replicas)
+    return RollPlan(_affordable(view, partition, current.replicas, replicas), replicas, "the template changed")
 
 
 def _replicas(view: RollView, unfinished: int) -> int:
+    wanted = _with_surge(view, unfinished)
+    return wanted if _may_replace(view) else max(view.replicas, min(wanted, _begun(view)))
+
+
+def _may_replace(view: RollView) -> bool:
+    """Whether some group that the user's partition leaves free has an old revision, or all have, in this very pass."""
+    if view.template_changed:
+        return view.partition < view.replicas
+    return any(group.exists and not group.updated for group in view.groups[view.partition : view.replicas])
+
+
+def _begun(view: RollView) -> int:
+    """How many groups there are, without surge groups at the end that have the old revision and that nobody misses."""
+    groups, count = view.groups, len(view.groups)
+    needed = min(view.replicas - view.unavailable, _ready(groups))
+    while count > view.replicas and groups[count - 1].exists and not groups[count - 1].updated:
+        if _ready(groups[: count - 1]) < needed:
+            break
+        count -= 1
+    return count
+
+
+def _with_surge(view: RollView, unfinished: int) -> int:
     """Surge groups are kept while they are needed to stay within U, and given back one by one after that."""
     if unfinished > view.surge:
         return view.replicas + view.surge
     fewest = view.replicas + max(0, unfinished - view.unavailable)
     most = min(len(view.groups), view.replicas + view.surge)
-    needed = min(view.replicas - view.unavailable, sum(group.ready for group in view.groups))
+    needed = min(view.replicas - view.unavailable, _ready(view.groups))
     for count in range(fewest, most):
-        if sum(group.ready for group in view.groups[:count]) >= needed:
+        if _ready(view.groups[:count]) >= needed:
             return count
     return max(fewest, most)
+
+
+def _ready(groups: Sequence[GroupState]) -> int:
+    return sum(group.ready for group in groups)
 
 
 def _unfinished(view: RollView) -> int:
@@ -135,6 +171,25 @@ def _step(view: RollView, current: LeaderSet) -> int:
             break
         partition = index
     return min(partition, current.partition)
+
+
+def _affordable(view: RollView, partition: int, highest: int, replicas: int) -> int:
+    """The lowest partition from `partition` to `highest` that leaves enough ready groups, of `replicas` that stay.
+
+    The window of a step is counted in groups, ready or not. When groups inside of it are away for other reasons, or
+    when a new template arrives in the middle of a roll while surge groups carry the load, the count alone would take
+    too many.
+    """
+    staying = view.groups[:replicas]
+    needed = min(view.replicas - view.unavailable, _spared(staying, highest))
+    while partition < highest and _spared(staying, partition) < needed:
+        partition += 1
+    return partition
+
+
+def _spared(groups: Sequence[GroupState], partition: int) -> int:
+    """Ready groups that a partition leaves alone: those below it, and those that are updated already."""
+    return sum(group.ready and (index < partition or group.updated) for index, group in enumerate(groups))
 
 
 def _tail(groups: Sequence[GroupState], count: int) -> int:
