@@ -24,7 +24,9 @@ def binaries() -> Path:
 
 @pytest.fixture(scope="session")
 def kubernetes(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One control plane for all tests, with its own controllers and scheduler."""
+    """One control plane for all tests, with its own controllers and scheduler. It checks who may block a deletion, as
+    some distributions do."""
     directory = tmp_path_factory.mktemp("kubernetes")
-    with control_plane(binaries, directory, "kube-controller-manager", "kube-scheduler") as plane:
+    flags = {"kube-apiserver": ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
+    with control_plane(binaries, directory, "kube-controller-manager", "kube-scheduler", flags=flags) as plane:
         yield plane

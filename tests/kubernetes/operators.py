@@ -31,7 +31,13 @@ from kohort.kube.resources import (
 from kohort.manager.configuration import SERVICE
 from kohort.objects.jsontypes import JsonObject
 
-SILENT = ("--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+
+def service_words(port: int, namespace: str, *, metrics: str = "0") -> tuple[str, ...]:
+    """An installed operator, but as a process of this machine: see `outside_service`."""
+    return (
+        *("--webhooks", "service", "--webhook-port", str(port), "--operator-namespace", namespace),
+        *("--health-probe-bind-address", "0", "--metrics-bind-address", metrics),
+    )
 
 
 class OperatorProcess:
@@ -130,11 +136,9 @@ async def outside_service(kubernetes: ControlPlane, client: Client, options: Opt
     outside = {"type": "ExternalName", "externalName": "localhost"}
     await client.create(SERVICES, {"metadata": {"name": SERVICE}, "spec": outside}, options.namespace)
     for resource, name in names(rollouts=options.rollouts):
-        hooks = (await client.get(resource, name))["webhooks"]
-        operations = [
-            {"op": "add", "path": f"/webhooks/{number}/clientConfig/service/port", "value": port}
-            for number in range(len(hooks))
-        ]
+        hooks = (await client.get(resource, name)).get("webhooks") or []
+        paths = [f"/webhooks/{number}" for number in range(len(hooks))] or ["/spec/conversion/webhook"]
+        operations = [{"op": "add", "path": f"{path}/clientConfig/service/port", "value": port} for path in paths]
         await client.patch(resource, name, "", operations, PatchType.JSON)
     return await _account_kubeconfig(kubernetes, client, options.namespace)
 

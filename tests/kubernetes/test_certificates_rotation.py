@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from tests.builders import lws
 from tests.kubernetes.controlplane import ControlPlane, free_ports
-from tests.kubernetes.operators import administrator, installed, operator
+from tests.kubernetes.operators import administrator, installed, operator, service_words
 
 from kohort.admission.certificates import Bundle, issue
 from kohort.admission.configurations import MUTATING
@@ -56,16 +56,7 @@ class Load:
 
 async def test_rotation_under_load(kubernetes: ControlPlane, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    words: tuple[str, ...] = (
-        "--webhooks",
-        "service",
-        "--webhook-port",
-        str(port),
-        "--operator-namespace",
-        SPACE,
-        "--no-rollouts",
-    )
-    words += ("--health-probe-bind-address", "0", "--metrics-bind-address", "0")
+    words = (*service_words(port, SPACE), "--no-rollouts")
     async with (
         administrator(kubernetes, "rotation") as client,
         installed(kubernetes, client, Options(namespace=SPACE, replicas=0, rollouts=False), port) as kubeconfig,

@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.kubernetes.access import AccessLog
 from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
-from tests.kubernetes.operators import administrator, operator, outside_service, simulated_nodes
+from tests.kubernetes.operators import administrator, operator, outside_service, service_words, simulated_nodes
 from tests.kubernetes.test_groups import settled
-from tests.kubernetes.test_roles import asked
 
 from kohort.install.options import Options
-from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
 
@@ -56,15 +55,13 @@ def _everything(plane: ControlPlane) -> set[str]:
 async def _story(plane: ControlPlane, client: Client, log: Path) -> None:
     (port,) = free_ports(1)
     kubeconfig = await outside_service(plane, client, Options(), port)
-    words: tuple[str, ...] = ("--webhooks", "service", "--webhook-port", str(port))
-    words += ("--health-probe-bind-address", "0", "--metrics-bind-address", "0")
-    with operator(kubeconfig, log, *words) as process:
+    with operator(kubeconfig, log, *service_words(port, "lws-system")) as process:
         await process.says("controllers started")
         await asyncio.to_thread(plane.kubectl, "apply", "-f", str(EXAMPLES / "llm.yaml"))
         wanted = (await client.get(LEADER_WORKER_SETS, "llm", "default"))["spec"]["replicas"]
         await settled(client, "default", wanted)
-    requests = asked(plane.audit_log, f"system:serviceaccount:lws-system:{ACCOUNT}")
-    assert requests and [one for one in requests if one[1] == 403] == []
+    access = AccessLog(plane.audit_log, "lws-system")
+    assert access.used() and access.refused() == []
 
 
 async def test_install_apply_uninstall(empty: ControlPlane, tmp_path: Path) -> None:
