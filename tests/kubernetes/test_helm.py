@@ -1,0 +1,90 @@
+"""The chart in the hands of Helm itself: what it renders is what `kohort manifests` prints, a cluster accepts it, and
+nothing is left when the release is removed but the definitions."""
+
+import itertools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.kubernetes.controlplane import ControlPlane
+from tools.helm import build
+
+from kohort.install.manifests import manifests
+from kohort.install.options import Options
+from kohort.objects.jsontypes import JsonObject
+
+CHART = Path(__file__).parents[2] / "deploy" / "chart"
+SPACE = "helm-system"
+INSIDE = ("Deployment", "Service", "Secret", "ConfigMap", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy")
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> "Helm":
+    if build.find() is None and shutil.which("go") is None:
+        pytest.skip("the chart is not tried with Helm: install Helm, or Go to build it")
+    return Helm(build.build(), tmp_path_factory.mktemp("helm"))
+
+
+class Helm:
+    def __init__(self, program: Path, home: Path) -> None:
+        self._program = program
+        self._environment = {**os.environ, "HOME": str(home), "HELM_CACHE_HOME": str(home)}
+
+    def __call__(self, *words: str) -> str:
+        command = [str(self._program), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self._environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def _key(obj: JsonObject) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("rollouts", "cert_manager", "monitor"), [*itertools.product((True, False), repeat=3)])
+def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_manager: bool, monitor: bool) -> None:
+    chosen = {"enableRollouts": rollouts, "enableCertManager": cert_manager, "enablePrometheus": monitor}
+    values = [f"--set={name}={str(value).lower()}" for name, value in chosen.items()]
+    values += ["--set=defaultResizePolicy=Recreate", "--set=replicaCount=3"]
+    text = helm("template", "kohort", str(CHART), "--kube-version", "1.36.0", "--namespace", "somewhere", *values)
+    rendered: list[JsonObject] = [one for one in yaml.safe_load_all(text) if one]
+    options = Options(
+        namespace="somewhere",
+        replicas=3,
+        rollouts=rollouts,
+        cert_manager=cert_manager,
+        service_monitor=monitor,
+        default_resize_policy="Recreate",
+    )
+    plain = [one for one in manifests(options) if one["kind"] not in ("Namespace", "CustomResourceDefinition")]
+    assert sorted(rendered, key=_key) == sorted(plain, key=_key)
+
+
+def test_a_cluster_takes_it_changes_it_and_gives_it_back(helm: Helm, kubernetes: ControlPlane) -> None:
+    def words(*more: str) -> tuple[str, ...]:
+        return (*more, "--kubeconfig", str(kubernetes.kubeconfig), "--namespace", SPACE)
+
+    helm("lint", str(CHART))
+    helm(*words("install", "kohort", str(CHART), "--create-namespace", "--set=replicaCount=0"))
+    try:
+        wanted = {_key(one) for one in manifests(Options(namespace=SPACE)) if one["kind"] in INSIDE}
+        assert _found(kubernetes) >= wanted
+        helm(*words("upgrade", "kohort", str(CHART), "--set=replicaCount=0", "--set=defaultResizePolicy=Recreate"))
+        settings = kubernetes.kubectl("get", "configmap", "lws-manager-config", "-n", SPACE, "-o", "yaml")
+        assert "defaultResizePolicy: Recreate" in settings
+    finally:
+        helm(*words("uninstall", "kohort"))
+    kinds = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    left = kubernetes.kubectl("get", kinds, "-o", "name").split()
+    assert [one for one in left if "lws-" in one or "kruise" in one] == []
+    assert not _found(kubernetes) & wanted
+    kubernetes.kubectl("delete", "-f", str(CHART / "crds"))
+    kubernetes.kubectl("delete", "namespace", SPACE)
+
+
+def _found(kubernetes: ControlPlane) -> set[tuple[str, str, str]]:
+    listed: JsonObject = yaml.safe_load(kubernetes.kubectl("get", ",".join(INSIDE), "-n", SPACE, "-o", "yaml"))
+    return {_key(one) for one in listed["items"]}
