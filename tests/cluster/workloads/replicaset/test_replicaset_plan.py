@@ -20,7 +20,9 @@ def test_each_rule_of_the_ranking() -> None:
     assert names(Replica("r", node="n"), Replica("p", node="n", phase="Pending")) == ["p", "r"]
     assert names(Replica("r", node="n"), Replica("u", node="n", ready=False)) == ["u", "r"]
     assert names(Replica("dear", node="n", cost=5), Replica("cheap", node="n", cost=-5)) == ["cheap", "dear"]
-    assert names(Replica("alone", node="m"), Replica("x", node="n"), Replica("y", node="n"))[-1] == "alone"
+    crowded = [Replica("alone", node="m"), Replica("x", node="n"), Replica("y", node="n")]
+    assert rank(crowded, ["m", "n", "n"], NOW)[-1].name == "alone"
+    assert names(*crowded)[0] == "alone", "without an owner in common nothing is crowded"
     old, young = NOW - timedelta(hours=5), NOW - timedelta(minutes=1)
     assert names(Replica("old", node="n", ready_since=old), Replica("young", node="n", ready_since=young)) == [
         "young",

@@ -16,8 +16,9 @@ class ReplicaSetFacts(msgspec.Struct, frozen=True):
     name: str
     replicas: int
     available: int = 0
+    """Available pods that stay: those above `replicas` are about to go, also if the status still counts them."""
     pods: int = 0
-    """Pods that exist (`status.replicas`)."""
+    """Pods that exist, those that are terminating included."""
     created: str = ""
     """Creation time, for age order; RFC 3339 sorts as text."""
     scaled_for: int | None = None

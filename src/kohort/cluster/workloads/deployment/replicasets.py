@@ -48,11 +48,12 @@ def revision_of(obj: JsonObject) -> int:
 def facts_of(replica_set: JsonObject) -> ReplicaSetFacts:
     status = replica_set.get("status") or {}
     annotations = replica_set["metadata"].get("annotations") or {}
+    replicas = replica_set["spec"].get("replicas") or 0
     return ReplicaSetFacts(
         name=replica_set["metadata"]["name"],
-        replicas=replica_set["spec"].get("replicas") or 0,
-        available=status.get("availableReplicas") or 0,
-        pods=status.get("replicas") or 0,
+        replicas=replicas,
+        available=min(status.get("availableReplicas") or 0, replicas),
+        pods=(status.get("replicas") or 0) + (status.get("terminatingReplicas") or 0),
         created=replica_set["metadata"]["creationTimestamp"],
         scaled_for=_number(annotations.get(DESIRED)),
         scaled_to=_number(annotations.get(MAXIMUM)),

@@ -1,13 +1,15 @@
 """The Job reconciler."""
 
 import asyncio
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 from kohort.cluster.workloads import conditions, ownership
 from kohort.cluster.workloads.expectations import Expectations
 from kohort.cluster.workloads.job import plan as rules
-from kohort.cluster.workloads.job.plan import FINALIZER, INDEX, End, JobFacts, PodResult, Work
+from kohort.cluster.workloads.job import status as states
+from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResult, Work
+from kohort.cluster.workloads.job.pods import build_pod, result
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import ApiError, Conflict, NotFound
@@ -16,9 +18,6 @@ from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import JOBS, PODS, Key
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
-
-_OUTCOMES = {"Succeeded": "succeeded", "Failed": "failed"}
-"""Phases of finished pods, and where they are noted and counted."""
 
 
 def register(manager: Manager) -> None:
@@ -35,7 +34,7 @@ class Jobs:
         self.pods.on_change(self._note)
         controller = manager.controller("job", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.jobs)
-        controller.watches(self.pods, map_to_controller_owner("Job", "batch"))
+        controller.watches(self.pods, self._jobs_of_pod)
 
     def _note(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -43,6 +42,15 @@ class Jobs:
         if pod is not None and owner is not None and owner.kind == "Job":
             key = Key(pod.metadata.namespace, owner.name)
             self.expectations.seen(key, pod.metadata.uid, leaving=new is None or pod.metadata.deleting)
+
+    def _jobs_of_pod(self, pod: Pod) -> Iterable[Key]:
+        if controller_of(pod) is not None:
+            return map_to_controller_owner("Job", "batch")(pod)
+        return [
+            Key(pod.metadata.namespace, one["metadata"]["name"])
+            for one in self.jobs.list(pod.metadata.namespace)
+            if ownership.selector_of(one).matches(pod.metadata.labels)
+        ]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         job = self.jobs.get(key)
@@ -53,7 +61,7 @@ class Jobs:
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
         pods = self.pods.by_index(ownership.OWNER, job["metadata"]["uid"])
-        if finished(job):
+        if states.finished(job):
             await self._release(pods)
             return await self._expire(job)
         if "deletionTimestamp" in job["metadata"]:
@@ -61,61 +69,57 @@ class Jobs:
             return None
         if not self.expectations.met(key):
             return Requeue(after=1.0)
-        return await self._advance(key, job, pods)
+        return await self._advance(key, job, await self._members(job))
+
+    async def _members(self, job: JsonObject) -> list[Pod]:
+        """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
+        found = ownership.candidates(self.pods, job)
+        claimed = await ownership.claim(self.client, JOBS, job, PODS, found)
+        for pod in claimed:
+            if controller_of(pod) is None and not pod.finished:
+                body = {"metadata": {"uid": pod.metadata.uid, "finalizers": [*pod.metadata.finalizers, FINALIZER]}}
+                await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body)
+        return claimed
 
     async def _advance(self, key: Key, job: JsonObject, pods: list[Pod]) -> Requeue | None:
-        job = {**job, "metadata": dict(job["metadata"])}
-        status = dict(job.get("status") or {})
-        results = [result(pod) for pod in pods]
-        status = await self._count(job, status, pods, results)
-        facts = job_facts(job, status)
-        step = rules.plan(facts, results)
-        uncounted = status.get("uncountedTerminatedPods") or {}
-        if isinstance(step, End) and not uncounted.get("succeeded") and not uncounted.get("failed"):
-            return await self._finish(job, status, pods, results, step)
-        if isinstance(step, End):
-            step = Work()
-        wait = self._backoff(job, pods, facts)
-        if wait > 0:
-            step = Work(delete=step.delete)
-        failure = await self._carry_out(key, job, pods, step)
-        self._describe(job, status, results, step, facts)
+        results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]
+        facts = rules.settled(states.job_facts(job), results)
+        tally = rules.tally(facts, results)
+        end = rules.end_of(facts, tally, results)
+        waiting = {} if end else rules.to_be_replaced(facts, tally, results)
+        notes = rules.notes(facts, results, end, frozenset(pod.uid for pod in waiting.values()))
+        status = states.with_results(job, facts, tally, notes)
+        if end is not None:
+            return await self._finish(key, job, status, pods, results, end, notes.release)
+        if notes.release:
+            await self._write(job, {**status, **states.running(results, Work(), 0)})
+            await self._release(pod for pod in pods if pod.metadata.uid in notes.release)
+        step, pause = self._paced(facts, rules.work(facts, tally, results), results, waiting)
+        made, failure = await self._carry_out(key, job, pods, step, waiting)
+        status |= states.running(results, step, made)
+        self._note_suspension(job, status, facts)
         await self._write(job, status)
         if failure is not None:
             return Requeue()
-        pauses = [pause for pause in (wait, _until_deadline(job, status)) if pause > 0]
+        pauses = [one for one in (pause, states.until_deadline(job, status)) if one is not None and one > 0]
         return Requeue(after=min(pauses)) if pauses else None
 
-    # Counting
+    def _paced(
+        self, facts: JobFacts, step: Work, results: Sequence[PodResult], waiting: dict[int, PodResult]
+    ) -> tuple[Work, float]:
+        """The pods of a step that may be created now, and the seconds until the next ones."""
+        now = clock.now()
+        if not step.create:
+            return step, 0.0
+        if facts.per_index_limit is None:
+            pause = rules.resting(results, now)
+            return (Work(delete=step.delete), pause) if pause > 0 else (step, 0.0)
+        pauses = {index: rules.resting_index(waiting.get(index), now) for index in step.indexes}
+        chosen = tuple(index for index in step.indexes if pauses[index] <= 0)
+        later = [pause for pause in pauses.values() if pause > 0]
+        return Work(len(chosen), chosen, step.delete), min(later, default=0.0)
 
-    async def _count(
-        self, job: JsonObject, status: JsonObject, pods: list[Pod], results: list[PodResult]
-    ) -> JsonObject:
-        """Move finished pods into the counters.
-
-        A pod is noted first, then freed of its finalizer, and added up only when the cache shows it free: so no pod is
-        counted twice, and none is forgotten, whatever the cache shows meanwhile.
-        """
-        noted = status.get("uncountedTerminatedPods") or {}
-        held = {pod.uid for pod in results if pod.tracked}
-        by_uid = {pod.uid: pod for pod in results}
-        ended = {phase: {pod.uid for pod in results if pod.tracked and pod.phase == phase} for phase in _OUTCOMES}
-        good, bad = (set(noted.get(name) or ()) | ended[phase] for phase, name in _OUTCOMES.items())
-        if not good and not bad:
-            return status
-        status = {**status, "failed": (status.get("failed") or 0) + len(bad - held)}
-        if is_indexed(job):
-            indexes = {by_uid[uid].index for uid in good & by_uid.keys()}
-            completed = rules.parse_indexes(status.get("completedIndexes") or "")
-            completed |= {index for index in indexes if index is not None}
-            status |= {"completedIndexes": rules.format_indexes(completed), "succeeded": len(completed)}
-        else:
-            status["succeeded"] = (status.get("succeeded") or 0) + len(good - held)
-        status["uncountedTerminatedPods"] = {"succeeded": sorted(good & held), "failed": sorted(bad & held)}
-        if (good | bad) & held:
-            await self._write(job, status)
-            await self._release([pod for pod in pods if pod.metadata.uid in good | bad])
-        return status
+    # Letting pods go
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         await asyncio.gather(*(self._free(pod) for pod in pods if FINALIZER in pod.metadata.finalizers))
@@ -137,23 +141,32 @@ class Jobs:
 
     # Acting
 
-    async def _carry_out(self, key: Key, job: JsonObject, pods: list[Pod], step: Work) -> ApiError | None:
+    async def _carry_out(
+        self, key: Key, job: JsonObject, pods: list[Pod], step: Work, waiting: dict[int, PodResult]
+    ) -> tuple[int, ApiError | None]:
+        """How many pods were made, and what kept the others from it."""
         by_name = {pod.metadata.name: pod for pod in pods}
+        made = 0
         try:
-            await asyncio.gather(*(self._delete(key, job, by_name[name]) for name in step.delete))
-            indexes: list[int | None] = [*step.indexes] if is_indexed(job) else [None] * step.create
+            await asyncio.gather(*(self._dismiss(job, by_name[name]) for name in step.delete))
+            indexes: list[int | None] = [*step.indexes] if states.is_indexed(job) else [None] * step.create
             batch = 1
             while indexes:
                 head, indexes = indexes[:batch], indexes[batch:]
-                await asyncio.gather(*(self._create(key, job, index) for index in head))
+                bodies = [build_pod(job, index, waiting.get(index) if index is not None else None) for index in head]
+                done = await asyncio.gather(*(self._create(key, job, body) for body in bodies), return_exceptions=True)
+                problems = [one for one in done if isinstance(one, BaseException)]
+                made += len(done) - len(problems)
+                if problems:
+                    raise problems[0]
                 batch *= 2
         except ApiError as problem:
-            return problem
-        return None
+            return made, problem
+        return made, None
 
-    async def _create(self, key: Key, job: JsonObject, index: int | None) -> None:
+    async def _create(self, key: Key, job: JsonObject, body: JsonObject) -> None:
         try:
-            made = await self.client.create(PODS, build_pod(job, index))
+            made = await self.client.create(PODS, body)
         except ApiError as problem:
             self.recorder.warning(JOBS, job, "FailedCreate", f"Error creating: {problem}")
             raise
@@ -162,75 +175,67 @@ class Jobs:
             self.expectations.created(key, pod["uid"])
         self.recorder.normal(JOBS, job, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
-    async def _delete(self, key: Key, job: JsonObject, pod: Pod) -> None:
+    async def _dismiss(self, job: JsonObject, pod: Pod) -> None:
+        """A pod too many: freed first, so that it never counts."""
+        await self._free(pod)
+        await self._delete(job, pod)
+
+    async def _delete(self, job: JsonObject, pod: Pod) -> None:
         try:
-            await self._free(pod)
             await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         except (NotFound, Conflict):
             return
         self.recorder.normal(JOBS, job, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
-    def _backoff(self, job: JsonObject, pods: list[Pod], facts: JobFacts) -> float:
-        """Seconds until a new pod may be created after failures."""
-        ends = [moment for pod in pods if pod.status.phase == "Failed" and (moment := finished_at(pod)) is not None]
-        if not ends or not facts.failed:
-            return 0.0
-        until = max(ends) + timedelta(seconds=rules.backoff(facts.failed))
-        return max(0.0, (until - clock.now()).total_seconds())
-
     async def _finish(
-        self, job: JsonObject, status: JsonObject, pods: list[Pod], results: list[PodResult], end: End
+        self,
+        key: Key,
+        job: JsonObject,
+        status: JsonObject,
+        pods: list[Pod],
+        results: Sequence[PodResult],
+        end: End,
+        release: frozenset[str],
     ) -> Requeue | None:
         """First announce the end, then remove what still runs, then declare the Job finished."""
-        found: list[JsonObject] = status.get("conditions") or []
-        announced = "SuccessCriteriaMet" if end.success else "FailureTarget"
-        status["conditions"] = _marked(found, announced, end)
         running = [pod for pod in pods if pod.active]
-        for pod in running:
-            await self._delete(Key(job["metadata"]["namespace"], job["metadata"]["name"]), job, pod)
-        leaving = [one for one in results if one.terminating and one.phase not in ("Succeeded", "Failed")]
-        status["active"], status["ready"] = 0, 0
-        status["terminating"] = len(running) + len(leaving)
-        status.setdefault("startTime", clock.timestamp())
-        if not running and not leaving:
-            status["conditions"] = _marked(status["conditions"], "Complete" if end.success else "Failed", end)
-            if end.success:
-                status["completionTime"] = clock.timestamp()
-                self.recorder.normal(JOBS, job, "Completed", "Job completed")
-            else:
-                self.recorder.warning(JOBS, job, end.reason, end.message)
+        leaving = len(running) + sum(one.leaving for one in results)
+        status |= states.over(status, end, leaving)
+        counted = not release and not any(states.uncounted(status))
+        if leaving or not counted:
+            await self._write(job, status)
+            await asyncio.gather(*(self._delete(job, pod) for pod in running))
+            await self._release(pod for pod in pods if pod.metadata.uid in release)
+            return None
+        status |= states.declared(status, end)
         await self._write(job, status)
+        if end.success:
+            self.recorder.normal(JOBS, job, "Completed", "Job completed")
+        else:
+            self.recorder.warning(JOBS, job, end.reason, end.message)
         return None
 
-    def _describe(
-        self, job: JsonObject, status: JsonObject, results: list[PodResult], step: Work, facts: JobFacts
-    ) -> None:
-        active = [one for one in results if one.active and one.name not in step.delete]
-        status["active"] = len(active) + (len(step.indexes) if facts.indexed else step.create)
-        status["ready"] = sum(one.ready for one in active)
-        status["terminating"] = sum(one.terminating and one.phase in ("Pending", "Running") for one in results)
-        status.setdefault("uncountedTerminatedPods", {})
+    def _note_suspension(self, job: JsonObject, status: JsonObject, facts: JobFacts) -> None:
         found: list[JsonObject] = status.get("conditions") or []
-        suspended = conditions.find(found, "Suspended")
-        if facts.suspended:
-            status["conditions"] = _marked(found, "Suspended", End(True, "JobSuspended", "Job suspended"))
+        current = conditions.find(found, "Suspended")
+        suspended = current is not None and current["status"] == "True"
+        if facts.suspended and not suspended:
+            status["conditions"] = states.marked(found, "Suspended", "True", "JobSuspended", "Job suspended")
             status["startTime"] = None
-            return
-        if suspended is not None and suspended["status"] == "True":
-            resumed = conditions.merged(found, "Suspended", "False", "JobResumed", "Job resumed")
-            status["conditions"] = resumed
-        if not status.get("startTime"):
+            self.recorder.normal(JOBS, job, "Suspended", "Job suspended")
+        elif suspended and not facts.suspended:
+            status["conditions"] = states.marked(found, "Suspended", "False", "JobResumed", "Job resumed")
             status["startTime"] = clock.timestamp()
+            self.recorder.normal(JOBS, job, "Resumed", "Job resumed")
 
     async def _write(self, job: JsonObject, status: JsonObject) -> None:
-        before = job.get("status") or {}
-        body = {name: _wire(name, value) for name, value in status.items()}
-        if all(before.get(name) == value or (value is None and name not in before) for name, value in body.items()):
+        changed = states.changes(job, status)
+        if not changed:
             return
         metadata = job["metadata"]
         try:
             await self.client.patch(
-                JOBS, metadata["name"], metadata["namespace"], {"status": body}, subresource="status"
+                JOBS, metadata["name"], metadata["namespace"], {"status": changed}, subresource="status"
             )
         except NotFound:
             return
@@ -240,12 +245,7 @@ class Jobs:
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None or "deletionTimestamp" in job["metadata"]:
             return None
-        ended = next(
-            one["lastTransitionTime"]
-            for one in job["status"]["conditions"]
-            if one["type"] in ("Complete", "Failed") and one["status"] == "True"
-        )
-        left = (clock.parse_time(ended) + timedelta(seconds=seconds) - clock.now()).total_seconds()
+        left = (states.finished_at(job) + timedelta(seconds=seconds) - clock.now()).total_seconds()
         if left > 0:
             return Requeue(after=left)
         metadata = job["metadata"]
@@ -256,109 +256,3 @@ class Jobs:
         except (NotFound, Conflict):
             return None
         return None
-
-
-def finished(job: JsonObject) -> bool:
-    found = (job.get("status") or {}).get("conditions") or []
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in found)
-
-
-def is_indexed(job: JsonObject) -> bool:
-    return bool(job["spec"].get("completionMode") == "Indexed")
-
-
-def job_facts(job: JsonObject, status: JsonObject) -> JobFacts:
-    spec = job["spec"]
-    noted = status.get("uncountedTerminatedPods") or {}
-    limit = spec.get("backoffLimit")
-    return JobFacts(
-        parallelism=spec.get("parallelism", 1),
-        completions=spec.get("completions"),
-        indexed=is_indexed(job),
-        backoff_limit=6 if limit is None else limit,
-        suspended=bool(spec.get("suspend")),
-        overdue=spec.get("activeDeadlineSeconds") is not None and _until_deadline(job, status) <= 0,
-        succeeded=(status.get("succeeded") or 0) + (0 if is_indexed(job) else len(noted.get("succeeded") or ())),
-        failed=(status.get("failed") or 0) + len(noted.get("failed") or ()),
-        completed=rules.parse_indexes(status.get("completedIndexes") or ""),
-    )
-
-
-def result(pod: Pod) -> PodResult:
-    index = pod.metadata.annotations.get(INDEX, "")
-    return PodResult(
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        phase=pod.status.phase or "Pending",
-        terminating=pod.metadata.deleting,
-        tracked=FINALIZER in pod.metadata.finalizers,
-        index=int(index) if index.isdigit() else None,
-        ready=pod.ready,
-    )
-
-
-def build_pod(job: JsonObject, index: int | None) -> JsonObject:
-    template = job["spec"]["template"]
-    meta = template.get("metadata") or {}
-    name = job["metadata"]["name"]
-    spec = dict(template.get("spec") or {})
-    metadata: JsonObject = {
-        "generateName": f"{name}-" if index is None else f"{name}-{index}-",
-        "namespace": job["metadata"]["namespace"],
-        "labels": dict(meta.get("labels") or {}),
-        "annotations": dict(meta.get("annotations") or {}),
-        "finalizers": [*(meta.get("finalizers") or []), FINALIZER],
-        "ownerReferences": [ownership.controller_reference(job)],
-    }
-    if index is not None:
-        metadata["labels"][INDEX] = str(index)
-        metadata["annotations"][INDEX] = str(index)
-        spec["hostname"] = f"{name}-{index}"
-        reference = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
-        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": reference}
-        for group in ("containers", "initContainers"):
-            if spec.get(group):
-                spec[group] = [{**one, "env": [*(one.get("env") or []), variable]} for one in spec[group]]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def finished_at(pod: Pod) -> datetime | None:
-    ends = [
-        one.state.terminated.finished_at
-        for one in pod.status.container_statuses
-        if one.state.terminated is not None and one.state.terminated.finished_at
-    ]
-    return clock.parse_time(max(ends)) if ends else None
-
-
-def _until_deadline(job: JsonObject, status: JsonObject) -> float:
-    """Seconds until the Job is overdue; 0 or less when it is, and also when it has no deadline."""
-    seconds = job["spec"].get("activeDeadlineSeconds")
-    start = status.get("startTime")
-    if seconds is None:
-        return 0.0
-    if not start:
-        return float(seconds)
-    return (clock.parse_time(start) + timedelta(seconds=seconds) - clock.now()).total_seconds()
-
-
-def _marked(found: list[JsonObject], type: str, end: End) -> list[JsonObject]:
-    old = conditions.find(found, type)
-    if old is not None and old["status"] == "True":
-        return found
-    entry: JsonObject = {
-        "type": type,
-        "status": "True",
-        "reason": end.reason,
-        "message": end.message,
-        "lastProbeTime": clock.timestamp(),
-        "lastTransitionTime": clock.timestamp(),
-    }
-    return [one for one in found if one["type"] != type] + [entry]
-
-
-def _wire(name: str, value: object) -> object:
-    """Counters that the API leaves out at zero are cleared with null."""
-    if name in ("active", "succeeded", "failed") and value == 0:
-        return None
-    return value

@@ -83,16 +83,19 @@ class ReplicaSets:
         return await ownership.claim(self.client, REPLICA_SETS, replica_set, PODS, candidates)
 
     def _neighbours(self, replica_set: JsonObject) -> list[str]:
-        """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded."""
+        """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded. For a
+        set without an owner no node is."""
         owner = controller_of(replica_set)
+        if owner is None:
+            return []
         relatives = [
             one
             for one in self.sets.list(replica_set["metadata"]["namespace"])
-            if (other := controller_of(one)) is not None and owner is not None and other.uid == owner.uid
+            if (other := controller_of(one)) is not None and other.uid == owner.uid
         ]
         return [
             pod.spec.node_name
-            for one in relatives or [replica_set]
+            for one in relatives
             for pod in self.pods.by_index(ownership.OWNER, one["metadata"]["uid"])
             if pod.active
         ]
@@ -164,9 +167,12 @@ class ReplicaSets:
 
 
 def _failure_conditions(before: list[JsonObject], failure: ApiError | None) -> list[JsonObject]:
-    others = [one for one in before if one["type"] != "ReplicaFailure"]
+    """A failure is written once: its message names a pod that never was, another one at every attempt, and a status
+    that changes at every attempt would start the next one at once."""
     if failure is None:
-        return others
+        return [one for one in before if one["type"] != "ReplicaFailure"]
+    if any(one["type"] == "ReplicaFailure" and one["status"] == "True" for one in before):
+        return before
     return merged(before, "ReplicaFailure", "True", "FailedCreate", failure.message)
 
 

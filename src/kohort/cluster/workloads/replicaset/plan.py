@@ -66,7 +66,7 @@ def plan(wanted: int, pods: Sequence[Replica], neighbours: Sequence[str] = (), n
 
 def rank(pods: Sequence[Replica], neighbours: Sequence[str] = (), now: datetime | None = None) -> list[Replica]:
     """The pods, first to be deleted first."""
-    crowd = Counter(neighbours or [pod.node for pod in pods])
+    crowd = Counter(neighbours)
 
     def order(pod: Replica) -> tuple[object, ...]:
         return (

@@ -20,6 +20,7 @@ from kohort.cluster.workloads.statefulset.plan import (
     SetFacts,
 )
 from kohort.cluster.workloads.statefulset.pods import (
+    POD_INDEX_LABEL,
     POD_NAME_LABEL,
     REVISION_LABEL,
     Owner,
@@ -43,6 +44,10 @@ class ClaimsNotReady(Exception):
     """A pod must wait for its claims."""
 
 
+class ClaimRefused(ClaimsNotReady):
+    """A claim of the pod was not accepted."""
+
+
 def register(manager: Manager) -> None:
     StatefulSets(manager)
 
@@ -64,7 +69,6 @@ class StatefulSets:
         controller = manager.controller("statefulset", self.reconcile, workers=8, max_delay=30)
         controller.watches(self.sets)
         controller.watches(self.pods, self._sets_of_pod)
-        controller.watches(cache, map_to_controller_owner("StatefulSet", "apps"), when=lambda _, new: new is None)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         stateful_set = self.sets.get(key)
@@ -202,10 +206,10 @@ class StatefulSets:
             await self.client.create(PODS, pod)
         except AlreadyExists:
             raise
-        except ApiError as problem:
-            self._report(stateful_set, "create", name, problem)
+        except (ApiError, ClaimRefused) as problem:
+            self._report(stateful_set, "Create", name, problem)
             raise
-        self._report(stateful_set, "create", name)
+        self._report(stateful_set, "Create", name)
 
     async def _delete(self, stateful_set: JsonObject, pod: Pod) -> None:
         try:
@@ -213,13 +217,15 @@ class StatefulSets:
         except (NotFound, Conflict):
             return
         except ApiError as problem:
-            self._report(stateful_set, "delete", pod.metadata.name, problem)
+            self._report(stateful_set, "Delete", pod.metadata.name, problem)
             raise
-        self._report(stateful_set, "delete", pod.metadata.name)
+        self._report(stateful_set, "Delete", pod.metadata.name)
 
     async def _repair(self, stateful_set: JsonObject, pod: Pod) -> None:
         if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
-            body = {"metadata": {"labels": {POD_NAME_LABEL: pod.metadata.name}}}
+            ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"])
+            labels = {POD_NAME_LABEL: pod.metadata.name, POD_INDEX_LABEL: str(ordinal)}
+            body = {"metadata": {"labels": labels}}
             await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body)
         await self._ensure_claims(stateful_set, pod.metadata.name)
         await self._fix_claim_owners(stateful_set, pod)
@@ -232,17 +238,20 @@ class StatefulSets:
                 if found.metadata.deletion_timestamp is not None:
                     raise ClaimsNotReady(f"claim {found.metadata.name} is being deleted")
                 continue
-            try:
-                await self.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
-            except AlreadyExists:
-                continue
-            self.recorder.normal(
-                STATEFUL_SETS,
-                stateful_set,
-                "SuccessfulCreate",
-                f"Create Claim {claim['metadata']['name']} Pod {pod_name} in StatefulSet "
-                f"{stateful_set['metadata']['name']} success",
-            )
+            await self._create_claim(stateful_set, pod_name, claim)
+
+    async def _create_claim(self, stateful_set: JsonObject, pod_name: str, claim: JsonObject) -> None:
+        name, set_name = claim["metadata"]["name"], stateful_set["metadata"]["name"]
+        try:
+            await self.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+        except AlreadyExists:
+            return
+        except ApiError as problem:
+            message = f"Create Claim {name} for Pod {pod_name} in StatefulSet {set_name} failed error: {problem}"
+            self.recorder.warning(STATEFUL_SETS, stateful_set, "FailedCreate", message)
+            raise ClaimRefused(f"failed to create PVC {name}: {problem}") from problem
+        message = f"Create Claim {name} Pod {pod_name} in StatefulSet {set_name} success"
+        self.recorder.normal(STATEFUL_SETS, stateful_set, "SuccessfulCreate", message)
 
     async def _fix_claim_owners(self, stateful_set: JsonObject, pod: Pod) -> None:
         for claim in claim_names(pod):
@@ -297,11 +306,9 @@ class StatefulSets:
     def _report(self, stateful_set: JsonObject, verb: str, pod: str, problem: Exception | None = None) -> None:
         subject = f"{verb} Pod {pod} in StatefulSet {stateful_set['metadata']['name']}"
         if problem is None:
-            self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb.title()}", f"{subject} successful")
+            self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb}", f"{subject} successful")
         else:
-            self.recorder.warning(
-                STATEFUL_SETS, stateful_set, f"Failed{verb.title()}", f"{subject} failed error: {problem}"
-            )
+            self.recorder.warning(STATEFUL_SETS, stateful_set, f"Failed{verb}", f"{subject} failed error: {problem}")
 
 
 def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:

@@ -1,0 +1,81 @@
+"""What a Job's policies say: what the failure of a pod means, and when enough has succeeded.
+
+The first rule of `podFailurePolicy` that matches a failed pod decides:
+
+| action | the failure counts | then |
+|---|---|---|
+| FailJob | yes | the Job fails |
+| FailIndex | yes | the index fails, whatever back-off it has left |
+| Count, or no rule | yes | |
+| Ignore | no | the pod is replaced |
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from kohort.cluster.workloads.job.indexes import parse_indexes
+from kohort.objects.jsontypes import JsonObject
+
+Action = Literal["FailJob", "FailIndex", "Count", "Ignore"]
+
+
+class Exit(msgspec.Struct, frozen=True):
+    container: str
+    code: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What one failed pod means for its Job."""
+
+    action: Action = "Count"
+    message: str = ""
+    """Why the Job fails; only with FailJob."""
+
+    @property
+    def counts(self) -> bool:
+        return self.action != "Ignore"
+
+
+def judge(policy: JsonObject | None, pod: str, exits: Sequence[Exit], conditions: Sequence[tuple[str, str]]) -> Verdict:
+    """`pod` is namespace/name; `conditions` are types with their status; `exits` those of ended containers."""
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        action: Action = rule["action"]
+        if rule.get("onExitCodes") is not None:
+            ended = next((one for one in exits if _exit_matches(rule["onExitCodes"], one)), None)
+            if ended is not None:
+                text = f"Container {ended.container} for pod {pod} failed with exit code {ended.code}"
+                return _verdict(action, text, number)
+            continue
+        wanted = {(one["type"], one.get("status", "True")) for one in rule.get("onPodConditions") or ()}
+        condition = next((one for one in conditions if one in wanted), None)
+        if condition is not None:
+            return _verdict(action, f"Pod {pod} has condition {condition[0]}", number)
+    return Verdict()
+
+
+def _verdict(action: Action, text: str, number: int) -> Verdict:
+    return Verdict(action, f"{text} matching {action} rule at index {number}" if action == "FailJob" else "")
+
+
+def _exit_matches(requirement: JsonObject, ended: Exit) -> bool:
+    if ended.code == 0 or requirement.get("containerName") not in (None, ended.container):
+        return False
+    listed = ended.code in requirement["values"]
+    return listed if requirement["operator"] == "In" else not listed
+
+
+def success_rule(policy: JsonObject | None, completed: frozenset[int]) -> int | None:
+    """The number of the first rule of `successPolicy` that is fulfilled."""
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is None:
+            if completed and count is not None and len(completed) >= count:
+                return number
+            continue
+        wanted = parse_indexes(rule["succeededIndexes"])
+        done = len(wanted & completed)
+        if wanted and completed and (done == len(wanted) or (count is not None and done >= count)):
+            return number
+    return None
