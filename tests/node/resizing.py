@@ -34,13 +34,18 @@ def sized(
     generation: int = 1,
     **containers: str,
 ) -> NodePod:
-    """A pod whose containers and own block are written as above; `policy` is the resize policy of all of them."""
+    """A pod whose containers and own block are written as above; `policy` is the resize policy of all of them. A name
+    that begins with `side` is a sidecar's, with `init` that of a regular init container."""
     policies = [{"resourceName": name, "restartPolicy": value} for name, value in (policy or {}).items()]
     specs = [
         {"name": name, "image": "host", "resources": block(text), "resizePolicy": policies}
         for name, text in containers.items()
     ]
-    document = build(uid).uid(uid).generation(generation).containers(*specs).but("spec.priority", priority)
+    early = [{**each, "restartPolicy": "Always"} if each["name"].startswith("side") else each for each in specs]
+    document = build(uid).uid(uid).generation(generation).but("spec.priority", priority)
+    document = document.containers(*(each for each in specs if not each["name"].startswith(("side", "init"))))
+    if inits := [each for each in early if each["name"].startswith(("side", "init"))]:
+        document = document.but("spec.initContainers", inits)
     if pod is not None:
         document = document.but("spec.resources", block(pod))
     return document.but("status.qosClass", qos).as_view(NodePod)

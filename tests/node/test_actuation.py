@@ -3,77 +3,15 @@
 from pathlib import Path
 
 import pytest
+from tests.node.faketree import ROOM, Died, Machine
 from tests.node.resizing import sized
 
-from kohort.node.actuation import ActuationFailed, Actuator, actuated_from_cgroups
-from kohort.node.allocation import Allocations
-from kohort.node.cgroups import Cgroups
+from kohort.node.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.resize.judging import Accepted, NodeFacts
 from kohort.node.resize.plan import in_progress
-from kohort.node.views import Actuated, figures_of
+from kohort.node.views import figures_of
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
-from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
-
-ROOM = NodeFacts({"cpu": Quantity.parse("8"), "memory": Quantity.parse("8Gi")})
-FILES = ("memory.max", "memory.high", "cpu.max", "cpu.weight")
-
-
-class Died(BaseException):
-    """kill -9."""
-
-
-class Machine:
-    """A directory that looks like a cgroup tree, and an agent that dies before its n-th write."""
-
-    def __init__(self, root: Path, dies_before: int | None = None) -> None:
-        self.root = root
-        self.dies_before = dies_before
-        self.writes: list[str] = []
-        self.stopped: list[str] = []
-        self.allocations = Allocations(root / "state", self.witness)
-        self.cgroups = Cgroups(root / "cgroup", self.witness)
-
-    def witness(self, kind: str, path: Path, content: str) -> None:
-        if self.dies_before is not None and len(self.writes) == self.dies_before:
-            raise Died
-        self.writes.append(f"{path.parent.name}/{path.name} {content}" if kind == "cgroup" else path.name)
-
-    def run(self, pod: Pod, usage: int = 0) -> None:
-        """Start a pod."""
-        assert self.allocations.admit(pod, [], ROOM) is None
-        path = self.cgroups.pod(pod.metadata.uid, stored_qos_class(pod))
-        for below, values in [
-            (path, pod_cgroup(pod)),
-            *((path / each.name, container_cgroup(pod, each)) for each in pod.spec.all_containers),
-        ]:
-            below.mkdir(parents=True, exist_ok=True)
-            for file in FILES:
-                (below / file).write_text(values.files()[file])
-            (below / "memory.current").write_text(str(usage))
-        figures = figures_of(pod)
-        self.allocations.record_actuated(pod.metadata.uid, Actuated(figures.pod, figures.containers))
-
-    async def resize(self, pod: Pod) -> None:
-        """What the agent does with a pod whose spec has changed, from judgement to cgroups."""
-        self.allocations.admit(pod, [], ROOM)
-        self.allocations.judge(pod, [], ROOM)
-        allocated = self.allocations.as_allocated(pod)
-        running = [each.name for each in pod.spec.all_containers if each.name not in self.stopped]
-
-        async def stop(name: str) -> None:
-            self.stopped.append(name)
-
-        await Actuator(self.cgroups, self.allocations).actuate(allocated, running, stop)
-
-    def files(self, pod: Pod) -> dict[str, str]:
-        path = self.cgroups.pod(pod.metadata.uid, stored_qos_class(pod))
-        return {
-            f"{below.name}/{file}": (below / file).read_text()
-            for below in (path, *(path / each.name for each in pod.spec.all_containers))
-            for file in FILES
-        }
-
 
 BEFORE = sized(pod="200m/200Mi:400m/400Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
 AFTER = sized(
