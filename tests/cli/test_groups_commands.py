@@ -339,6 +339,24 @@ async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[
         assert user.complaint.endswith("cpu, requested: 1000000, allocatable: 32000\n")
 
 
+@pytest.mark.parametrize(
+    ("limit", "wanted", "becomes"),
+    [("1", "2", "2"), ("4", "2", "4"), ("4", "6", "6"), ("4", "4", "4")],
+    ids=["equal limits stay equal", "higher limits stay", "outgrown limits follow", "up to the limit"],
+)
+async def test_limits_in_a_resize(story: Callable[..., Json], limit: str, wanted: str, becomes: str) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": limit}}
+        await user.create(lws("llm").replicas(1).size(1).but(path, resources))
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": wanted}, "", "leader", False)
+        assert code == 0, user.complaint
+        pod = user.cluster.find(PODS, "llm-0", NAMESPACE)
+        assert pod is not None
+        found = pod["spec"]["containers"][0]["resources"]
+        assert (found["requests"]["cpu"], found["limits"]["cpu"]) == (wanted, becomes)
+
+
 async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:
     async with story() as user:
         template = lws("llm").replicas(1).size(2)

@@ -9,7 +9,9 @@ from tests.rollouts.releases import V1, V2, Story, group_set, new_cluster
 
 from kohort.cli.actions import looking, planning, writing
 from kohort.cli.connection import NOT_YET, REFUSED
-from kohort.kube.resources import ROLLOUTS
+from kohort.kube.resources import INGRESSES, PODS, ROLLOUTS
+from kohort.objects.jsontypes import JsonObject
+from kohort.testing import Cluster
 
 
 async def test_a_release_is_explained_paused_resumed_and_approved(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,3 +62,57 @@ async def test_a_release_that_is_aborted_leaves_the_old_version(capsys: pytest.C
         assert code == 0
         await story.healthy(V1)
         assert {name: uid for name, uid in user.uids().items() if name in before} == before
+
+
+async def test_a_canary_that_does_not_come_up_is_explained_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        orders = {"simulation.kohort.dev/waiting": "ImagePullBackOff"}
+        change = {
+            "metadata": {"annotations": orders, "labels": {"app": "llm"}},
+            "spec": {"containers": [_container(V2)]},
+        }
+        await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": change}}})
+        await story.until(lambda: len(_stuck(cluster)) == 2)
+        canary = _stuck(cluster)[0]
+        text, code = await user.run(looking.explain, "llm", "json")
+        found = json.loads(text)
+        assert code == NOT_YET
+        assert [one["kind"] for one in found] == ["image", "rollout"]
+        assert canary in found[0]["objects"]
+        assert "kohort abort llm" in found[1]["action"]
+        text, _ = await user.run(looking.get, "llm", "text", False)
+        assert "Rollout llm: step 1 of 3, StepUpgrade" in text
+        assert canary in text
+        everything, _ = await user.run(looking.get, None, "text", False)
+        assert everything == text, "a canary is shown with its set, not beside it"
+
+
+def _stuck(cluster: Cluster) -> list[str]:
+    """Pods with a container that waits for its image."""
+    statuses = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.objects(PODS, "default")}
+    reasons = {
+        name: [(each["state"].get("waiting") or {}).get("reason") for each in status.get("containerStatuses") or ()]
+        for name, status in statuses.items()
+    }
+    return sorted(name for name, found in reasons.items() if "ImagePullBackOff" in found)
+
+
+def _container(image: str) -> JsonObject:
+    return {"name": "main", "image": image, "ports": [{"name": "http", "containerPort": 8080}]}
+
+
+async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1, "StepUpgrade")
+        await cluster.client.delete(INGRESSES, "llm", "default")
+        await story.until(lambda: "Ingress" in (story.rollout["status"].get("message") or ""))
+        text, code = await user.run(looking.explain, "llm", "text")
+        assert code == NOT_YET
+        assert "[traffic] Rollout llm: " in text
+        assert "Ingress" in text
+        assert "Service llm-leader-canary has a ready leader" in text

@@ -15,8 +15,9 @@ what follows from what, and within a class the lowest group and worker come firs
 | 6 | crash | CrashLoopBackOff, containers that ended, failed pods |
 | 7 | probe | running, not ready |
 | 8 | resize | PodResizePending, PodResizeInProgress with an error |
-| 9 | rollout | steps that wait for approval, held partitions |
-| 10 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
+| 9 | traffic | a step that cannot move requests: routes, Services, endpoints |
+| 10 | rollout | steps that wait for approval, held partitions |
+| 11 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,9 @@ from kohort.groups.explain import why_not_ready
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
+from kohort.objects.pods import ContainerStateTerminated
+from kohort.rollouts.api import Rollout, RolloutStatus
+from kohort.rollouts.wire import ROUTING
 
 ORDER: Final = (
     "operator",
@@ -41,6 +45,7 @@ ORDER: Final = (
     "crash",
     "probe",
     "resize",
+    "traffic",
     "rollout",
     "waiting",
 )
@@ -62,14 +67,20 @@ class Cause(msgspec.Struct, frozen=True):
 
 def causes(snapshot: Snapshot) -> list[Cause]:
     """Everything that stands between the set and what is wanted; empty when nothing does."""
-    found = [*_operator(snapshot), *_refused(snapshot)]
-    unready = [pod for pod in sorted(snapshot.pods, key=_position) if not _fine(pod)]
-    found += [cause for pod in unready for cause in _of_pod(pod, snapshot)]
-    found += [cause for pod in sorted(snapshot.pods, key=_position) for cause in _resize(pod)]
+    found = _of_groups(snapshot)
+    if snapshot.canary is not None:
+        found += _of_groups(snapshot.canary)
     found += [*_rollout(snapshot), *_held(snapshot)]
     if not found:
         found += _missing(snapshot)
     return _merged(sorted(found, key=lambda cause: ORDER.index(cause.kind)))
+
+
+def _of_groups(snapshot: Snapshot) -> list[Cause]:
+    pods = sorted(snapshot.pods, key=_position)
+    found = [*_operator(snapshot), *_refused(snapshot)]
+    found += [cause for pod in pods if not _fine(pod) for cause in _of_pod(pod, snapshot)]
+    return found + [cause for pod in pods for cause in _resize(pod)]
 
 
 def _merged(ordered: Iterable[Cause]) -> list[Cause]:
@@ -243,7 +254,7 @@ def _of_container(status: ContainerStatus, pod: Pod) -> tuple[str, str, str] | N
         return "configuration", text, f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
     ended = status.state.terminated
     if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
-        return "crash", f"{name} ended with code {ended.exit_code}{_why(ended.reason)}", logs
+        return "crash", f"{name} ended with code {ended.exit_code}{_why(ended)}", logs
     return None
 
 
@@ -255,11 +266,14 @@ def _image(pod: Pod, status: ContainerStatus) -> str:
 def _last(status: ContainerStatus) -> str:
     ended = status.last_state.terminated
     times = f", {status.restart_count} times" if status.restart_count else ""
-    return f"{times}; last with code {ended.exit_code}{_why(ended.reason)}" if ended is not None else times
+    return f"{times}; last with code {ended.exit_code}{_why(ended)}" if ended is not None else times
 
 
-def _why(reason: str) -> str:
-    return f" ({reason})" if reason not in ("", "Error", "Completed") else ""
+def _why(ended: ContainerStateTerminated) -> str:
+    """The reason, where it says more than the code does, and the last line of the message."""
+    reason = f" ({ended.reason})" if ended.reason not in ("", "Error", "Completed") else ""
+    lines = ended.message.strip().splitlines()
+    return f"{reason}: {lines[-1].strip()}" if lines else reason
 
 
 def _probing(pod: Pod, snapshot: Snapshot) -> tuple[str, str]:
@@ -305,11 +319,21 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
     elif status.current_step_state == "StepPaused" and "manually" in status.message:
         text = f"step {status.current_step_index} waits for approval"
         yield Cause("rollout", (name,), text, f"kohort approve {snapshot.name}")
+    elif status.current_step_state == ROUTING:
+        yield Cause("traffic", (name,), _step_text(status), _routes_to_look_at(rollout))
     else:
-        begun = status.phase not in ("", "Healthy")
-        text = status.message if begun else "the release is about to begin"
-        text = text or f"step {status.current_step_index} is {status.current_step_state}"
-        yield Cause("rollout", (name,), text, "wait, or kubectl describe the Rollout")
+        yield Cause("rollout", (name,), _step_text(status), f"wait, or go back: kohort abort {snapshot.name}")
+
+
+def _step_text(status: RolloutStatus) -> str:
+    if status.phase in ("", "Healthy"):
+        return "the release is about to begin"
+    return status.message or f"step {status.current_step_index} is {status.current_step_state}"
+
+
+def _routes_to_look_at(rollout: Rollout) -> str:
+    services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
+    return f"see that the routes exist, and that Service {services} has a ready leader (kubectl describe service)"
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:

@@ -12,11 +12,16 @@ import msgspec
 from kohort.groups import revisions
 from kohort.groups.api import LeaderWorkerSet, Template
 from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.inspection.inplace import InPlace, in_place
+from kohort.inspection.inplace import told as in_place_told
+from kohort.inspection.room import Room, room_for
+from kohort.inspection.room import told as room_told
 from kohort.inspection.snapshot import Snapshot
-from kohort.objects.core import Pod
+from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.objects.quantity import Quantity
 from kohort.resources.effective import requests
+from kohort.rollouts.arithmetic import planned
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""
@@ -63,18 +68,24 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     rollout: str = ""
     """The Rollout that would release the change."""
     rollout_steps: int = 0
+    in_place: InPlace | None = None
+    """Whether running pods could have the change, if it is about cpu and memory only."""
+    room: Room | None = None
+    """Whether the nodes have the room; unknown if nodes could not be read."""
 
 
-def forecast(before: Snapshot | None, after: LeaderWorkerSet) -> Forecast:
-    """`after` is the set as the server would store it."""
+def forecast(
+    before: Snapshot | None, after: LeaderWorkerSet, nodes: Sequence[Node] = (), pods: Sequence[Pod] = ()
+) -> Forecast:
+    """`after` is the set as the server would store it; `pods` are all of the cluster."""
     old = before.group_set if before is not None else None
     changed = old is not None and revisions.content(old) != revisions.content(after)
     steps, held = _played(before, after, changed)
     changes = differences(old.spec if old is not None else {}, after.spec, "spec") if old is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
     now = _standing(before)
-    most = max([step.replicas for step in steps], default=len(now))
-    extra = max(0, most - len(now))
+    canary = _canary_groups(before, after) if changed else 0
+    extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
         name=after.metadata.name,
@@ -92,8 +103,33 @@ def forecast(before: Snapshot | None, after: LeaderWorkerSet) -> Forecast:
         resized=(old.template.size, after.template.size)
         if old is not None and old.template.size != after.template.size
         else None,
+        in_place=in_place(old, after) if old is not None else None,
+        room=_room(steps, canary, before, after, nodes, pods),
         **_releasing(before, changed),
     )
+
+
+def _canary_groups(before: Snapshot | None, after: LeaderWorkerSet) -> int:
+    """Groups that a Rollout puts beside those of the set, at its largest step."""
+    if before is None or before.rollout is None:
+        return 0
+    return max((planned(one.replicas or 0, after.replicas) for one in before.rollout.strategy.steps), default=0)
+
+
+def _room(
+    steps: Sequence[Step],
+    canary: int,
+    before: Snapshot | None,
+    after: LeaderWorkerSet,
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+) -> Room | None:
+    """A canary is like new groups beyond all that there are."""
+    first = len(_standing(before))
+    played = [Step(0, 0, created=tuple(range(first, first + canary)))] if canary else steps
+    if not nodes or not any(step.created or step.recreated for step in played):
+        return None
+    return room_for(played, after.template, before, nodes, pods)
 
 
 def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:
@@ -242,6 +278,10 @@ def told(found: Forecast) -> list[str]:
         room = ", ".join(f"{name} {amount}" for name, amount in found.extra_requests.items()) or "nothing requested"
         pods = _count(found.extra_pods, "pod")
         lines.append(f"Room needed on top of today's: {_count(found.extra_groups, 'group')}, {pods} ({room}).")
+    if found.room is not None:
+        lines += room_told(found.room, found.extra_requests)
+    if found.in_place is not None:
+        lines += in_place_told(found.in_place)
     return lines
 
 

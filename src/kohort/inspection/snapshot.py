@@ -26,6 +26,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     claims: Sequence[PersistentVolumeClaim] = ()
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
+    canary: "Snapshot | None" = None
+    """The extra set that carries the new version while a Rollout is under way."""
 
     @property
     def name(self) -> str:

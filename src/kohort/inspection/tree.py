@@ -53,6 +53,10 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     revision: int
     revision_key: str
     groups: Sequence[GroupBranch]
+    release: str = ""
+    """How far a Rollout is with a new version."""
+    canary: "SetTree | None" = None
+    """The set that carries it."""
 
 
 def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
@@ -86,7 +90,20 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
         revision=numbers.get(snapshot.update_key, 0),
         revision_key=snapshot.update_key,
         groups=groups,
+        release=_release(snapshot),
+        canary=tree_of(snapshot.canary, now) if snapshot.canary is not None else None,
     )
+
+
+def _release(snapshot: Snapshot) -> str:
+    rollout = snapshot.rollout
+    if rollout is None or not snapshot.releasing:
+        return ""
+    steps, index = rollout.strategy.steps, rollout.status.current_step_index
+    if not 1 <= index <= len(steps):
+        return f"Rollout {rollout.metadata.name}: about to begin"
+    asked = f", {steps[index - 1].traffic} of the requests" if steps[index - 1].traffic else ""
+    return f"Rollout {rollout.metadata.name}: step {index} of {len(steps)}{asked}, {rollout.status.current_step_state}"
 
 
 def state_of_set(snapshot: Snapshot) -> str:
@@ -150,6 +167,10 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
         lines.append(f"{'└─' if last else '├─'} {_group_line(group)}")
         indent = "   " if last else "│  "
         lines += [indent + line for line in _pod_lines(group, wide)]
+    if tree.release:
+        lines.append(tree.release)
+    if tree.canary is not None:
+        lines += drawn(tree.canary, wide=wide)
     return lines
 
 

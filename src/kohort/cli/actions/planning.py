@@ -13,7 +13,8 @@ from kohort.groups import wire
 from kohort.groups.api import KIND, LeaderWorkerSet
 from kohort.inspection.forecast import forecast, three_way, told
 from kohort.kube.client import Client
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
+from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -21,6 +22,8 @@ async def plan(client: Client, namespace: str, file: str, text: str, form: str, 
     sets = list(sets_in(file, text))
     if not sets:
         raise Refusal(f"{file} holds no LeaderWorkerSet")
+    nodes = await reading.if_known(client, NODES, "", Node)
+    pods = await reading.if_known(client, PODS, "", Pod) if nodes else []
     found = []
     for wanted in sets:
         place = wanted["metadata"].setdefault("namespace", namespace)
@@ -28,7 +31,7 @@ async def plan(client: Client, namespace: str, file: str, text: str, form: str, 
         live: JsonObject | None = await client.find(LEADER_WORKER_SETS, name, place)
         before = await reading.snapshot(client, place, name) if live is not None else None
         after = await _stored(client, live, wanted, server_side)
-        found.append(forecast(before, msgspec.convert(after, LeaderWorkerSet)))
+        found.append(forecast(before, msgspec.convert(after, LeaderWorkerSet), nodes, pods))
     if form != "text":
         show([document(found, form)])
     else:

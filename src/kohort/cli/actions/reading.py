@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from kohort.cli.connection import Refusal
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
@@ -23,30 +25,48 @@ from kohort.kube.resources import (
 )
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.rollouts.api import Rollout
+from kohort.rollouts.wire import CANARY_SET
 
 
 async def snapshot(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot:
     """`surroundings` also reads events and claims, which only explanations need."""
-    selector = f"{wire.NAME}={name}"
     group_set = await find_set(client, namespace, name)
-    pods, stateful_sets, revisions, rollouts, events, claims = await asyncio.gather(
+    found, rollouts, events, claims = await asyncio.gather(
+        _groups(client, group_set),
+        if_known(client, ROLLOUTS, namespace, Rollout),
+        if_known(client, EVENTS, namespace, Event, surroundings),
+        if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+    )
+    ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
+    found = replace(found, events=events, claims=claims, rollout=ours[0] if ours else None)
+    return replace(found, canary=await _canary(client, found)) if found.releasing else found
+
+
+async def _groups(client: Client, group_set: LeaderWorkerSet) -> Snapshot:
+    """The set and what its groups are made of."""
+    namespace, selector = group_set.metadata.namespace, f"{wire.NAME}={group_set.metadata.name}"
+    pods, stateful_sets, revisions = await asyncio.gather(
         client.list(PODS, namespace, type=Pod, label_selector=selector),
         client.list(STATEFUL_SETS, namespace, type=GroupStatefulSet, label_selector=selector),
         client.list(CONTROLLER_REVISIONS, namespace, type=Revision, label_selector=selector),
-        _if_known(client, ROLLOUTS, namespace, Rollout),
-        _if_known(client, EVENTS, namespace, Event, surroundings),
-        _if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
     )
-    ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
     return Snapshot(
         group_set=group_set,
         pods=pods.items,
         stateful_sets=stateful_sets.items,
         revisions=[one for one in revisions.items if _owned(one, group_set)],
-        events=events,
-        claims=claims,
-        rollout=ours[0] if ours else None,
     )
+
+
+async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:
+    """The set beside it that a Rollout has made for the new version. After one that was given up, two may be there for
+    a while; the one that goes does not matter any more."""
+    selector, namespace = f"{CANARY_SET}={stable.name}", stable.group_set.metadata.namespace
+    sets = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet, label_selector=selector)
+    living = [one for one in sets.items if not one.metadata.deleting]
+    if not living:
+        return None
+    return replace(await _groups(client, living[-1]), events=stable.events, claims=stable.claims)
 
 
 def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
@@ -54,7 +74,7 @@ def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
     return owner is None or owner.uid == group_set.metadata.uid
 
 
-async def _if_known(client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True) -> list[T]:
+async def if_known(client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True) -> list[T]:
     """What helps but is not needed: kinds that are not installed or not ours to read are left out."""
     if not wanted:
         return []
@@ -88,5 +108,7 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
 
 
 async def names(client: Client, namespace: str) -> list[str]:
+    """Of all sets but canaries, which are shown with the set that they may replace."""
     found = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet)
-    return sorted(one.metadata.name for one in found.items)
+    everybody = {one.metadata.name for one in found.items}
+    return sorted(one.metadata.name for one in found.items if one.metadata.labels.get(CANARY_SET) not in everybody)

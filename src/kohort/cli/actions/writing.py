@@ -13,6 +13,8 @@ from kohort.kube.errors import NotFound
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.pods import ResourceRequirements
+from kohort.objects.quantity import Quantity
 from kohort.rollouts.api import Rollout
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
@@ -162,11 +164,23 @@ def _role(pod: Pod) -> str:
 
 
 def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
-    """Requests change; a limit that was equal to its request stays equal, so that the quality of service does."""
+    """Requests change; a limit that is equal to its request stays equal, so that the quality of service does. Others
+    stay where they are, unless the request outgrows them: then they follow, for nobody means to be refused."""
     mains = pod.spec.main_containers
     named = [one for one in mains if one.name == container] if container else mains[:1]
     if not named:
         raise Refusal(f"pod {pod.metadata.name} has no container {container}: {', '.join(one.name for one in mains)}")
     before = named[0].resources
-    limits = {key: value for key, value in amounts.items() if key in before.limits}
+    limits = {key: value for key, value in amounts.items() if _moves_limit(before, key, value)}
     return {"name": named[0].name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
+
+
+def _moves_limit(before: ResourceRequirements, key: str, wanted: str) -> bool:
+    if key not in before.limits:
+        return False
+    limit = Quantity.parse(before.limits[key])
+    try:
+        outgrown = Quantity.parse(wanted) > limit
+    except ValueError:
+        return False  # the server says what is wrong with it
+    return outgrown or limit == Quantity.parse(before.requests.get(key, before.limits[key]))
