@@ -1,82 +1,83 @@
 """Events per second that reach many watchers over HTTPS, and whether each of them got all of them.
 
-    python bench/watchers.py [--watchers 200] [--events 4000] [--writers 32]
+    python bench/watchers.py [--watchers 200] [--events 4000] [--writers 32] [--real]
 
-One process serves, this one writes small config maps and watches them over its own connections. Frames are counted by
-their revisions, not decoded: the server is what is measured.
+One process serves, one watches on many connections, this one writes config maps. `--real` drives etcd and
+kube-apiserver with the same program, for comparison.
 """
 
 import argparse
-import asyncio
-import os
-import re
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
+from dataclasses import dataclass
 
-from kohort.kube import kubeconfig
-from kohort.kube.client import Client
-from kohort.kube.http import Request
-from kohort.kube.resources import CONFIG_MAPS
+import msgspec
+from bench import servers, wire
 
-OBJECTS = 500
-_CHANGE = re.compile(rb'"type":"(?:ADDED|MODIFIED)"')
+PATH = "/api/v1/namespaces/default/configmaps"
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    watchers: int
+    events: int
+    seconds: float
+    missing: int
+    same: bool
+    """All watchers got the same bytes."""
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Events per second, each to all watchers."""
+        return self.events / self.seconds
+
+    def lines(self) -> list[str]:
+        deliveries = self.watchers * self.events
+        return [
+            f"{self.watchers} watchers, {self.events:,} events: {self.rate:,.0f} events/s, each to all watchers",
+            f"  {self.missing} of {deliveries:,} deliveries missing, "
+            f"{'all watchers got the same bytes' if self.same else 'WATCHERS GOT DIFFERENT BYTES'}",
+            f"  {self.cpu / self.events * 1e6:.0f} µs of the server's processor time per event, written and delivered, "
+            f"{self.cpu / deliveries * 1e6:.2f} µs per delivery",
+        ]
 
 
-async def watch(client: Client, start: str, wanted: int, ready: asyncio.Semaphore) -> int:
-    """How many changes arrived, once all have or nothing comes any more."""
-    query = (("watch", "true"), ("resourceVersion", start))
-    seen = 0
-    async with client.transport.stream(Request("GET", CONFIG_MAPS.path("default"), query)) as stream:
-        ready.release()
-        chunks = aiter(stream)
-        while seen < wanted:
-            try:
-                async with asyncio.timeout(30):
-                    chunk = await anext(chunks)
-            except (TimeoutError, StopAsyncIteration):
-                break
-            # The mark of a frame is near its beginning: one that is cut in two is rare, and is missing then.
-            seen += len(_CHANGE.findall(chunk))
-    return seen
+def config_map(number: int) -> bytes:
+    metadata = {"name": f"map-{number}", "namespace": "default"}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}})
 
 
-async def write_all(client: Client, events: int, writers: int) -> None:
-    numbers = iter(range(events))
+def measure(server: servers.Server, watchers: int, events: int, writers: int) -> Delivered:
+    target = wire.Target.of(server.kubeconfig)
+    requests = [target.request("POST", PATH, config_map(number)) for number in range(events + writers)]
+    warm, measured = requests[:writers], requests[writers:]
+    wire.send_all(target, warm, 1)
+    path = f"{PATH}?watch=true&resourceVersion={newest(server)}"
+    with wire.watching(target, path, watchers, events) as group:
+        cpu, begun = server.cpu_seconds(), time.monotonic()
+        wire.send_all(target, measured, writers)
+        seen = group.result()
+        cpu = server.cpu_seconds() - cpu
+    missing = watchers * events - sum(seen.counts)
+    return Delivered(watchers, events, seen.finished - begun, missing, len(seen.checksums) == 1, cpu)
 
-    async def write_next() -> None:
-        for number in numbers:
-            name = f"map-{number}"
-            await client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "default"}, "data": {"k": "v"}})
 
-    await asyncio.gather(*(write_next() for _ in range(writers)))
+def newest(server: servers.Server) -> str:
+    """The version that the collection has now."""
+    import asyncio
 
+    from kohort.kube import kubeconfig
+    from kohort.kube.client import Client
+    from kohort.kube.resources import CONFIG_MAPS
 
-async def measure(directory: Path, pid: int, options: argparse.Namespace) -> None:
-    client = Client(kubeconfig.load(directory / "kubeconfig"))
-    start = (await client.list(CONFIG_MAPS, "default")).resource_version
-    ready = asyncio.Semaphore(0)
-    watching = [asyncio.create_task(watch(client, start, options.events, ready)) for _ in range(options.watchers)]
-    for _ in watching:
-        await ready.acquire()
-    cpu, begun = cpu_seconds(pid), time.perf_counter()
-    await write_all(client, options.events, options.writers)
-    counts = await asyncio.gather(*watching)
-    elapsed, cpu = time.perf_counter() - begun, cpu_seconds(pid) - cpu
-    await client.close()
-    events, delivered = options.events, sum(counts)
-    print(f"{options.watchers} watchers, {events:,} events: {events / elapsed:,.0f} events/s, each to all watchers")
-    print(f"  {events * options.watchers - delivered} of {events * options.watchers:,} deliveries missing")
-    print(f"  {cpu / events * 1e6:.0f} µs of the server's processor time per event, written and delivered,")
-    print(f"  {cpu / delivered * 1e6:.1f} µs per delivery")
+    async def ask() -> str:
+        client = Client(kubeconfig.load(server.kubeconfig))
+        try:
+            return (await client.list(CONFIG_MAPS, "default")).resource_version
+        finally:
+            await client.close()
+
+    return asyncio.run(ask())
 
 
 def main() -> None:
@@ -84,18 +85,10 @@ def main() -> None:
     parser.add_argument("--watchers", type=int, default=200)
     parser.add_argument("--events", type=int, default=4000)
     parser.add_argument("--writers", type=int, default=32)
+    parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        command = ["up", "--data-dir", directory, "--port", "0", "--parts", "apiserver"]
-        server = subprocess.Popen([sys.executable, "-m", "kohort", *command], stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            if not server.stdout.readline().startswith("ready"):
-                raise RuntimeError("kohort up did not become ready")
-            asyncio.run(measure(Path(directory), server.pid, options))
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
+    with servers.real() if options.real else servers.kohort("--parts", "apiserver") as server:
+        print("\n".join(measure(server, options.watchers, options.events, options.writers).lines()))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def write(path: Path, document: JsonObject) -> Path:
 
 
 def credentials(path: Path) -> Credentials:
-    return kubeconfig.load(path)._credentials
+    return kubeconfig.load(path).credentials
 
 
 async def test_server_namespace_and_trust(tmp_path: Path) -> None:
@@ -207,4 +207,4 @@ async def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
     transport = kubeconfig.in_cluster(tmp_path, environment)
     assert transport.connection.server == "https://[fd00::1]:6443"
     assert (transport.connection.ca, transport.connection.namespace) == (b"PEM", "team")
-    assert await transport._credentials.headers() == [("authorization", "Bearer pod-token")]
+    assert await transport.credentials.headers() == [("authorization", "Bearer pod-token")]

@@ -106,13 +106,13 @@ class HttpsTransport:
 
     def __init__(self, connection: Connection, credentials: Credentials | None = None) -> None:
         self.connection = connection
-        self._credentials = credentials if credentials is not None else Credentials()
+        self.credentials = credentials if credentials is not None else Credentials()
         self._pools: _Pools | None = None
         self._proxy = connection.proxy or _proxy_from_environment(connection.server)
 
     async def send(self, request: Request) -> Response:
         response = await self._exchange(request)
-        if response.status == 401 and self._credentials.reject():
+        if response.status == 401 and self.credentials.reject():
             return await self._exchange(request)
         return response
 
@@ -134,7 +134,7 @@ class HttpsTransport:
         endless = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
             got = await self._request((await self._open()).streams, request, endless)
-            if got.status == 401 and self._credentials.reject():
+            if got.status == 401 and self.credentials.reject():
                 got.close()
                 got = await self._request((await self._open()).streams, request, endless)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
@@ -156,7 +156,7 @@ class HttpsTransport:
         return await session.request(
             request.method,
             self._url(request),
-            headers=[*request.headers.items(), *await self._credentials.headers()],
+            headers=[*request.headers.items(), *await self.credentials.headers()],
             data=request.body or None,
             timeout=timeout,
             proxy=self._proxy or None,
@@ -173,7 +173,7 @@ class HttpsTransport:
 
     async def _open(self) -> "_Pools":
         """A changed client certificate needs new connections: they are what is authenticated, not requests."""
-        certificate = await self._credentials.certificate()
+        certificate = await self.credentials.certificate()
         outdated = self._pools
         if outdated is not None and outdated.certificate == certificate:
             return outdated
@@ -191,7 +191,7 @@ class _Pools:
     def __init__(self, connection: Connection, certificate: Certificate | None) -> None:
         self.certificate = certificate
         secure = connection.server.startswith("https:")
-        tls: ssl.SSLContext | Literal[False] = _ssl_context(connection, certificate) if secure else False
+        tls: ssl.SSLContext | Literal[False] = ssl_context(connection, certificate) if secure else False
         self.requests = _session(tls, limit=_REQUESTS_AT_ONCE)
         self.streams = _session(tls, limit=0)
 
@@ -236,7 +236,7 @@ def _proxy_from_environment(server: str) -> str:
     return urllib.request.getproxies().get(address.scheme, "")
 
 
-def _ssl_context(connection: Connection, certificate: Certificate | None) -> ssl.SSLContext:
+def ssl_context(connection: Connection, certificate: Certificate | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=connection.ca.decode() if connection.ca else None)
     # Python 3.13 refuses certificates without an authority key identifier; many clusters have such a CA.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

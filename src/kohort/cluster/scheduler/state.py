@@ -40,6 +40,8 @@ class ClusterState:
         self.nodes: dict[str, NodeFacts] = {}
         self.schedulable: list[NodeFacts] = []
         """Nodes that exist, in order of their names' appearance."""
+        self.guarded: set[str] = set()
+        """Those of them that are cordoned or have taints that keep pods away; usually none."""
         self.pods: dict[str, str] = {}
         """Pod uid to node name."""
         self.assumed: dict[str, PodFacts] = {}
@@ -64,6 +66,7 @@ class ClusterState:
         self._count_images(facts, -1)
         facts.become(node)
         self._count_images(facts, 1)
+        (self.guarded.add if facts.unschedulable or facts.repelling_taints else self.guarded.discard)(facts.name)
         if not known:
             self.schedulable.append(facts)
 
@@ -73,6 +76,7 @@ class ClusterState:
             return
         self._count_images(facts, -1)
         facts.vanish()
+        self.guarded.discard(name)
         self.schedulable = [entry for entry in self.schedulable if entry is not facts]
         if not facts.pods:
             del self.nodes[name]

@@ -5,9 +5,9 @@ watch; whoever watches a namespace, or all, without a selector even shares the j
 with a selector sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from
 before and the revision of the change that made it leave.
 
-Timers (bookmarks, the end of the watch) are a deadline on waiting for the next batch, so a watcher costs one waiting
-task and nothing else. A bookmark tells a client that it has seen everything up to a revision, so before one is sent
-whatever was committed meanwhile is sent first.
+A watcher costs one waiting task and one timer, which interrupts it for a bookmark or for its end. A bookmark tells a
+client that it has seen everything up to a revision, so before one is sent whatever was committed meanwhile is sent
+first.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.endpoints.views import View
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import Media, negotiate
-from kohort.cluster.apiserver.storage.model import Change, HistoryExpired, SlowWatcher, Stored
+from kohort.cluster.apiserver.storage.model import Change, Changes, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
 from kohort.kube.http import Response
 from kohort.kube.resources import Resource
@@ -237,23 +237,23 @@ class Watch:
             self._check_history(since)
             changes = self._store.watch(self._bucket, since)
         ticks = _bookmark_times(loop.time(), deadline)
-        next_tick = next(ticks, deadline)
-        while True:
-            try:
-                async with asyncio.timeout_at(min(next_tick, deadline)):
-                    batch = await anext(changes, None)
-            except TimeoutError:
+        tick = next(ticks, deadline)
+        timer = loop.call_at(tick, changes.interrupt)
+        try:
+            async for batch in changes:
+                if batch:
+                    if chunk := await self._converted(partial(self._render, batch)):
+                        yield chunk
+                    continue
                 # By the plan and not by the clock: a timer may fire a hair before its time, again and again.
-                if next_tick >= deadline or not self._still_served():
+                if tick >= deadline or not self._still_served():
                     return
                 if self._options.bookmarks:
                     yield await self._drained(changes)
-                next_tick = next(ticks, deadline)
-                continue
-            if batch is None:
-                return
-            if chunk := await self._converted(partial(self._render, batch)):
-                yield chunk
+                tick = next(ticks, deadline)
+                timer = loop.call_at(tick, changes.interrupt)
+        finally:
+            timer.cancel()
 
     def _still_served(self) -> bool:
         resource = self._frames.view.kind.resource
@@ -314,17 +314,12 @@ class Watch:
         assert change.before is not None
         return self._frames.of_exit(change.before, change.revision)
 
-    async def _drained(self, changes: AsyncIterator[Sequence[Change]]) -> bytes:
+    async def _drained(self, changes: Changes) -> bytes:
         """What is left up to now, then a bookmark for now."""
         now = self._store.revision
         chunks = []
         last = 0
-        while last < now:
-            try:
-                async with asyncio.timeout(0):
-                    batch = await anext(changes)
-            except (TimeoutError, StopAsyncIteration):
-                break
+        while last < now and (batch := changes.take()):
             chunks.append(await self._converted(partial(self._render, batch)))
             last = batch[-1].revision
         chunks.append(self._frames.bookmark(max(now, last), end_of_initial=False))

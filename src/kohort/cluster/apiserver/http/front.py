@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.http.pacing import Rounds
 from kohort.cluster.apiserver.server import MAX_BODY, ApiServer, failure_response, too_large
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -70,6 +71,7 @@ class Front:
         self._upgrades = upgrades
         self._runner: web.ServerRunner | None = None
         self._streams: set[asyncio.Task[None]] = set()
+        self._rounds = Rounds()
         self._log = Log(part="front")
         self.port = port
 
@@ -133,8 +135,9 @@ class Front:
         outgoing = web.StreamResponse(status=status, headers=headers)
         outgoing.enable_chunked_encoding()
         await outgoing.prepare(incoming)
-        pump = asyncio.ensure_future(_pump(frames, incoming))
+        pump = asyncio.ensure_future(_pump(frames, incoming, self._rounds))
         self._streams.add(pump)
+        self._rounds.streams = len(self._streams)
         try:
             await pump
         except asyncio.CancelledError:
@@ -149,12 +152,13 @@ class Front:
             return outgoing
         finally:
             self._streams.discard(pump)
+            self._rounds.streams = len(self._streams)
         with contextlib.suppress(ConnectionError):
             await outgoing.write_eof()
         return outgoing
 
 
-async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest) -> None:
+async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest, rounds: Rounds) -> None:
     """Write frames to the transport as chunks of an HTTP body."""
     transport = incoming.transport
     protocol = incoming.protocol
@@ -167,6 +171,7 @@ async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest) -> None
             transport.write(b"%x\r\n%b\r\n" % (len(frame), frame))
             if transport.get_write_buffer_size() > UNSENT_LIMIT:
                 await _drained(protocol)
+            await rounds.next()
     finally:
         close = getattr(frames, "aclose", None)
         if close is not None:

@@ -70,13 +70,14 @@ class Bucket:
             if not future.done():
                 future.set_result(None)
 
-    async def next_commit(self) -> None:
+    def next_commit(self) -> asyncio.Future[None]:
+        """Done at the next commit; whoever waits no longer says so with `ignore`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
+        return future
+
+    def ignore(self, future: asyncio.Future[None]) -> None:
+        self._waiting.discard(future)
 
     def _keys_of(self, namespace: str) -> Sequence[ObjectKey]:
         if not namespace:

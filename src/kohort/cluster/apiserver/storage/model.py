@@ -5,7 +5,7 @@ needs the object decodes it and thereby gets a private copy, so nothing is ever 
 can be changed by accident. Labels and selectable fields are taken out once, at commit, for selectors.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -68,6 +68,23 @@ class SlowWatcher(Exception):
     """The reader fell too far behind; it must start again from its last revision."""
 
 
+class Changes(Protocol):
+    """What one watcher reads: batches of changes in commit order, for ever. Waiting for the next one may be cancelled;
+    nothing is lost by it."""
+
+    def __aiter__(self) -> "Changes": ...
+
+    async def __anext__(self) -> Sequence[Change]: ...
+
+    def take(self) -> Sequence[Change]:
+        """The next batch if there is one now, else nothing."""
+        ...
+
+    def interrupt(self) -> None:
+        """End the waiting with an empty batch."""
+        ...
+
+
 class Store(Protocol):
     @property
     def revision(self) -> int:
@@ -109,9 +126,9 @@ class Store(Protocol):
         """
         ...
 
-    def watch(self, bucket: str, since: int) -> AsyncIterator[Sequence[Change]]:
-        """Changes after `since` in commit order, in batches, for ever. Raises HistoryExpired at once or SlowWatcher
-        later. Subscribes when called, not when first iterated: nothing committed after the call is missed."""
+    def watch(self, bucket: str, since: int) -> Changes:
+        """Changes after `since`. Raises HistoryExpired at once or SlowWatcher later. Subscribes when called, not when
+        first iterated: nothing committed after the call is missed."""
         ...
 
     async def wait_for(self, revision: int, timeout: float) -> bool:

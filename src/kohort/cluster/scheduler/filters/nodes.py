@@ -19,7 +19,7 @@ ANY_ADDRESS: Final = "0.0.0.0"
 
 def node_schedulable(pod: PodFacts, cluster: ClusterState) -> Check | None:
     """Cordoned nodes take only pods that tolerate the cordon's taint."""
-    if tolerates(pod.tolerations, _CORDON):
+    if not cluster.guarded or tolerates(pod.tolerations, _CORDON):
         return None
     return _node_schedulable
 
@@ -28,8 +28,10 @@ def _node_schedulable(node: NodeFacts) -> Verdict | None:
     return UNSCHEDULABLE if node.unschedulable else None
 
 
-def tolerated_taints(pod: PodFacts, cluster: ClusterState) -> Check:
+def tolerated_taints(pod: PodFacts, cluster: ClusterState) -> Check | None:
     """NoSchedule and NoExecute taints keep a pod away unless it tolerates them."""
+    if not cluster.guarded:
+        return None
     tolerations = pod.tolerations
 
     def check(node: NodeFacts) -> Verdict | None:
