@@ -1,15 +1,12 @@
 """From an empty cluster to a ready group and back, with the commands that users have."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.kubernetes.access import AccessLog
+from tests.kubernetes.commands import kohort
 from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
 from tests.kubernetes.operators import administrator, operator, outside_service, service_words, simulated_nodes
 from tests.kubernetes.test_groups import settled
@@ -27,16 +24,6 @@ def empty(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     directory = tmp_path_factory.mktemp("empty")
     with control_plane(binaries, directory, "kube-controller-manager", "kube-scheduler") as plane:
         yield plane
-
-
-async def kohort(plane: ControlPlane, *words: str) -> str:
-    """The command, beside the simulated nodes of this process."""
-    command = [sys.executable, "-m", "kohort", words[0], "--kubeconfig", str(plane.kubeconfig), *words[1:]]
-    environment = {**os.environ, "KOHORT_LOG": ""}
-    run = partial(subprocess.run, command, capture_output=True, text=True, timeout=120, env=environment)
-    done = await asyncio.to_thread(run)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 async def everything(plane: ControlPlane) -> set[str]:
