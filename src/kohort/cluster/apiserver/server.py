@@ -6,6 +6,7 @@ endpoints. Any failure leaves here as a Status object.
 """
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Final
 
 from kohort.cluster.apiserver.admission.client import WebhookClient
@@ -179,6 +180,31 @@ class ApiServer:
         return await self.nodes.connect(call)
 
     async def _resource(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Response:
+        """Answer and count."""
+        meters, begun = self.parts.meters, perf_counter()
+        in_flight = meters.read_only if request.method == "GET" else meters.mutating
+        in_flight.value += 1.0
+        code = 0
+        try:
+            response = await self._resource_answer(request, user, path, warnings)
+            code = response.status
+        except ConversionNeeded:
+            raise  # It will be tried again, and counted then.
+        except errors.ApiError as error:
+            code = error.code or 500
+            raise
+        except Exception:
+            code = 500
+            raise
+        finally:
+            in_flight.value -= 1.0
+            if code and self.catalog.find(path.group, path.version, path.plural) is not None:
+                meters.finished(request, path, code, perf_counter() - begun)
+        return response
+
+    async def _resource_answer(
+        self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]
+    ) -> Response:
         call = self._call(request, user, path, warnings)
         endpoint = self.router.find(call)
         if len(request.body) > MAX_BODY:
@@ -217,13 +243,16 @@ class ApiServer:
         health = self.health.answer(request)
         if health is not None:
             return health
-        for source in (version, self.discovery.answer, self.openapi.answer, self._issuer, metrics, self._root):
+        for source in (version, self.discovery.answer, self.openapi.answer, self._issuer, self._metrics, self._root):
             answer = source(request)
             if answer is not None:
                 if request.method not in ("GET", "HEAD"):
                     raise not_allowed()
                 return answer
         raise PageNotFound()
+
+    def _metrics(self, request: Request) -> Response | None:
+        return metrics(request, lambda: self.parts.meters.text(self.parts.store))
 
     def _root(self, request: Request) -> Response | None:
         """The paths that lead somewhere."""

@@ -8,6 +8,7 @@ from kohort.cluster.apiserver.admission.model import Attributes, Reader
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
 from kohort.cluster.apiserver.crd.conversion import Resolve
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.metering import Meters
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.views import View
 from kohort.cluster.apiserver.http.negotiation import Media
@@ -51,6 +52,7 @@ class Parts:
     gates: Mapping[str, bool] = field(default_factory=dict)
     resolve: Resolve | None = None
     """Makes a conversion that only a webhook can make."""
+    meters: Meters = field(default_factory=Meters)
     committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
     """By bucket: who must know of a write before its writer is answered."""
 

@@ -29,6 +29,7 @@ from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import Media, negotiate
 from kohort.cluster.apiserver.storage.model import Change, Changes, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
+from kohort.kube.counting import Count
 from kohort.kube.http import Response
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
@@ -180,7 +181,8 @@ class Watches:
 
             raise not_acceptable(call.request, custom=True)
         revision = revision_of(options.resource_version)
-        body = Watch(self._parts, self.frames(call, media), selection, options, revision).run()
+        open_ = self._parts.meters.watches(call.request, call.path)
+        body = Watch(self._parts, self.frames(call, media), selection, options, revision, open_).run()
         return Response(200, {"content-type": "application/json"}, body)
 
     def frames(self, call: Call, media: Media) -> Frames:
@@ -198,7 +200,10 @@ class Watches:
 class Watch:
     """One stream."""
 
-    def __init__(self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int) -> None:
+    def __init__(
+        self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int, open_: Count
+    ) -> None:
+        """`open_` counts the watches that are open."""
         self._store = parts.store
         self._catalog = parts.catalog
         self._resolve = parts.resolve
@@ -208,8 +213,10 @@ class Watch:
         self._options = options
         self._revision = revision
         self._shared = not selection.by_content
+        self._open = open_
 
     async def run(self) -> AsyncIterator[bytes]:
+        self._open.inc()
         try:
             async for chunk in self._stream():
                 yield chunk
@@ -219,6 +226,8 @@ class Watch:
             return
         except errors.ApiError as error:
             yield error_frame(error)
+        finally:
+            self._open.dec()
 
     async def _stream(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()

@@ -89,10 +89,10 @@ class Health:
         return Response(200, headers, b"ok")
 
 
-def metrics(request: Request) -> Response | None:
-    """Everything that this process counts, in the text format of Prometheus."""
+def metrics(request: Request, own: Callable[[], bytes]) -> Response | None:
+    """Everything that this server (`own`) and this process count, in the text format of Prometheus."""
     if request.path != "/metrics":
         return None
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-    return Response(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest())
+    return Response(200, {"content-type": CONTENT_TYPE_LATEST}, own() + generate_latest())
