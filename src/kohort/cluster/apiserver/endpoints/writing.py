@@ -20,6 +20,7 @@ from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fie
 from kohort.cluster.apiserver.endpoints.reading import missing
 from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
+from kohort.cluster.apiserver.kinds.disabled import drop_disabled
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
@@ -112,6 +113,7 @@ class Writer:
             stamping.set_generation(metadata, 1)
         if strategy.has_status and not strategy.keeps_status_on_create:
             obj.pop("status", None)
+        drop_disabled(kind.resource.group, kind.resource.kind, obj)
         strategy.prepare_create(context, obj)
         # Until the commit succeeds, whatever the strategy allocated for the object must be given back on every way out.
         try:
@@ -126,6 +128,7 @@ class Writer:
             existing = self.parts.store.get(kind.bucket, call.namespace, metadata["name"])
             if existing is not None:
                 raise self._exists(kind, existing)
+            strategy.settle(obj)
             bodies.complete(kind, obj, nulls=True)
             if options.dry_run:
                 strategy.after_delete(context, obj)
@@ -225,6 +228,7 @@ class Writer:
         await self.validate(call, options, "UPDATE", obj, live)
         if _deletion_is_complete(call.kind, obj, live):
             return await self._remove(call, context, options, obj, stored)
+        strategy.settle(obj)
         (bodies.complete_status if status else bodies.complete)(call.kind, obj, nulls=True)
         if managed.is_noop(live, obj):
             return Written(stored=stored)
@@ -252,11 +256,13 @@ class Writer:
         if call.path.subresource == "status":
             obj = _only_status(call.kind, obj, live)
             stamping.restore_system_fields(obj["metadata"], live["metadata"])
+            drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
             strategy.prepare_status_update(context, obj, live)
             return obj
         stamping.restore_system_fields(obj["metadata"], live["metadata"])
         if strategy.has_status:
             _restore(obj, live, "status")
+        drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
         strategy.prepare_update(context, obj, live)
         if strategy.has_generation and strategy.generation_moves(obj, live):
             stamping.set_generation(obj["metadata"], (live["metadata"].get("generation") or 0) + 1)

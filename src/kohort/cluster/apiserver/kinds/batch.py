@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.kinds.workloads import (
     Workload,
     check_template_labels,
     default_workload_template,
+    name_warnings,
     spec_of,
 )
 from kohort.objects.fielderrors import FieldError, invalid, required
@@ -28,6 +29,7 @@ UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 class JobStrategy(Workload):
     default_propagation = "Orphan"
     rechecks_metadata = 1
+    names_pods = True
 
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)
@@ -38,10 +40,7 @@ class JobStrategy(Workload):
             spec["parallelism"] = 1
         if spec.get("backoffLimit") is None:
             spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else MAX_INT32
-        of_template = spec["template"]["metadata"].get("labels")
-        meta = obj.setdefault("metadata", {})
-        if of_template and not meta.get("labels"):
-            meta["labels"] = dict(of_template)
+        _label_as_template(obj)
         if spec.get("completionMode") is None:
             spec["completionMode"] = "NonIndexed"
         if spec.get("suspend") is None:
@@ -51,10 +50,10 @@ class JobStrategy(Workload):
             spec["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
         if spec.get("manualSelector") is None:
             spec["manualSelector"] = False
-        for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-            for condition in rule.get("onPodConditions") or ():
-                if not condition.get("status"):
-                    condition["status"] = "True"
+        _default_failure_policy(spec)
+
+    def settle(self, obj: JsonObject) -> None:
+        _label_as_template(obj)
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
@@ -101,17 +100,20 @@ class JobStrategy(Workload):
         check_job_status(errors, obj, old)
         return errors
 
-    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        found: list[str] = []
-        problems = dns1123_label(obj["metadata"].get("name") or "") if old is None else []
-        if problems:
-            found.append(f"metadata.name: {_POD_NAMES}: [{' '.join(problems)}]")
-        return found + super().warnings(context, obj, old)
+
+def _label_as_template(job: JsonObject) -> None:
+    """A job without labels of its own shows those of its pods, also those that the server gives them."""
+    labels = (job["spec"]["template"].get("metadata") or {}).get("labels")
+    meta = job.setdefault("metadata", {})
+    if labels and not meta.get("labels"):
+        meta["labels"] = dict(labels)
 
 
-_POD_NAMES: Final = (
-    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
-)
+def _default_failure_policy(spec: JsonObject) -> None:
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for condition in rule.get("onPodConditions") or ():
+            if not condition.get("status"):
+                condition["status"] = "True"
 
 
 def _generate_selector(job: JsonObject) -> None:
@@ -125,9 +127,8 @@ def _generate_selector(job: JsonObject) -> None:
     for key in UID_LABELS:
         labels.setdefault(key, meta.get("uid") or "")
     template["labels"] = labels
-    if (meta.get("labels") or {}) == before:
-        # labels that were taken from the template follow it
-        meta["labels"] = dict(labels)
+    if before and meta.get("labels") == before:
+        meta["labels"] = dict(labels)  # labels that were taken from the template follow it
     selector = spec.setdefault("selector", {})
     selector["matchLabels"] = {**(selector.get("matchLabels") or {})}
     selector["matchLabels"].setdefault(UID_LABELS[1], meta.get("uid") or "")
@@ -206,6 +207,7 @@ class CronJobStrategy(Workload):
         job = spec.setdefault("jobTemplate", {})
         job.setdefault("metadata", {})
         default_workload_template(job.setdefault("spec", {}))
+        _default_failure_policy(job["spec"])
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
@@ -239,11 +241,9 @@ class CronJobStrategy(Workload):
             nonnegative(errors, f"spec.{field}", spec.get(field))
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        problems = dns1123_label(obj["metadata"].get("name") or "") if old is None else []
-        found = [f"metadata.name: {_POD_NAMES}: [{' '.join(problems)}]"] if problems else []
         template = ((obj["spec"].get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
         path = "spec.jobTemplate.spec.template"
-        return found + spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, path)
+        return name_warnings(obj, old) + spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, path)
 
 
 def _check_schedule(errors: Errors, spec: JsonObject, old: JsonObject | None) -> None:

@@ -71,6 +71,9 @@ class PersistentVolumeClaimStrategy(Strategy):
 
 def _settle_sources(spec: JsonObject, before: JsonObject | None) -> None:
     """`dataSource` and its successor say the same; sources that the old field cannot name are dropped from it."""
+    references = [(side or {}).get("dataSourceRef") or {} for side in (spec, before)]
+    if references[0].get("namespace") and not references[1].get("namespace"):
+        del spec["dataSourceRef"]  # claims across namespaces are not served
     in_use = bool(before) and any((before or {}).get(field) for field in ("dataSource", "dataSourceRef"))
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None and not in_use and not _is_classic(source):

@@ -122,3 +122,11 @@ class ServiceAccountStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
     rechecks_metadata = 1
+
+    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
+        """References to secrets are names; all else about them is ignored."""
+        if obj.get("secrets"):
+            obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]]
+
+    def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        self.prepare_create(context, obj)

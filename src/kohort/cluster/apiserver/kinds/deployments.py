@@ -24,6 +24,8 @@ from kohort.objects.jsontypes import JsonObject
 
 
 class DeploymentStrategy(Workload):
+    names_pods = True
+
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)
         default_workload_template(spec)
@@ -108,6 +110,8 @@ def _check_deployment_strategy(errors: Errors, strategy: JsonObject) -> None:
 
 
 class ReplicaSetStrategy(Workload):
+    names_pods = True
+
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)
         default_workload_template(spec)

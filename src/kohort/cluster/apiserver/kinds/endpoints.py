@@ -18,7 +18,6 @@ from kohort.cluster.apiserver.kinds.checks import (
     same,
     supported,
 )
-from kohort.cluster.apiserver.kinds.checks import labels as check_labels
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.fielderrors import FieldError, duplicate, invalid, required, too_many
 from kohort.objects.jsontypes import JsonObject
@@ -108,6 +107,11 @@ class EndpointSliceStrategy(Strategy):
         immutable(errors, "addressType", obj.get("addressType"), old.get("addressType"))
         return errors
 
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        if old is None and obj.get("addressType") == "FQDN":
+            return ["spec.addressType: FQDN endpoints are deprecated"]
+        return []
+
     def _check(self, obj: JsonObject, old: JsonObject | None) -> Errors:
         errors: Errors = []
         kind = obj.get("addressType")
@@ -151,10 +155,6 @@ def _check_endpoints(errors: Errors, endpoints: list[JsonObject], kind: str) -> 
             _check_slice_address(errors, f"{path}.addresses", position, address, kind)
         if endpoint.get("nodeName") is not None:
             named(errors, f"{path}.nodeName", endpoint["nodeName"], dns1123_subdomain)
-        topology = endpoint.get("deprecatedTopology") or {}
-        if len(topology) > 16:
-            errors.append(too_many(f"{path}.deprecatedTopology", len(topology), 16))
-        check_labels(errors, f"{path}.deprecatedTopology", topology)
         if endpoint.get("hostname") is not None:
             dns_label(errors, f"{path}.hostname", endpoint["hostname"])
         if endpoint.get("hints") is not None:

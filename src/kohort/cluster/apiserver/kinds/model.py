@@ -93,6 +93,9 @@ class Strategy:
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
         return []
 
+    def settle(self, obj: JsonObject) -> None:
+        """After all rules have been passed: what is only seen once the object is stored."""
+
     def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
         """Whether this update counts as a change of the desired state."""
         return obj.get("spec") != old.get("spec")

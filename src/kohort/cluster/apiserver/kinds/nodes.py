@@ -45,8 +45,12 @@ class NodeStrategy(Strategy):
                 status["allocatable"] = dict(status["capacity"])
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
-        obj["spec"].pop("configSource", None)
-        obj.setdefault("status", {}).pop("config", None)
+        obj.setdefault("status", {})
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        if (obj.get("spec") or {}).get("externalID"):
+            return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
+        return []
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
@@ -127,6 +131,8 @@ def _changes(node: JsonObject, old: JsonObject) -> list[FieldError]:
     elif known:
         pairs = zip(ranges, known, strict=True)
         errors += [forbidden("spec.podCIDRs", detail) for new, was in pairs if new != was]
+    if (before.get("externalID") or "") != (spec.get("externalID") or ""):
+        errors.append(forbidden("spec.externalID", "may not be updated"))
     if before.get("providerID") and before["providerID"] != spec.get("providerID"):
         detail = 'node updates may not change providerID except from "" to valid'
         errors.append(forbidden("spec.providerID", detail))

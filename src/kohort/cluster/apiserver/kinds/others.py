@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.resourcenames import check_container
-from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, required
+from kohort.objects.fielderrors import FieldError, duplicate, invalid, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_label, path_segment
 
@@ -31,9 +31,6 @@ class LeaseStrategy(Strategy):
         if transitions is not None and transitions < 0:
             detail = "must be greater than or equal to 0"
             errors.append(invalid("spec.leaseTransitions", transitions, detail))
-        if spec.get("preferredHolder") and not spec.get("strategy"):
-            detail = "may only be specified if `strategy` is defined"
-            errors.append(forbidden("spec.preferredHolder", detail))
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

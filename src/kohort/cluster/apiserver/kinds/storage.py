@@ -124,6 +124,10 @@ class CsiDriverStrategy(Strategy):
         if policy is not None and policy not in _FS_GROUP:
             errors.append(not_supported("spec.fsGroupPolicy", policy, _FS_GROUP))
         _check_token_requests(errors, spec.get("tokenRequests") or [])
+        in_secrets = spec.get("serviceAccountTokenInSecrets")
+        if in_secrets is not None and not spec.get("tokenRequests"):
+            detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            errors.append(invalid("spec.serviceAccountTokenInSecrets", in_secrets, detail))
         for mode in spec.get("volumeLifecycleModes") or ():
             if mode not in _LIFECYCLE:
                 errors.append(not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLE))
@@ -140,6 +144,16 @@ class CsiDriverStrategy(Strategy):
         modes = spec.get("volumeLifecycleModes")
         immutable(errors, "spec.volumeLifecycleModes", modes, before.get("volumeLifecycleModes"))
         return errors
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        spec = obj["spec"]
+        return [_TOKENS_LOGGED] if spec.get("tokenRequests") and "serviceAccountTokenInSecrets" not in spec else []
+
+
+_TOKENS_LOGGED: Final = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
 
 
 def _check_token_requests(errors: Errors, requests: list[JsonObject]) -> None:

@@ -47,6 +47,12 @@ _SECRETS: Final = (
 )
 
 
+_RECYCLED: Final = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+    "Instead, the recommended approach is to use dynamic provisioning."
+)
+
+
 class PersistentVolumeStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
@@ -84,6 +90,9 @@ class PersistentVolumeStrategy(Strategy):
         errors: Errors = []
         check_volume_spec(errors, obj["spec"])
         return errors
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        return [_RECYCLED] if obj["spec"].get("persistentVolumeReclaimPolicy") == "Recycle" else []
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj) * 2

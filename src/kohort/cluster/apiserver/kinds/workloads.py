@@ -13,6 +13,7 @@ from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
 from kohort.objects.fielderrors import forbidden, invalid, not_supported, required
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.names import dns1123_label
 from kohort.objects.selectors import LabelSelector, selector_errors
 
 HISTORY_LIMIT: Final = 10
@@ -112,7 +113,7 @@ def check_within(errors: Errors, status: JsonObject, names: Iterable[str], ready
             errors.append(invalid(f"status.{name}", status.get(name) or 0, "cannot be greater than status.replicas"))
     if (status.get("availableReplicas") or 0) > (status.get("readyReplicas") or 0):
         detail = f"cannot be greater than {ready_name}"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], detail))
+        errors.append(invalid("status.availableReplicas", status.get("availableReplicas") or 0, detail))
 
 
 def check_collisions(errors: Errors, obj: JsonObject, old: JsonObject) -> None:
@@ -135,8 +136,26 @@ def check_replica_status(errors: Errors, status: JsonObject) -> None:
     check_within(errors, status, counts, "readyReplicas")
 
 
+_POD_NAMES: Final = (
+    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+
+
+def name_warnings(obj: JsonObject, old: JsonObject | None) -> list[str]:
+    """Of a new object whose name its pods will carry as well."""
+    problems = dns1123_label(obj["metadata"].get("name") or "") if old is None else []
+    return [f"metadata.name: {_POD_NAMES}: [{' '.join(problems)}]"] if problems else []
+
+
 class Workload(Strategy):
+    names_pods = False
+    """Pods are called after it, so its name had better be a host name."""
+
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        named = name_warnings(obj, old) if self.names_pods else []
+        return named + self._template_warnings(obj, old)
+
+    def _template_warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         if old is not None and not self.generation_moves(obj, old):
             return []
         template = (obj.get("spec") or {}).get("template") or {}

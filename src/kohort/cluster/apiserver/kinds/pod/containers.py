@@ -59,7 +59,7 @@ def check_init_containers(errors: Errors, path: str, facts: PodFacts) -> None:
         here = f"{path}[{index}]"
         _check_common(errors, here, container, facts)
         sidecar = container.get("restartPolicy") == "Always"
-        _check_restart_rules(errors, here, container)
+        _check_restart_rules(errors, here, container, init=True)
         name = container.get("name") or ""
         if name in names:
             errors.append(duplicate(f"{here}.name", name))
@@ -168,7 +168,7 @@ def _check_common(errors: Errors, path: str, container: JsonObject, facts: PodFa
 def _check_running(errors: Errors, path: str, container: JsonObject, facts: PodFacts) -> None:
     """What only containers that keep running may have."""
     if container.get("lifecycle") is not None:
-        check_lifecycle(errors, f"{path}.lifecycle", container["lifecycle"], facts.grace, facts.spec.get("os"))
+        check_lifecycle(errors, f"{path}.lifecycle", container["lifecycle"], facts.grace)
     check_probes(errors, path, container, facts.grace)
 
 
@@ -206,13 +206,15 @@ def _check_host_ports(errors: Errors, path: str, container: JsonObject, taken: s
         taken.add(key)
 
 
-def _check_restart_rules(errors: Errors, path: str, container: JsonObject) -> None:
+def _check_restart_rules(errors: Errors, path: str, container: JsonObject, *, init: bool = False) -> None:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     if policy is None:
         if not rules:
             return
         detail = "must specify restartPolicy when restart rules are used"
         errors.append(required(f"{path}.restartPolicy", detail))
+        if init:
+            return
     elif policy not in _RESTART_POLICIES:
         errors.append(not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES))
     if len(rules) > 20:

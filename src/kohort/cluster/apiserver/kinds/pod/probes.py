@@ -46,14 +46,11 @@ def _check_probe(errors: Errors, path: str, probe: JsonObject, grace: int | None
         errors.append(invalid(f"{path}.terminationGracePeriodSeconds", own_grace, "must be greater than 0"))
 
 
-def check_lifecycle(errors: Errors, path: str, lifecycle: JsonObject, grace: int | None, os: JsonObject | None) -> None:
+def check_lifecycle(errors: Errors, path: str, lifecycle: JsonObject, grace: int | None) -> None:
     for moment in ("postStart", "preStop"):
         hook = lifecycle.get(moment)
         if hook is not None:
             _check_action(errors, f"{path}.{moment}", hook, _HOOK_ACTIONS, grace)
-    signal = lifecycle.get("stopSignal")
-    if signal is not None:
-        _check_signal(errors, f"{path}.stopSignal", signal, os)
 
 
 def _check_action(errors: Errors, path: str, holder: JsonObject, actions: tuple[str, ...], grace: int | None) -> None:
@@ -112,12 +109,3 @@ LINUX_SIGNALS: Final = tuple(
     )
 )
 WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
-
-
-def _check_signal(errors: Errors, path: str, signal: str, os: JsonObject | None) -> None:
-    if os is None:
-        errors.append(forbidden(path, "may not be set for containers with empty `spec.os.name`"))
-        return
-    allowed = WINDOWS_SIGNALS if os.get("name") == "windows" else LINUX_SIGNALS
-    if signal not in allowed:
-        errors.append(not_supported(path, signal, allowed))

@@ -23,7 +23,6 @@ from kohort.cluster.apiserver.kinds.volumesources import check_driver_name, chec
 from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain
-from kohort.objects.selectors import selector_errors
 
 _ORDER: Final = (
     "emptyDir",
@@ -203,8 +202,6 @@ def _check_projections(errors: Errors, path: str, projected: JsonObject) -> None
                 _claim_path(errors, path, file.get("path"), file.get("path"), seen)
         if source.get("serviceAccountToken") is not None:
             _check_token(errors, path, f"{here}.serviceAccountToken", source["serviceAccountToken"])
-        if source.get("clusterTrustBundle") is not None:
-            _check_trust_bundle(errors, path, f"{here}.clusterTrustBundle", source["clusterTrustBundle"], seen)
         if sum(value is not None for value in source.values()) > 1:
             errors.append(forbidden(here, "may not specify more than 1 volume type per source"))
 
@@ -237,28 +234,6 @@ def _check_token(errors: Errors, volume_path: str, path: str, token: JsonObject)
         errors.append(required(f"{volume_path}.path"))
     else:
         local_path(errors, f"{volume_path}.path", token["path"])
-
-
-def _check_trust_bundle(errors: Errors, volume_path: str, path: str, bundle: JsonObject, seen: set[str]) -> None:
-    name, signer = bundle.get("name"), bundle.get("signerName")
-    if name is not None and signer is not None:
-        errors.append(invalid(path, bundle, "only one of name and signerName may be used"))
-    elif name is not None:
-        if not name:
-            errors.append(required(f"{path}.name", "must be a valid object name"))
-        if bundle.get("labelSelector") is not None:
-            detail = "labelSelector must be unset if name is specified"
-            errors.append(invalid(f"{path}.labelSelector", bundle["labelSelector"], detail))
-    elif signer is not None:
-        if not signer:
-            errors.append(required(f"{path}.signerName", "must be a valid signer name"))
-        errors += selector_errors(bundle.get("labelSelector"), f"{path}.labelSelector")
-    else:
-        errors.append(required(path, "either name or signerName must be specified"))
-    if not bundle.get("path"):
-        errors.append(required(f"{path}.path"))
-    local_path(errors, f"{path}.path", bundle.get("path") or "")
-    _claim_path(errors, volume_path, bundle.get("path"), bundle.get("path"), seen)
 
 
 def _check_csi(errors: Errors, path: str, source: JsonObject) -> None:
