@@ -1,6 +1,7 @@
+import sys
+
 import msgspec
 import pytest
-import structlog
 
 from kohort.kube.log import Log
 from kohort.objects.jsontypes import JsonObject
@@ -9,7 +10,6 @@ from kohort.objects.jsontypes import JsonObject
 @pytest.fixture
 def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "Lines":
     monkeypatch.delenv("KOHORT_LOG", raising=False)
-    structlog.reset_defaults()
     return Lines(capsys)
 
 
@@ -41,7 +41,6 @@ async def test_debug_lines_are_written_when_asked_for(lines: Lines, monkeypatch:
     log = Log()
     log.debug("hidden")
     monkeypatch.setenv("KOHORT_LOG", "debug")
-    structlog.reset_defaults()
     log.debug("shown")
     assert [line["event"] for line in lines.read()] == ["shown"]
 
@@ -54,3 +53,11 @@ async def test_an_exception_brings_its_stack(lines: Lines) -> None:
     (line,) = lines.read()
     assert line["level"] == "error"
     assert "ValueError: broken" in line["exception"]
+
+
+async def test_people_at_a_terminal_get_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    Log(module="m").warning("something happened", key="a/b")
+    assert capsys.readouterr().err == "00:00:00 \x1b[33mwarning\x1b[0m something happened  module=m key=a/b\n"

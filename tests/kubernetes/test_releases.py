@@ -40,7 +40,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.jsontypes import JsonObject
 from kohort.operator import wait_established
-from kohort.rollouts.history import LIMIT, ROLLOUT_NAME
+from kohort.rollouts.history import ROLLOUT_NAME
 from kohort.rollouts.traffic.names import CONFIGURATION
 
 SYSTEM = "releases-system"
@@ -49,6 +49,8 @@ INGRESS = {"ingress": {"name": NAME, "classType": "nginx"}}
 ROUTE = {"gateway": {"httpRouteName": NAME}}
 TESTERS = [{"headers": [{"name": "x-tester", "value": "1"}]}]
 PAUSE: JsonObject = {"pause": {}}
+KEPT = 10
+"""Records of releases, of each Rollout."""
 
 
 async def canary_through_ingress_and_route(client: Client) -> None:
@@ -59,7 +61,7 @@ async def canary_through_ingress_and_route(client: Client) -> None:
     ]
     plan = rollout("LeaderWorkerSet", steps, {**INGRESS, **ROUTE})
     await release.begin(plan, (INGRESSES, ingress()), (HTTP_ROUTES, http_route()))
-    await _remember_releases(client, "canary", LIMIT)
+    await _remember_releases(client, "canary", KEPT)
     before = await client.get(HTTP_ROUTES, NAME, "canary")
     await release.change(V2)
     await release.approve(1)

@@ -1,100 +1,70 @@
-"""Structured logs without the price of importing structlog at start-up.
+"""Structured logs on stderr: one JSON object per line, or words for people when stderr is a terminal.
 
-structlog takes longer to import than the rest of the runtime together, and most processes (the command line, tests)
-never write a line. So modules hold a `Log`, which fetches the real logger when the first line is written. A program
-that has not configured structlog by then gets lines on stderr: JSON, or for people when stderr is a terminal.
+There is no logging library behind it. What is needed of one fits on this page, and the usual ones bring a hundred
+modules into every process, for colours that nobody sees in a pod.
 """
 
-import logging
 import os
 import sys
-from typing import Protocol
+import traceback
+from typing import Final
 
 import msgspec
 
 from kohort.kube import clock
-from kohort.objects.jsontypes import Json
+from kohort.objects.jsontypes import Json, JsonObject
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_COLOURS: Final = {"debug": "2", "info": "32", "warning": "33", "error": "31"}
 
 
 class Log:
-    """A named logger with fixed fields. `bind` adds fields; the four level methods write."""
+    """A named logger with fixed fields. `bind` adds fields; the level methods write."""
 
-    __slots__ = ("_fields", "_real")
+    __slots__ = ("_fields",)
 
     def __init__(self, **fields: Json) -> None:
         self._fields = fields
-        self._real: _Logger | None = None
 
     def bind(self, **fields: Json) -> "Log":
         return Log(**{**self._fields, **fields})
 
     def debug(self, event: str, **fields: Json) -> None:
-        if _threshold() <= logging.DEBUG:
-            self._logger().debug(event, **{**self._fields, **fields})
+        self._write("debug", event, fields)
 
     def info(self, event: str, **fields: Json) -> None:
-        if _threshold() <= logging.INFO:
-            self._logger().info(event, **{**self._fields, **fields})
+        self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Json) -> None:
-        if _threshold() <= logging.WARNING:
-            self._logger().warning(event, **{**self._fields, **fields})
+        self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Json) -> None:
-        self._logger().error(event, **{**self._fields, **fields})
+        """With `exc_info=True` the line carries the stack of the exception being handled."""
+        self._write("error", event, fields)
 
     def exception(self, event: str, **fields: Json) -> None:
-        """An error line with the stack of the exception being handled."""
-        self._logger().error(event, **{**self._fields, **fields, "exc_info": True})
+        self._write("error", event, {**fields, "exc_info": True})
 
-    def _logger(self) -> "_Logger":
-        if self._real is None:
-            import structlog
-
-            if not structlog.is_configured():
-                configure()
-            self._real = structlog.get_logger()
-        return self._real
+    def _write(self, level: str, event: str, fields: JsonObject) -> None:
+        if _LEVELS[level] < _threshold():
+            return
+        line = {**self._fields, **fields}
+        if line.pop("exc_info", False):
+            line["exception"] = traceback.format_exc().rstrip()
+        line |= {"event": event, "level": level, "time": clock.micro_timestamp()}
+        text = _for_people(line) if sys.stderr.isatty() else msgspec.json.encode(line, enc_hook=str).decode()
+        # In one piece, so that lines of several processes that share a file do not mix.
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def _threshold() -> int:
-    """Below this nothing is written, and structlog is not even imported for it."""
-    return _LEVELS.get(os.environ.get("KOHORT_LOG", "").lower(), logging.INFO)
+    """What `KOHORT_LOG` says, else info."""
+    return _LEVELS.get(os.environ.get("KOHORT_LOG", "").lower(), _LEVELS["info"])
 
 
-def configure(level: str = "") -> None:
-    """Logs to stderr at `level` and above; without it at `KOHORT_LOG`, else at info."""
-    import structlog
-
-    if level:
-        os.environ["KOHORT_LOG"] = level
-    terminal = sys.stderr.isatty()
-    renderer: Json = structlog.dev.ConsoleRenderer() if terminal else _render
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            _stamp,
-            *([] if terminal else [structlog.processors.format_exc_info]),
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(_threshold()),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-    )
-
-
-def _stamp(_: Json, __: str, fields: Json) -> Json:
-    fields["time"] = clock.micro_timestamp()
-    return fields
-
-
-def _render(_: Json, __: str, fields: Json) -> str:
-    return msgspec.json.encode(fields, enc_hook=str).decode()
-
-
-class _Logger(Protocol):
-    def debug(self, event: str, **fields: Json) -> Json: ...
-    def info(self, event: str, **fields: Json) -> Json: ...
-    def warning(self, event: str, **fields: Json) -> Json: ...
-    def error(self, event: str, **fields: Json) -> Json: ...
+def _for_people(line: JsonObject) -> str:
+    event, level, time, stack = (line.pop(name, "") for name in ("event", "level", "time", "exception"))
+    words = " ".join(f"{name}={value}" for name, value in line.items())
+    head = f"{time[11:19]} \x1b[{_COLOURS[level]}m{level:7}\x1b[0m {event}"
+    return f"{head}  {words}" + (f"\n{stack}" if stack else "")
