@@ -78,10 +78,10 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-def test_reference_pages_are_in_step_with_the_code() -> None:
-    from tools.reference.__main__ import FOLDER, PAGES
+def test_what_is_made_from_code_is_in_step_with_it() -> None:
+    from tools.reference.__main__ import FILES
 
-    outdated = [name for name, page in PAGES.items() if (FOLDER / name).read_text() != page()]
+    outdated = [name for name, text in FILES.items() if (ROOT / name).read_text() != text()]
     assert outdated == [], "run: make reference"
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from kohort.cluster.gateway import crd as gateway_crd
+from kohort.cluster.gateway.views import GATEWAYS
 from kohort.groups import wire
 from kohort.kube.client import PatchType
 from kohort.kube.resources import (
@@ -33,7 +34,9 @@ from kohort.testing import Cluster
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "kind: LeaderWorkerSet" in path.read_text())
-RESOURCES = {one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS, INGRESSES, HTTP_ROUTES)}
+RESOURCES = {
+    one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS, INGRESSES, HTTP_ROUTES, GATEWAYS)
+}
 PLACES = {"topology": {"example.com/rack": 4}, "capacity": {"cpu": "96", "memory": "512Gi", "nvidia.com/gpu": "8"}}
 
 
@@ -95,7 +98,7 @@ async def test_an_example_comes_up(name: str) -> None:
     async with cluster_for_examples() as cluster:
         if name == "unique-placement.yaml":
             await own_nodes(cluster, name)
-        if name == "canary-gateway.yaml":
+        if name in ("canary-gateway.yaml", "language-model.yaml"):
             await gateway_definitions(cluster)
         group_set = await apply(cluster, name)
         await cluster.until(lambda: ready(cluster, group_set))
@@ -147,7 +150,11 @@ async def test_one_subgroup_per_rack() -> None:
 
 @pytest.mark.parametrize(
     ("name", "group_set", "groups"),
-    [("canary-nginx.yaml", "canary", 1), ("canary-gateway.yaml", "routed", 1), ("blue-green.yaml", "colours", 2)],
+    [
+        ("canary-nginx.yaml", "canary", 1),
+        ("canary-gateway.yaml", "routed", 1),
+        ("blue-green.yaml", "colours", 2),
+    ],
 )
 async def test_a_release_reaches_its_first_step(name: str, group_set: str, groups: int) -> None:
     async with cluster_for_examples() as cluster:
@@ -173,11 +180,11 @@ def _step(cluster: Cluster, name: str) -> str:
 
 
 def test_no_example_is_forgotten() -> None:
-    expected = {"llm", "vllm", "sglang", "tensor-parallel", "volumes", "unique-placement", "subgroups"}
-    assert {
-        f"{name}.yaml"
-        for name in (*expected, "exclusive-placement", "resize", "canary-nginx", "canary-gateway", "blue-green")
-    } <= set(SETS)
+    models = {"llm", "vllm", "sglang", "tensor-parallel", "language-model"}
+    features = {"volumes", "unique-placement", "exclusive-placement", "subgroups", "resize"}
+    releases = {"canary-nginx", "canary-gateway", "blue-green"}
+    assert {f"{name}.yaml" for name in models | features | releases} == {path.name for path in FOLDER.glob("*.yaml")}
+    assert {path.name for path in FOLDER.glob("*.yaml")} == set(SETS), "every example is applied by a test"
 
 
 def test_the_server_of_the_tensor_parallel_example_computes(tmp_path: Path) -> None:

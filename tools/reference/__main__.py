@@ -1,17 +1,24 @@
-"""Writes the pages of docs/reference that come from code: `python -m tools.reference`, with src on the path."""
+"""Writes the files that come from code: `python -m tools.reference`, with src on the path."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
-from tools.reference import api, commands, metrics
+from tools.reference import api, commands, example, metrics
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
-PAGES = {"api.md": api.page, "metrics.md": metrics.page, "commands.md": commands.page}
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/reference/api.md": api.page,
+    "docs/reference/metrics.md": metrics.page,
+    "docs/reference/commands.md": commands.page,
+    "examples/language-model.yaml": example.text,
+}
 
 
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page())
+    for name, text in FILES.items():
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / name).write_text(text())
 
 
 if __name__ == "__main__":
