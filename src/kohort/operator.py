@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 from typing import Final
 
-from kohort.admission import groups as group_webhooks
 from kohort.admission.configurations import Address, configurations
+from kohort.admission.groups import GroupWebhooks
 from kohort.admission.hosting import Loopback, WebhookHost
 from kohort.admission.rollouts import CONVERT, RolloutWebhooks
 from kohort.groups import crd as group_definition
@@ -36,17 +36,19 @@ def register(
     self_contained: bool = True,
     default_resize_policy: str = "None",
     gang_scheduler: str = "",
+    group_webhooks: GroupWebhooks | None = None,
     rollout_webhooks: RolloutWebhooks | None = None,
     rollouts: bool = True,
     scripts_namespace: str = CONFIGURATION_NAMESPACE,
 ) -> None:
     """Add everything that the operator does to `manager`.
 
-    `webhooks` is where they are served; on loopback if not said otherwise. `rollout_webhooks` are those that somebody
-    serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap with traffic scripts
-    of users.
+    `webhooks` is where they are served; on loopback if not said otherwise. `group_webhooks` and `rollout_webhooks` are
+    those that somebody serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap
+    with traffic scripts of users.
     """
-    register_groups(manager, gang_scheduler=gang_scheduler)
+    groups = group_webhooks or GroupWebhooks(default_resize_policy=default_resize_policy, gang_scheduler=gang_scheduler)
+    groups.cache = register_groups(manager, gang_scheduler=gang_scheduler)
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
@@ -54,7 +56,7 @@ def register(
     if not self_contained:
         return
     endpoints = {
-        **group_webhooks.endpoints(default_resize_policy=default_resize_policy, gang=bool(gang_scheduler)),
+        **groups.endpoints(),
         **releases.endpoints(),
     }
     host = webhooks or Loopback()

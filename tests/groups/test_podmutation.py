@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.admission.groups import VALIDATE_POD, endpoints
+from kohort.admission.groups import VALIDATE_POD, GroupWebhooks
 from kohort.groups import wire
+from kohort.groups.gang import Volcano
 from kohort.groups.identity import subgroup_key
 from kohort.groups.podmutation import PodRefused, missing_from, mutated
 from kohort.objects.jsontypes import JsonObject
@@ -236,11 +237,11 @@ def test_pw26_our_variables_come_first_in_every_container() -> None:
 
 def test_pw27_validation_of_a_foreign_pod_allows_it() -> None:
     foreign = {"metadata": {"name": "x"}, "spec": {"containers": []}}
-    assert endpoints()[VALIDATE_POD]({"uid": "1", "object": foreign}) == {"allowed": True}
+    assert GroupWebhooks().endpoints()[VALIDATE_POD]({"uid": "1", "object": foreign}) == {"allowed": True}
 
 
 def test_pw28_a_pod_joins_its_pod_group() -> None:
-    annotations = mutated(leader("test-0"), "default", gang=True)["metadata"]["annotations"]
+    annotations = mutated(leader("test-0"), "default", gang=Volcano())["metadata"]["annotations"]
     assert annotations[wire.POD_GROUP] == "test-0-1"
 
 

@@ -4,9 +4,13 @@ from functools import partial
 from typing import Final
 
 from kohort.admission.reviews import Endpoints, Refused, mutating, validating
+from kohort.groups.collisions import collision_errors
 from kohort.groups.defaulting import defaulted
+from kohort.groups.gang import GangProvider
 from kohort.groups.podmutation import PodRefused, mutated
+from kohort.groups.providers import provider_named
 from kohort.groups.validation import create_errors, update_errors
+from kohort.groups.views import GroupCache
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 
@@ -17,25 +21,38 @@ VALIDATE_POD: Final = "/validate--v1-pod"
 """Not registered by us. Where another operator stood before, its configuration may still ask; it gets the same yes."""
 
 
-def endpoints(*, default_resize_policy: str = "None", gang: bool = False) -> Endpoints:
-    return {
-        MUTATE_SET: mutating(lambda request: defaulted(request["object"])),
-        VALIDATE_SET: validating(partial(_set_errors, default_resize_policy=default_resize_policy)),
-        MUTATE_POD: mutating(partial(_pod, gang=gang)),
-        VALIDATE_POD: validating(lambda _: []),
-    }
+class GroupWebhooks:
+    """The endpoints. `cache` is set by whoever has one; without it, names of other sets are not compared, which is no
+    reason to refuse anything: a collision that slips through is told by the controllers."""
+
+    def __init__(self, *, default_resize_policy: str = "None", gang_scheduler: str = "") -> None:
+        self._default_resize_policy = default_resize_policy
+        self._gang = provider_named(gang_scheduler)
+        self.cache: GroupCache | None = None
+
+    def endpoints(self) -> Endpoints:
+        return {
+            MUTATE_SET: mutating(lambda request: defaulted(request["object"])),
+            VALIDATE_SET: validating(self._set_errors),
+            MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
+            VALIDATE_POD: validating(lambda _: []),
+        }
+
+    def _set_errors(self, request: JsonObject) -> list[FieldError]:
+        new, old = request.get("object"), request.get("oldObject")
+        if new is None:
+            return []
+        if old is None:
+            found = create_errors(new)
+        else:
+            found = update_errors(new, old, default_resize_policy=self._default_resize_policy)
+        if not found and self.cache is not None and not new["metadata"].get("deletionTimestamp"):
+            namespace = new["metadata"].get("namespace") or request.get("namespace") or ""
+            found = collision_errors(new, self.cache.sets.list(namespace))
+        return found
 
 
-def _set_errors(request: JsonObject, *, default_resize_policy: str) -> list[FieldError]:
-    new, old = request.get("object"), request.get("oldObject")
-    if new is None:
-        return []
-    if old is None:
-        return create_errors(new)
-    return update_errors(new, old, default_resize_policy=default_resize_policy)
-
-
-def _pod(request: JsonObject, *, gang: bool) -> JsonObject:
+def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:
     pod: JsonObject = request["object"]
     namespace = pod["metadata"].get("namespace") or request.get("namespace") or ""
     try:

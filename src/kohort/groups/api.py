@@ -148,6 +148,18 @@ class LeaderWorkerSet(View, frozen=True):
     def subgroup_exclusive_topology(self) -> str:
         return self.metadata.annotations.get(wire.SUBGROUP_EXCLUSIVE, "")
 
+    @property
+    def placement_annotations(self) -> dict[str, str]:
+        """Annotations of the set that its pod templates repeat, outside of any revision."""
+        found: dict[str, str] = {}
+        if self.exclusive_topology:
+            found[wire.EXCLUSIVE] = self.exclusive_topology
+        if self.template.subgroups is not None and self.subgroup_exclusive_topology:
+            found[wire.SUBGROUP_EXCLUSIVE] = self.subgroup_exclusive_topology
+        if found and self.metadata.annotations.get(wire.EXCLUSIVE_EVERYWHERE) == "true":
+            found[wire.EXCLUSIVE_EVERYWHERE] = "true"
+        return found
+
     def owner_reference(self) -> JsonObject:
         return {
             "apiVersion": API_VERSION,

@@ -1,18 +1,11 @@
-"""Why a set is where it is, in words: which group and which pod is the reason, and what is waited for."""
+"""Why a pod is not ready, in words."""
 
-from collections.abc import Iterable
+from typing import Final
 
-from kohort.groups import wire
-from kohort.objects.core import Pod
+from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
 
-
-def first_obstacle(pods: Iterable[Pod]) -> str:
-    """The first pod, by name, that is not ready, and why; empty when all are."""
-    for pod in sorted(pods, key=_order):
-        if not (pod.status.phase == "Running" and pod.ready):
-            return f"{pod.metadata.name} is {why_not_ready(pod)}"
-    return ""
+_UNREMARKABLE: Final = ("", "PodInitializing", "ContainerCreating")
 
 
 def why_not_ready(pod: Pod) -> str:
@@ -21,10 +14,9 @@ def why_not_ready(pod: Pod) -> str:
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return f"Pending: {scheduled.message or scheduled.reason}"
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in ("", "PodInitializing", "ContainerCreating"):
-            return f"{pod.status.phase}: container {status.name} is waiting: {waiting.reason}"
+    stuck = stuck_container(pod)
+    if stuck is not None and stuck.state.waiting is not None:
+        return f"{pod.status.phase}: container {stuck.name} is waiting: {stuck.state.waiting.reason}"
     if pod.status.phase == "Running":
         ready = find_condition(pod.status.conditions, "Ready")
         return (
@@ -33,8 +25,10 @@ def why_not_ready(pod: Pod) -> str:
     return pod.status.phase or "Pending"
 
 
-def _order(pod: Pod) -> tuple[int, int]:
-    labels = pod.metadata.labels
-    numbers = (labels.get(wire.GROUP_INDEX, ""), labels.get(wire.WORKER_INDEX, ""))
-    group, worker = (int(text) if text.isdigit() else 0 for text in numbers)
-    return group, worker
+def stuck_container(pod: Pod) -> ContainerStatus | None:
+    """The first container that waits for more than its turn."""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting
+        if waiting is not None and waiting.reason not in _UNREMARKABLE:
+            return status
+    return None

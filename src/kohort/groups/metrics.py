@@ -25,6 +25,12 @@ class GroupMetrics:
             (*_SET, "reason"),
             registry=registry,
         )
+        self.missed = Counter(
+            "kohort_group_pods_without_webhook_total",
+            "Pods replaced because they were created while the pod webhook was away.",
+            _SET,
+            registry=registry,
+        )
         self.rolls = Counter("kohort_group_rolls_total", "Rolls begun.", _SET, registry=registry)
         self.roll_seconds = Histogram(
             "kohort_group_roll_duration_seconds",

@@ -168,16 +168,12 @@ def _worker_annotations(group_set: LeaderWorkerSet, leader: str, leader_has_tpus
 
 def _common_annotations(group_set: LeaderWorkerSet) -> dict[str, str]:
     template = group_set.template
-    annotations = {wire.SIZE: str(template.size)}
-    if group_set.exclusive_topology:
-        annotations[wire.EXCLUSIVE] = group_set.exclusive_topology
+    annotations = {wire.SIZE: str(template.size), **group_set.placement_annotations}
     subgroups = template.subgroups
     if subgroups is not None:
         annotations[wire.SUBGROUP_SIZE] = str(subgroups.sub_group_size)
         if subgroups.sub_group_policy_type is not None:
             annotations[wire.SUBGROUP_POLICY] = subgroups.sub_group_policy_type
-        if group_set.subgroup_exclusive_topology:
-            annotations[wire.SUBGROUP_EXCLUSIVE] = group_set.subgroup_exclusive_topology
     scheduling = template.scheduling
     if scheduling is not None:
         if scheduling.replica_unique_node_selector:

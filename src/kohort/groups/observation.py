@@ -1,8 +1,10 @@
 """From cached objects to the state of groups."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.identity import index_of
 from kohort.groups.rolling import ABSENT, GroupState
 from kohort.groups.views import GroupCache, GroupStatefulSet
@@ -17,13 +19,32 @@ def size_of(leader: Pod, default: int) -> int:
     return default if found is None else found
 
 
-def state_of(leader: Pod, workers: GroupStatefulSet | None, revision: str, size: int) -> GroupState | None:
+PLACEMENT: Final = (wire.EXCLUSIVE, wire.SUBGROUP_EXCLUSIVE, wire.EXCLUSIVE_EVERYWHERE)
+
+
+def placement_of(annotations: Mapping[str, str]) -> dict[str, str]:
+    """What a pod or its template says about exclusive placement. It is no part of a revision, so that keys stay what
+    other implementations compute, but a group that was placed by other rules is not up to date."""
+    return {key: annotations[key] for key in PLACEMENT if annotations.get(key)}
+
+
+def wanted_placement(group_set: LeaderWorkerSet) -> dict[str, str]:
+    """What leaders must say; a template may bring such an annotation itself."""
+    own = (group_set.template.leader.get("metadata") or {}).get("annotations") or {}
+    return placement_of({**own, **group_set.placement_annotations})
+
+
+def state_of(
+    leader: Pod, workers: GroupStatefulSet | None, revision: str, size: int, placement: Mapping[str, str]
+) -> GroupState | None:
     """The state of one group; None while its workers do not exist.
 
     Workers count only if they belong to this very leader: those of its predecessor are leaving.
     """
     ready = leader.status.phase == "Running" and leader.ready and not leader.metadata.deleting
-    updated = leader.metadata.labels.get(wire.REVISION) == revision
+    updated = (
+        leader.metadata.labels.get(wire.REVISION) == revision and placement_of(leader.metadata.annotations) == placement
+    )
     if size == 1:
         return GroupState(ready, updated)
     if workers is None:
@@ -36,12 +57,14 @@ def state_of(leader: Pod, workers: GroupStatefulSet | None, revision: str, size:
     )
 
 
-def group_states(cache: GroupCache, key: Key, revision: str, default_size: int) -> dict[int, GroupState]:
+def group_states(cache: GroupCache, group_set: LeaderWorkerSet, revision: str) -> dict[int, GroupState]:
     """The groups of a set whose objects exist, by index."""
+    key = Key(group_set.metadata.namespace, group_set.metadata.name)
+    default_size, placement = group_set.template.size, wanted_placement(group_set)
     found: dict[int, GroupState] = {}
     for index, leader in cache.leaders(key).items():
         workers = cache.stateful_sets.get(Key(key.namespace, leader.metadata.name))
-        state = state_of(leader, workers, revision, size_of(leader, default_size))
+        state = state_of(leader, workers, revision, size_of(leader, default_size), placement)
         if state is not None:
             found[index] = state
     return found

@@ -11,21 +11,21 @@ from kohort.objects.jsontypes import JsonObject
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def keep_exclusive(spec: JsonObject, label: str, value: str, topology: str) -> None:
-    """Tie a pod to the topology domain of its (sub)group and keep it out of the domains of others. Changes `spec`."""
+def keep_exclusive(spec: JsonObject, label: str, value: str, topology: str, *, everywhere: bool = False) -> None:
+    """Tie a pod to the topology domain of its (sub)group and keep it out of the domains of others, of its own namespace
+    or of all. Changes `spec`."""
     affinity = spec.setdefault("affinity", {})
     near = affinity.setdefault("podAffinity", {}).setdefault(_REQUIRED, [])
     far = affinity.setdefault("podAntiAffinity", {}).setdefault(_REQUIRED, [])
     if _names(near, topology) and _names(far, topology):
         return
     near.append(_term(topology, {"key": label, "operator": "In", "values": [value]}))
-    far.append(
-        _term(
-            topology,
-            {"key": label, "operator": "Exists"},
-            {"key": label, "operator": "NotIn", "values": [value]},
-        )
+    others = _term(
+        topology,
+        {"key": label, "operator": "Exists"},
+        {"key": label, "operator": "NotIn", "values": [value]},
     )
+    far.append({**others, "namespaceSelector": {}} if everywhere else others)
 
 
 def _names(terms: list[JsonObject], topology: str) -> bool:

@@ -1,40 +1,44 @@
-"""The reconciler of pods: workers, per-replica Services and pod groups of each leader, and restarts of whole groups."""
+"""The reconciler of pods: restarts of whole groups, pods that missed the webhook, and what every leader needs."""
 
-import contextlib
+import asyncio
+from typing import Final
 
 import msgspec
 
-from kohort.groups import objects, restarts, revisions, tpu, wire
+from kohort.groups import missed, objects, restarts, revisions, tpu, wire
 from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.gang import GangProvider
+from kohort.groups.gang import Gangs
 from kohort.groups.identity import parse_pod_name
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
-from kohort.groups.restarts import GroupFacts, PodFacts
-from kohort.groups.views import BY_GROUP, GroupCache, GroupService, GroupStatefulSet, by_group
+from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
+from kohort.groups.views import BY_GROUP, GroupCache, GroupStatefulSet, by_group
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.events import reference_to
 from kohort.kube.manager import Manager
 from kohort.kube.owners import map_to_controller_owner
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS, Key
 from kohort.objects.core import Pod
+from kohort.objects.meta import ObjectMeta
 
-_NEEDS_START_ORDINALS = (
+_NEEDS_START_ORDINALS: Final = (
     "leader pod {} carries the annotation " + wire.LEADER_NAME + ", which only workers have; worker StatefulSets need "
     "start ordinals: Kubernetes 1.27, or 1.26 with the feature gate StatefulSetStartOrdinal"
 )
 
 
 class PodController:
-    def __init__(
-        self, manager: Manager, cache: GroupCache, metrics: GroupMetrics, gang: GangProvider | None = None
-    ) -> None:
+    def __init__(self, manager: Manager, cache: GroupCache, metrics: GroupMetrics, gangs: Gangs | None = None) -> None:
         self.client = manager.client
         self.cache = cache
         self.metrics = metrics
-        self.gang = gang
+        self.gangs = gangs
         self.recorder = manager.recorder("leaderworkerset")
-        self._gangs: set[str] = set()
+        self._baselines = Baselines()
+        self._recreations = Recreations()
+        self._replacements = Recreations()
+        """Of pods that missed the webhook."""
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)
         controller.watches(cache.stateful_sets, map_to_controller_owner("Pod", ""))
@@ -43,26 +47,75 @@ class PodController:
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self.cache.pods.get(key)
         if pod is None:
+            self._baselines.forget(key)
             return None
         labels = pod.metadata.labels
         group_set = self.cache.sets.get(Key(key.namespace, labels.get(wire.NAME, "")))
-        if group_set is None or wire.WORKER_INDEX not in labels:
+        if group_set is None:
             return None
-        if await self._restart_group(group_set, pod):
+        if missed.missed_webhook(pod):
+            return await self._replace(group_set, pod)
+        if wire.WORKER_INDEX not in labels:
             return None
+        going, wait = await self._restart_group(group_set, pod)
+        if going:
+            return None
+        if wait:
+            return Requeue(after=wait)
         if labels[wire.WORKER_INDEX] != wire.LEADER or pod.metadata.deleting:
             return None
         if wire.LEADER_NAME in pod.metadata.annotations:
-            text = _NEEDS_START_ORDINALS.format(pod.metadata.name)
-            self.recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text)
+            self._warn(group_set, pod, _NEEDS_START_ORDINALS.format(pod.metadata.name))
             return None
         return await self._complete_group(group_set, pod)
 
+    # Pods that missed the webhook
+
+    async def _replace(self, group_set: LeaderWorkerSet, pod: Pod) -> Requeue | None:
+        metadata = pod.metadata
+        if metadata.deleting:
+            return None
+        key, now = Key(metadata.namespace, metadata.name), asyncio.get_running_loop().time()
+        wait = self._replacements.pause(key, now)
+        if wait:
+            return Requeue(after=wait)
+        try:
+            whole = await self.client.get(PODS, key.name, key.namespace)
+            await self.client.delete(PODS, key.name, key.namespace, uid=metadata.uid)
+        except (NotFound, Conflict):
+            return None
+        self._replacements.forget_old(now)
+        self._replacements.done(key, now)
+        text = (
+            f"Pod {key.name} was created while the webhook was away and lacks {missed.told(whole, key.namespace)}; "
+            "deleted it, so that it is created anew"
+        )
+        self.recorder.warning(
+            LEADER_WORKER_SETS, group_set, "WebhookMissed", text, action="Delete", related=reference_to(PODS, pod)
+        )
+        self.metrics.missed.labels(metadata.namespace, group_set.metadata.name).inc()
+        return None
+
     # Restarts
 
-    async def _restart_group(self, group_set: LeaderWorkerSet, pod: Pod) -> bool:
-        """Delete the leader when the state of `pod` demands it. True when the group is on its way out."""
+    async def _restart_group(self, group_set: LeaderWorkerSet, pod: Pod) -> tuple[bool, float]:
+        """Delete the leader when the state of `pod` demands it. True when the group is on its way out; else in how many
+        seconds to ask again, if the group has been recreated too often to do it now."""
         leader = self._leader_of(pod)
+        facts = self._group_facts(group_set, pod, leader)
+        verdict = restarts.judge(self._facts(pod, facts.policy, leader), facts)
+        if verdict.answer != "recreate" or leader is None:
+            return verdict.answer != "nothing", 0.0
+        key, now = Key(leader.metadata.namespace, leader.metadata.name), asyncio.get_running_loop().time()
+        pause = 0.0 if pod.metadata.deleting else self._recreations.pause(key, now)
+        if pause:
+            return False, pause
+        await self._delete_leader(group_set, pod, leader)
+        self._recreations.forget_old(now)
+        self._recreations.done(key, now)
+        return True, 0.0
+
+    def _group_facts(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod | None) -> GroupFacts:
         members = [member for value in by_group(pod) for member in self.cache.pods.by_index(BY_GROUP, value)]
         facts = GroupFacts(
             policy=restart_policy(group_set),
@@ -71,10 +124,19 @@ class PodController:
             leader=pod_facts(leader) if leader is not None else None,
             belongs=leader is not None and self._belongs(pod, leader),
         )
-        verdict = restarts.judge(pod_facts(pod), facts)
-        if verdict.answer == "recreate" and leader is not None:
-            await self._delete_leader(group_set, pod, leader)
-        return verdict.answer != "nothing"
+        if facts.policy == wire.RECREATE_WHEN_STARTED and leader is not None and restarts.started(facts):
+            key, uid = Key(leader.metadata.namespace, leader.metadata.name), leader.metadata.uid
+            if self._baselines.of(key, uid) is None:
+                self._baselines.set(key, uid, {member.metadata.uid: restart_count(member) for member in members})
+        return facts
+
+    def _facts(self, pod: Pod, policy: str, leader: Pod | None) -> PodFacts:
+        facts = pod_facts(pod)
+        if policy != wire.RECREATE_WHEN_STARTED or leader is None:
+            return facts
+        key = Key(leader.metadata.namespace, leader.metadata.name)
+        forgiven = (self._baselines.of(key, leader.metadata.uid) or {}).get(pod.metadata.uid, 0)
+        return msgspec.structs.replace(facts, restarted=restart_count(pod) > forgiven)
 
     def _leader_of(self, pod: Pod) -> Pod | None:
         if pod.metadata.labels.get(wire.WORKER_INDEX) == wire.LEADER:
@@ -90,9 +152,7 @@ class PodController:
         if owner.kind == "Pod":
             return owner.uid == leader.metadata.uid
         workers = self.cache.stateful_sets.get(Key(pod.metadata.namespace, owner.name))
-        if workers is None or workers.metadata.uid != owner.uid or workers.metadata.controller is None:
-            return False
-        return workers.metadata.controller.uid == leader.metadata.uid
+        return workers is not None and workers.metadata.uid == owner.uid and _is_of(workers.metadata, leader)
 
     async def _delete_leader(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod) -> None:
         metadata = leader.metadata
@@ -106,7 +166,9 @@ class PodController:
         self.metrics.restarts.labels(metadata.namespace, group_set.metadata.name, reason).inc()
         index = metadata.labels.get(wire.GROUP_INDEX, "")
         text = f"Worker pod {pod.metadata.name} failed, deleted leader pod {metadata.name} to recreate group {index}"
-        self.recorder.normal(LEADER_WORKER_SETS, group_set, "RecreateGroup", text)
+        self.recorder.normal(
+            LEADER_WORKER_SETS, group_set, "RecreateGroup", text, action="Delete", related=reference_to(PODS, leader)
+        )
 
     # What a leader needs
 
@@ -118,17 +180,15 @@ class PodController:
         then = revision.applied_to(group_set)
         if then.subdomain_policy == wire.UNIQUE:
             await self._ensure_service(then, leader)
-        if self.gang is not None:
-            await self._ensure_pod_group(self.gang, then, leader)
-        if then.template.size == 1:
-            return None
-        if group_set.startup_policy == wire.LEADER_READY and not leader.ready:
-            return None
-        return await self._ensure_workers(group_set, then, leader)
+        again = await self.gangs.ensure(then, revision, leader) if self.gangs is not None else 0.0
+        waits = group_set.startup_policy == wire.LEADER_READY and not leader.ready
+        if then.template.size > 1 and not waits:
+            await self._ensure_workers(group_set, then, leader)
+        return Requeue(after=again) if again else None
 
     async def _ensure_service(self, then: LeaderWorkerSet, leader: Pod) -> None:
         existing = self.cache.services.get(Key(leader.metadata.namespace, leader.metadata.name))
-        if existing is not None and _is_of(existing, leader):
+        if existing is not None and _is_of(existing.metadata, leader):
             return
         try:
             await self.client.create(SERVICES, objects.replica_service(then, leader.metadata))
@@ -136,40 +196,51 @@ class PodController:
             # The Service of the previous leader is being collected; its end wakes this pod again.
             return
 
-    async def _ensure_pod_group(self, gang: GangProvider, then: LeaderWorkerSet, leader: Pod) -> None:
-        body = gang.pod_group(then, leader.metadata)
-        known = f"{leader.metadata.uid}/{body['metadata']['name']}"
-        if known in self._gangs:
-            return
-        with contextlib.suppress(AlreadyExists):
-            await self.client.create(gang.resource, body)
-        self._gangs.add(known)
-
-    async def _ensure_workers(self, group_set: LeaderWorkerSet, then: LeaderWorkerSet, leader: Pod) -> Requeue | None:
-        key = Key(leader.metadata.namespace, leader.metadata.name)
-        if key in self.cache.stateful_sets:
+    async def _ensure_workers(self, group_set: LeaderWorkerSet, then: LeaderWorkerSet, leader: Pod) -> None:
+        name = leader.metadata.name
+        existing = self.cache.stateful_sets.get(Key(leader.metadata.namespace, name))
+        if existing is not None:
             # One that belongs to the previous leader is on its way out; its end wakes this pod again.
-            return None
+            self._tell_taken(group_set, leader, existing)
+            return
         topology = group_set.exclusive_topology
         value = ""
         if topology:
             if not leader.spec.node_name:
-                return None
+                return
             value = await self._topology_value(leader.spec.node_name, topology)
         has_tpus = tpu.pod_requests_tpus(_spec(leader))
         body = objects.worker_stateful_set(then, leader.metadata, leader_has_tpus=has_tpus, topology_value=value)
-        name = leader.metadata.name
         try:
             await self.client.create(STATEFUL_SETS, body, type=GroupStatefulSet)
         except AlreadyExists:
-            return None
+            return
         except ApiError as problem:
-            text = f"Failed to create worker statefulset for leader pod {name}: {problem}"
-            self.recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text)
+            self._warn(group_set, leader, f"Failed to create worker statefulset for leader pod {name}: {problem}")
             raise
         text = f"Created worker statefulset for leader pod {name}"
-        self.recorder.normal(LEADER_WORKER_SETS, group_set, "GroupsProgressing", text)
-        return None
+        self.recorder.normal(
+            LEADER_WORKER_SETS,
+            group_set,
+            "GroupsProgressing",
+            text,
+            action="Create",
+            related=reference_to(PODS, leader),
+        )
+
+    def _tell_taken(self, group_set: LeaderWorkerSet, leader: Pod, existing: GroupStatefulSet) -> None:
+        """A StatefulSet that no leader pod owns belongs to another set, whose name is that of our leader."""
+        owner = existing.metadata.controller
+        if owner is None or owner.kind != "Pod":
+            holder = f"{owner.kind} {owner.name}" if owner is not None else "nobody"
+            name = leader.metadata.name
+            text = f"a StatefulSet {name} exists and belongs to {holder}"
+            self._warn(group_set, leader, f"Failed to create worker statefulset for leader pod {name}: {text}")
+
+    def _warn(self, group_set: LeaderWorkerSet, leader: Pod, text: str) -> None:
+        self.recorder.warning(
+            LEADER_WORKER_SETS, group_set, "FailedCreate", text, action="Create", related=reference_to(PODS, leader)
+        )
 
     async def _topology_value(self, node: str, topology: str) -> str:
         found = await self.client.get(NODES, node)
@@ -188,20 +259,23 @@ def restart_policy(group_set: LeaderWorkerSet) -> str:
     return policy
 
 
+def restart_count(pod: Pod) -> int:
+    return sum(one.restart_count for one in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
 def pod_facts(pod: Pod) -> PodFacts:
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return PodFacts(
         name=pod.metadata.name,
         phase=pod.status.phase,
-        restarted=any(one.restart_count > 0 for one in statuses),
+        restarted=restart_count(pod) > 0,
         deleting=pod.metadata.deleting,
         leader=pod.metadata.labels.get(wire.WORKER_INDEX) == wire.LEADER,
         revision=pod.metadata.labels.get(wire.REVISION, ""),
     )
 
 
-def _is_of(service: GroupService, leader: Pod) -> bool:
-    owner = service.metadata.controller
+def _is_of(metadata: ObjectMeta, leader: Pod) -> bool:
+    owner = metadata.controller
     return owner is not None and owner.uid == leader.metadata.uid
 
 

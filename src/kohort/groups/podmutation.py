@@ -7,7 +7,8 @@ later from the pod alone; `missing_from` does so for pods that were created whil
 import copy
 
 from kohort.groups import tpu, wire
-from kohort.groups.identity import PodName, group_key, parse_pod_name, pod_group_name, subgroup_key
+from kohort.groups.gang import GangProvider
+from kohort.groups.identity import PodName, group_key, parse_pod_name, subgroup_key
 from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
 from kohort.groups.subgroups import subgroup_of
 from kohort.objects.jsontypes import JsonObject
@@ -17,7 +18,7 @@ class PodRefused(ValueError):
     """The pod claims to belong to a group and cannot."""
 
 
-def mutated(pod: JsonObject, namespace: str, *, gang: bool = False) -> JsonObject:
+def mutated(pod: JsonObject, namespace: str, *, gang: GangProvider | None = None) -> JsonObject:
     """The pod as it must be stored. The input is not changed; a pod outside any group comes back as it is."""
     if wire.NAME not in (pod["metadata"].get("labels") or {}):
         return pod
@@ -32,8 +33,8 @@ def mutated(pod: JsonObject, namespace: str, *, gang: bool = False) -> JsonObjec
         _mutate_worker(metadata, spec, size)
         leader = annotations.get(wire.LEADER_NAME) or _parsed(metadata["name"]).parent
     pin_to_own_nodes(spec, annotations, leader)
-    if gang:
-        _join_pod_group(metadata)
+    if gang is not None:
+        gang.join(metadata, spec)
     _add_tpu_variables(metadata, spec, leader, size)
     _add_group_variables(metadata, spec, namespace)
     return result
@@ -65,7 +66,7 @@ def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> No
     key = labels.setdefault(wire.GROUP_KEY, group_key(namespace, name))
     topology = annotations.get(wire.EXCLUSIVE)
     if topology:
-        keep_exclusive(spec, wire.GROUP_KEY, key, topology)
+        keep_exclusive(spec, wire.GROUP_KEY, key, topology, everywhere=_everywhere(annotations))
     excluded = annotations.get(wire.SUBGROUP_POLICY) == wire.LEADER_EXCLUDED
     if wire.SUBGROUP_SIZE in annotations and not excluded:
         _join_subgroup(metadata, spec, 0, name)
@@ -92,13 +93,12 @@ def _join_subgroup(metadata: JsonObject, spec: JsonObject, subgroup: int, leader
     labels[wire.SUBGROUP_KEY] = subgroup_key(leader, subgroup)
     topology = metadata["annotations"].get(wire.SUBGROUP_EXCLUSIVE)
     if topology:
-        keep_exclusive(spec, wire.SUBGROUP_KEY, labels[wire.SUBGROUP_KEY], topology)
+        everywhere = _everywhere(metadata["annotations"])
+        keep_exclusive(spec, wire.SUBGROUP_KEY, labels[wire.SUBGROUP_KEY], topology, everywhere=everywhere)
 
 
-def _join_pod_group(metadata: JsonObject) -> None:
-    labels = metadata["labels"]
-    name = pod_group_name(labels[wire.NAME], labels.get(wire.GROUP_INDEX, ""), labels.get(wire.REVISION, ""))
-    metadata["annotations"][wire.POD_GROUP] = name
+def _everywhere(annotations: JsonObject) -> bool:
+    return bool(annotations.get(wire.EXCLUSIVE_EVERYWHERE) == "true")
 
 
 def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size: int) -> None:
@@ -116,6 +116,7 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
         leader_has_tpus=is_leader or annotations.get(wire.LEADER_REQUESTS_TPUS) == "true",
         subgroup_size=int(width) if width else None,
         subgroup=int(subgroup) if subgroup else None,
+        leader_excluded=annotations.get(wire.SUBGROUP_POLICY) == wire.LEADER_EXCLUDED,
     )
     try:
         tpu.add_variables(spec, member)

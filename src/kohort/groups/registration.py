@@ -1,19 +1,21 @@
 """The controllers of groups."""
 
-from kohort.groups.gang import PROVIDERS
+from kohort.groups.gang import Gangs
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.podcontroller import PodController
+from kohort.groups.providers import provider_named
 from kohort.groups.setcontroller import SetController
 from kohort.groups.views import GroupCache
 from kohort.kube.manager import Manager
 
 
-def register(manager: Manager, *, gang_scheduler: str = "") -> None:
-    """Add the controllers of LeaderWorkerSets. `gang_scheduler` names a provider, or none."""
-    if gang_scheduler and gang_scheduler not in PROVIDERS:
-        known = ", ".join(sorted(PROVIDERS))
-        raise ValueError(f"unknown gang scheduler {gang_scheduler!r}; known are: {known}")
+def register(manager: Manager, *, gang_scheduler: str = "") -> GroupCache:
+    """Add the controllers of LeaderWorkerSets, and return what they cache. `gang_scheduler` names a provider, or
+    none."""
+    provider = provider_named(gang_scheduler)
     cache = GroupCache(manager)
     metrics = GroupMetrics(manager.metrics.registry)
     SetController(manager, cache, metrics)
-    PodController(manager, cache, metrics, PROVIDERS[gang_scheduler]() if gang_scheduler else None)
+    gangs = Gangs(manager.client, manager.recorder("leaderworkerset"), provider) if provider is not None else None
+    PodController(manager, cache, metrics, gangs)
+    return cache

@@ -10,21 +10,34 @@ A group is recreated by deleting its leader in the foreground: what the leader o
 appears only when nothing of the old group is left. Three kinds of pods look like failures and are none: workers of an
 older revision that are leaving after their leader was replaced, workers of an earlier generation of the same revision,
 and anything that happens while the group is already being recreated.
+
+With RecreateGroupAfterStart, containers that restarted while the group started are forgiven for good: restart counts
+never fall, so what they were when the last pod had started is remembered (`Baselines`) and only more than that counts.
+An operator that starts anew finds groups as they are and begins from there.
+
+A group whose containers fail again right after it was recreated is not recreated at full speed (`Recreations`). A pod
+that is deleted does recreate its group at once: it is gone the next moment, and nobody would know of it any more.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
 from kohort.groups import wire
+from kohort.kube.resources import Key
+
+FIRST_PAUSE: Final = 10.0
+LONGEST_PAUSE: Final = 300.0
+FORGIVEN_AFTER: Final = 600.0
+"""Seconds without a recreation after which a group begins with a clean slate."""
 
 
 class PodFacts(msgspec.Struct, frozen=True):
     name: str
     phase: str = "Running"
     restarted: bool = False
-    """A container or init container has restarted since the pod was created."""
+    """A container or init container has restarted since the pod was created, or since its group had started."""
     deleting: bool = False
     leader: bool = False
     revision: str = ""
@@ -54,7 +67,7 @@ def judge(pod: PodFacts, group: GroupFacts) -> Verdict:
         return Verdict("nothing", "the policy leaves pods to themselves")
     if not (pod.restarted and pod.phase in ("Running", "Pending")) and not pod.deleting:
         return Verdict("nothing", "the pod is in order")
-    if group.policy == wire.RECREATE_WHEN_STARTED and not _started(group):
+    if group.policy == wire.RECREATE_WHEN_STARTED and not started(group):
         return Verdict("nothing", "the group has not started yet")
     leader = pod if pod.leader else group.leader
     if leader is None:
@@ -68,5 +81,45 @@ def judge(pod: PodFacts, group: GroupFacts) -> Verdict:
     return Verdict("recreate", f"{pod.name} {'is being deleted' if pod.deleting else 'restarted'}")
 
 
-def _started(group: GroupFacts) -> bool:
+def started(group: GroupFacts) -> bool:
     return len(group.pods) == group.size and all(pod.phase != "Pending" for pod in group.pods)
+
+
+class Baselines:
+    """Restart counts of the pods of each group when all of them had started, by leader."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[str, Mapping[str, int]]] = {}
+
+    def of(self, leader: Key, uid: str) -> Mapping[str, int] | None:
+        """Counts by uid of the pod; None while the group of this very leader has not started."""
+        known, counts = self._known.get(leader, ("", None))
+        return counts if known == uid else None
+
+    def set(self, leader: Key, uid: str, counts: Mapping[str, int]) -> None:
+        self._known[leader] = (uid, counts)
+
+    def forget(self, leader: Key) -> None:
+        self._known.pop(leader, None)
+
+
+class Recreations:
+    """How long to wait before a group is recreated again: not at all the first time, then longer and longer."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[int, float]] = {}
+        """By leader: how often in a row, and when last."""
+
+    def pause(self, leader: Key, now: float) -> float:
+        times, last = self._known.get(leader, (0, now))
+        if times == 0 or now - last > FORGIVEN_AFTER:
+            return 0.0
+        return max(0.0, last + min(FIRST_PAUSE * 2.0 ** min(times - 1, 10), LONGEST_PAUSE) - now)
+
+    def done(self, leader: Key, now: float) -> None:
+        times, last = self._known.get(leader, (0, now))
+        self._known[leader] = (1 if now - last > FORGIVEN_AFTER else times + 1, now)
+
+    def forget_old(self, now: float) -> None:
+        for leader in [one for one, (_, last) in self._known.items() if now - last > FORGIVEN_AFTER]:
+            del self._known[leader]

@@ -55,13 +55,13 @@ def content(group_set: LeaderWorkerSet) -> JsonObject:
     }
 
 
-def content_hash(data: JsonObject) -> str:
+def content_hash(data: JsonObject, salt: bytes = b"") -> str:
     """The key of some content: FNV-1 over its canonical text, each decimal digit spelled as a letter.
 
     >>> fnv1(b""), fnv1(b"a")
     (2166136261, 84696446)
     """
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(fnv1(encode(data))))
+    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(fnv1(encode(data) + salt)))
 
 
 def fnv1(data: bytes) -> int:
@@ -90,9 +90,15 @@ def matching(group_set: LeaderWorkerSet, revisions: Iterable[Revision]) -> Revis
 
 
 def build(group_set: LeaderWorkerSet, revisions: Sequence[Revision], key: str = "") -> JsonObject:
-    """A new ControllerRevision for the set as it is. `key` overrides the hash, for a set that already carries one."""
+    """A new ControllerRevision for the set as it is. `key` overrides the hash, for a set that already carries one.
+
+    The hash has 32 bits. Where it is taken by other content, groups of that content would look updated, so another one
+    is made.
+    """
     data = content(group_set)
     digest = content_hash(data)
+    while not key and any(one.key == digest and not same(group_set, one) for one in revisions):
+        digest = content_hash(data, salt=digest.encode())
     number = max((one.revision for one in revisions), default=0) + 1
     name = group_set.metadata.name
     return {

@@ -14,6 +14,8 @@ Counted are groups, not pods. `P` is the user's partition, `R` the wanted number
 | some current group is not updated | UpdateInProgress and Progressing |
 | all of R are ready and all current groups are updated and ready | Available |
 | otherwise | Progressing |
+
+Beside these there is one of our own, Waiting: which group and which pod keep the set from being available.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +24,13 @@ from typing import Final, Literal
 import msgspec
 
 from kohort.groups.rolling import GroupState
+from kohort.groups.waiting import Obstacle
 from kohort.objects.jsontypes import JsonObject
 
 AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"
 UPDATING: Final = "UpdateInProgress"
+WAITING: Final = "Waiting"
 
 ConditionType = Literal["Available", "Progressing", "UpdateInProgress"]
 
@@ -86,9 +90,13 @@ def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tall
 
 
 def next_conditions(
-    before: Sequence[JsonObject], true: Sequence[ConditionType], generation: int, now: str
+    before: Sequence[JsonObject],
+    true: Sequence[ConditionType],
+    generation: int,
+    now: str,
+    obstacle: Obstacle | None = None,
 ) -> list[JsonObject]:
-    """The conditions with these ones True and those they exclude False.
+    """The conditions with these ones True and those they exclude False; Waiting is True while there is an obstacle.
 
     A condition first appears when it becomes True. Its transition time moves only when its status does.
     """
@@ -107,4 +115,21 @@ def next_conditions(
         for other in _EXCLUDES[type]:
             if other in result and result[other]["status"] == "True":
                 result[other] = {**result[other], "status": "False", "lastTransitionTime": now}
+    _set_waiting(result, obstacle, now)
     return [{**condition, "observedGeneration": generation} for condition in result.values()]
+
+
+def _set_waiting(conditions: dict[str, JsonObject], obstacle: Obstacle | None, now: str) -> None:
+    old = conditions.get(WAITING)
+    if obstacle is None:
+        if old is not None and old["status"] == "True":
+            nothing = {"status": "False", "reason": "NothingToWaitFor", "message": "", "lastTransitionTime": now}
+            conditions[WAITING] = {**old, **nothing}
+        return
+    conditions[WAITING] = {
+        "type": WAITING,
+        "status": "True",
+        "reason": obstacle.reason,
+        "message": obstacle.message,
+        "lastTransitionTime": old["lastTransitionTime"] if old is not None and old["status"] == "True" else now,
+    }

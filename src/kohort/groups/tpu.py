@@ -10,6 +10,8 @@ subgroup): hosts in order of their worker index, and within a host the container
 | two TPU containers, size 2 | leader | 0 and 1 | leader, leader, worker, worker |
 | subgroups of 4, leader has TPUs | worker 7 | 3 | workers 4 to 7 |
 | subgroups of 4, leader has none | worker 5 | 0 | workers 5 to 8 |
+| size 5 in subgroups of 2, leader has TPUs and is an extra member | worker 2 | 2 | leader, workers 1 and 2 |
+| leader in no subgroup, with TPUs | leader | 0 | leader |
 """
 
 from typing import Final
@@ -45,6 +47,8 @@ class Member(msgspec.Struct, frozen=True):
     """As said by the leader itself, or by the annotation on its workers."""
     subgroup_size: int | None = None
     subgroup: int | None = None
+    leader_excluded: bool = False
+    """The leader is in no subgroup: its TPUs, if it has any, are its own affair."""
 
 
 def requests_tpus(container: JsonObject) -> bool:
@@ -99,15 +103,18 @@ def _add_for_subgroup(container: JsonObject, member: Member) -> None:
 def _subgroup(member: Member) -> tuple[int, list[str]]:
     """The number of this pod in its subgroup, and the pods of the subgroup in order."""
     width = member.subgroup_size or 1
-    if member.worker == 0:
-        return 0, _names(member.leader, range(width))
-    if not member.leader_has_tpus:
+    if member.leader_excluded and member.worker == 0:
+        return 0, [member.leader]
+    if member.leader_excluded or not (member.leader_has_tpus or member.worker == 0):
         number = (member.worker - 1) // width
         return (member.worker - 1) % width, _names(member.leader, range(number * width + 1, (number + 1) * width + 1))
-    if member.subgroup is None:
+    if member.worker > 0 and member.subgroup is None:
         raise TpuError(f"pod {member.leader}-{member.worker} has no subgroup index")
-    first = member.subgroup * width
-    return member.worker % width, _names(member.leader, range(first, first + width))
+    extra = (member.size - 1) % width == 0 and member.size % width != 0
+    number = member.subgroup or 0
+    # An extra leader makes the first subgroup one larger and moves all others up by one.
+    first, last = (number * width + extra * (number > 0), (number + 1) * width + extra)
+    return member.worker - first, _names(member.leader, range(first, last))
 
 
 def _names(leader: str, workers: range) -> list[str]:

@@ -7,6 +7,8 @@ nothing else. Everything is filed under `namespace/set`, pods also under `namesp
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+import msgspec
+
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.identity import index_of
@@ -38,8 +40,17 @@ class _UpdateStrategy(View, frozen=True):
     rolling_update: _RollingUpdate = _RollingUpdate()
 
 
+class _TemplateMeta(View, frozen=True):
+    annotations: dict[str, str] = {}  # noqa: RUF012
+
+
+class _Template(View, frozen=True):
+    metadata: _TemplateMeta = _TemplateMeta()
+
+
 class _StatefulSetSpec(View, frozen=True):
     replicas: int = 1
+    template: _Template = _Template()
     update_strategy: _UpdateStrategy = _UpdateStrategy()
     volume_claim_templates: tuple[JsonObject, ...] = ()
 
@@ -52,7 +63,7 @@ class _StatefulSetStatus(View, frozen=True):
 
 
 class GroupStatefulSet(View, frozen=True):
-    """A leader or worker StatefulSet, without its pod template."""
+    """A leader or worker StatefulSet; of its pod template only the annotations."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _StatefulSetSpec = _StatefulSetSpec()
@@ -69,8 +80,15 @@ class GroupStatefulSet(View, frozen=True):
         return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision
 
 
+class _ServiceSpec(View, frozen=True):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    publish_not_ready_addresses: bool = False
+    selector: dict[str, str] = {}  # noqa: RUF012
+
+
 class GroupService(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
+    spec: _ServiceSpec = _ServiceSpec()
 
 
 class Member(Protocol):
@@ -123,9 +141,9 @@ class GroupCache:
     def revisions_of(self, group_set: LeaderWorkerSet) -> list[Revision]:
         key = Key(group_set.metadata.namespace, group_set.metadata.name)
         found = self.revisions.by_index(BY_SET, str(key))
-        return [one for one in found if one.metadata.controller is None or _owned(one.metadata, group_set)]
+        return [one for one in found if one.metadata.controller is None or owned_by(one.metadata, group_set)]
 
 
-def _owned(metadata: ObjectMeta, group_set: LeaderWorkerSet) -> bool:
+def owned_by(metadata: ObjectMeta, group_set: LeaderWorkerSet) -> bool:
     owner = metadata.controller
     return owner is not None and owner.uid == group_set.metadata.uid

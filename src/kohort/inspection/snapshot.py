@@ -7,7 +7,7 @@ import msgspec
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.identity import index_of
-from kohort.groups.observation import in_order, size_of, state_of
+from kohort.groups.observation import in_order, size_of, state_of, wanted_placement
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState
 from kohort.groups.views import GroupStatefulSet
@@ -78,10 +78,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     def states(self) -> Mapping[int, GroupState]:
         """Groups whose objects exist, judged exactly as the operator judges them."""
         found: dict[int, GroupState] = {}
+        placement = wanted_placement(self.group_set)
         for index, leader in self.leaders.items():
             workers = self.stateful_set(leader.metadata.name)
             size = size_of(leader, self.group_set.template.size)
-            state = state_of(leader, workers, self.update_key, size)
+            state = state_of(leader, workers, self.update_key, size, placement)
             if state is not None:
                 found[index] = state
         return found

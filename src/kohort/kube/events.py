@@ -71,6 +71,8 @@ class _Note(msgspec.Struct, frozen=True):
     reason: str
     message: str
     when: str
+    action: str = ""
+    related: ObjectReference | None = None
 
     @property
     def same(self) -> tuple[str, ...]:
@@ -119,15 +121,43 @@ class EventRecorder:
         self._writer: asyncio.Task[None] | None = None
         self._log = _log.bind(component=component)
 
-    def normal(self, resource: Resource, obj: View | JsonObject, reason: str, message: str) -> None:
-        self.event(reference_to(resource, obj), "Normal", reason, message)
+    def normal(
+        self,
+        resource: Resource,
+        obj: View | JsonObject,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: ObjectReference | None = None,
+    ) -> None:
+        self.event(reference_to(resource, obj), "Normal", reason, message, action=action, related=related)
 
-    def warning(self, resource: Resource, obj: View | JsonObject, reason: str, message: str) -> None:
-        self.event(reference_to(resource, obj), "Warning", reason, message)
+    def warning(
+        self,
+        resource: Resource,
+        obj: View | JsonObject,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: ObjectReference | None = None,
+    ) -> None:
+        self.event(reference_to(resource, obj), "Warning", reason, message, action=action, related=related)
 
-    def event(self, about: ObjectReference, type: EventType, reason: str, message: str) -> None:
-        """Returns at once, whatever happens to the event."""
-        note = _Note(about, type, reason, message, clock.timestamp())
+    def event(
+        self,
+        about: ObjectReference,
+        type: EventType,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: ObjectReference | None = None,
+    ) -> None:
+        """Returns at once, whatever happens to the event. `action` is what was done, `related` another object that it
+        was done to."""
+        note = _Note(about, type, reason, message, clock.timestamp(), action, related)
         try:
             self._notes.put_nowait(note)
         except asyncio.QueueFull:
@@ -231,6 +261,9 @@ class EventRecorder:
 
     def _document(self, name: str, note: _Note) -> JsonObject:
         source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        more: JsonObject = {"action": note.action} if note.action else {}
+        if note.related is not None:
+            more["related"] = msgspec.to_builtins(note.related)
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -245,6 +278,7 @@ class EventRecorder:
             "firstTimestamp": note.when,
             "lastTimestamp": note.when,
             "count": 1,
+            **more,
         }
 
 

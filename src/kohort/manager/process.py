@@ -34,10 +34,10 @@ from prometheus_client import (
 )
 
 from kohort import __version__, operator
-from kohort.admission import groups as group_webhooks
 from kohort.admission.certificates import Bundle, issue
 from kohort.admission.configurations import Address
 from kohort.admission.configurations import names as webhook_names
+from kohort.admission.groups import GroupWebhooks
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.mounted import Mounted
 from kohort.admission.rollouts import RolloutWebhooks
@@ -124,6 +124,10 @@ class OperatorProcess:
         self._address: Address | None = None
         """Where the webhooks are when this process brings its configurations along."""
         self._webhooks: WebhookServer | None = None
+        self._group_webhooks = GroupWebhooks(
+            default_resize_policy=options.configuration.default_resize_policy,
+            gang_scheduler=options.configuration.gang_scheduler,
+        )
         self._rollout_webhooks = RolloutWebhooks()
         self._metrics_tls: ssl.SSLContext | None = None
         self.stopping = False
@@ -188,6 +192,7 @@ class OperatorProcess:
             self_contained=False,
             default_resize_policy=configuration.default_resize_policy,
             gang_scheduler=configuration.gang_scheduler,
+            group_webhooks=self._group_webhooks,
             rollout_webhooks=self._rollout_webhooks,
             rollouts=configuration.rollouts,
             scripts_namespace=self._options.namespace,
@@ -258,9 +263,7 @@ class OperatorProcess:
         if self._options.reach == "none":
             return
         endpoints = {
-            **group_webhooks.endpoints(
-                default_resize_policy=configuration.default_resize_policy, gang=bool(configuration.gang_scheduler)
-            ),
+            **self._group_webhooks.endpoints(),
             **(self._rollout_webhooks.endpoints() if configuration.rollouts else {}),
         }
         loopback = self._options.reach == "loopback"
