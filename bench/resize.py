@@ -197,7 +197,7 @@ def main() -> None:
         print(f"NOT RUN: the same with cgroup v2 needs root and {PROGRAM} (Debian package user-mode-linux)")
         return
     print("\nin user-mode-linux, where every system call costs many times as much:")
-    print(inside_another_kernel(options.rounds // 4, options.full))
+    print(inside_another_kernel(max(options.rounds // 8, 4), options.full // 5))
 
 
 if __name__ == "__main__":

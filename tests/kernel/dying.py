@@ -1,6 +1,7 @@
-"""A resize of real processes in real cgroups by agents that are killed before every write in turn.
+"""A resize of real processes in real cgroups by agents that are killed at every point of it in turn: before each write
+to a cgroup, before each record, between writing a record and renaming it, and after the last write.
 
-Without arguments: tries all of them. With arguments it is the agent: DIRECTORY POINT, where it dies before write POINT.
+Without arguments: tries all of them. With arguments it is the agent: DIRECTORY POINT UID, and dies at POINT.
 """
 
 import asyncio
@@ -85,7 +86,7 @@ class Node:
 def main() -> None:
     if len(sys.argv) > 1:
         Node(Path(sys.argv[1]), int(sys.argv[2])).resize(sized(sys.argv[3], **SMALLER))  # type: ignore[arg-type]
-        return
+        os.kill(os.getpid(), signal.SIGKILL)  # after the last write
     base = Path(tempfile.mkdtemp(prefix="dying-"))
     undisturbed = Node(base / "undisturbed")
     pod, after = sized("whole", **POD), sized("whole", **SMALLER)  # type: ignore[arg-type]
@@ -95,9 +96,9 @@ def main() -> None:
     points, expected = undisturbed.writes, undisturbed.files(after)
     undisturbed.remove(after, processes)
     assert points > 10, points
-    for point in range(points):
+    for point in range(points + 1):
         try_point(base / str(point), f"p{point}", point, expected)
-    print(f"{points} points")
+    print(f"{points + 1} points")
 
 
 def try_point(directory: Path, uid: str, point: int, expected: dict[str, str]) -> None:

@@ -37,7 +37,7 @@ class Machine:
     def witness(self, kind: str, path: Path, content: str) -> None:
         if self.dies_before is not None and len(self.writes) == self.dies_before:
             raise Died
-        self.writes.append(f"{path.parent.name}/{path.name} {content}" if kind == "cgroup" else path.name)
+        self.writes.append(f"{path.parent.name}/{path.name} {content}" if kind == "cgroup" else f"{kind} {path.name}")
 
     def run(self, pod: Pod, usage: int = 0) -> None:
         """Start a pod."""

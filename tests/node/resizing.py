@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tests.builders import pod as build
 
+from kohort.objects.jsontypes import JsonObject
 from kohort.objects.nodepods import NodePod
 from kohort.objects.pods import Pod, ResizePolicy, ResourceRequirements
 
@@ -37,7 +38,7 @@ def sized(
     """A pod whose containers and own block are written as above; `policy` is the resize policy of all of them. A name
     that begins with `side` is a sidecar's, with `init` that of a regular init container."""
     policies = [{"resourceName": name, "restartPolicy": value} for name, value in (policy or {}).items()]
-    specs = [
+    specs: list[JsonObject] = [
         {"name": name, "image": "host", "resources": block(text), "resizePolicy": policies}
         for name, text in containers.items()
     ]

@@ -46,9 +46,29 @@ GUARANTEED = pod(container("50/70", "50/70"), container("70/50", "70/50"))
     [
         ("N1", GUARANTEED, 120, 12000, 120 * MI),
         ("N2", pod(container(), request="100/100", limit="100/100"), 100, 10000, 100 * MI),
+        (
+            "N3",
+            pod(container("20/20", "50/50"), container("30/30", "50/50"), request="100/100", limit="100/100"),
+            *(100, 10000, 100 * MI),
+        ),
+        ("N4", pod(container("50/50", "50/50"), container(), request="100/100", limit="100/100"), 100, 10000, 100 * MI),
+        ("N5", pod(container(), request="100/100", limit="100/100"), 100, 10000, 100 * MI),
         ("N6", pod(container("50/50", "50/50"), request="80/80", limit="100/100"), 80, 10000, 100 * MI),
+        ("N7", pod(container("50/50"), container("30/30"), request="80/80", limit="100/100"), 80, 10000, 100 * MI),
         ("N8", pod(container(), request="100/100"), 100, None, None),
+        ("N9", pod(container("50/50"), container("30/30"), request="100/100"), 100, None, None),
+        ("N10", pod(container("50/50", "50/50"), container(), request="100/100"), 100, None, None),
+        ("N11", pod(container("50/50", "50/50"), request="100/100", limit="100/100"), 100, 10000, 100 * MI),
         ("N12", pod(container("50/50", "50/50"), container(), request="100/100"), 100, None, None),
+        ("N13", pod(container("30/30", "30/30"), request="100/100", limit="100/100"), 100, 10000, 100 * MI),
+        ("N14", pod(container(), request="50/50", limit="100/100"), 50, 10000, 100 * MI),
+        ("N15", pod(container("10/10", "30/30"), container(), request="50/50", limit="100/100"), 50, 10000, 100 * MI),
+        ("N16", pod(container("50/30"), container("-/20"), request="50/50", limit="100/100"), 50, 10000, 100 * MI),
+        (
+            "N17",
+            pod(container("100/100", "100/100"), container(), request="100/200", limit="200/200"),
+            *(100, 20000, 200 * MI),
+        ),
         ("N18", pod(container()), 0, None, None),
         ("limits only on containers", pod(container("10/10", "20/20"), sidecar("5/5", "10/10")), 15, 3000, 30 * MI),
         ("an init container without limits", pod(container("10/10", "20/20"), init("5/5")), 10, None, None),
@@ -61,7 +81,7 @@ def test_the_cgroup_of_a_pod(name: str, given_pod: Pod, milli: int, quota: int |
     assert found == expected, name
 
 
-def test_a_container_without_figures_feels_those_of_its_pod() -> None:
+def test_N19_a_container_without_figures_feels_those_of_its_pod() -> None:
     shared = pod(container("50/50", "80/80"), container(), request="100/100", limit="200/300")
     own, inheriting = shared.spec.main_containers
     assert container_cgroup(shared, own) == CgroupValues(cgroups.cpu_weight(50), 8000, 100_000, 80 * MI)

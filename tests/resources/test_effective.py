@@ -63,7 +63,7 @@ WITHOUT_POD_STATUS = Options(use_status=True, pod_level_status=False)
         ("E15", pod(container("900", allocated="200", actual="200"), pending="Infeasible"), ACCOUNTING, "200"),
         ("E16", pod(container("900", allocated="200", actual="200"), pending="Deferred"), ACCOUNTING, "900"),
         (
-            "E16 not reserving",
+            "E16 W-6b not reserving",
             pod(container("900", allocated="200", actual="200"), pending="Deferred"),
             Options(use_status=True, count_deferred=False),
             "200",
@@ -97,7 +97,7 @@ WITHOUT_POD_STATUS = Options(use_status=True, pod_level_status=False)
             ACCOUNTING,
             "100",
         ),
-        ("E26", pod(container(), request="500", overhead="100", allocated="500", actual="500"), ACCOUNTING, "600"),
+        ("E26 W-1", pod(container(), request="500", overhead="100", allocated="500", actual="500"), ACCOUNTING, "600"),
         (
             "E26 from nodes that report overhead",
             pod(container(), request="500", overhead="100", allocated="600", actual="600"),
@@ -105,7 +105,7 @@ WITHOUT_POD_STATUS = Options(use_status=True, pod_level_status=False)
             "600",
         ),
         (
-            "E27",
+            "E27 W-2",
             pod(
                 container("-/200", allocated="-/100", actual="-/100"),
                 request="400",
@@ -312,6 +312,38 @@ def test_one_more_container_never_makes_a_pod_smaller(any_pod: Pod, any_options:
     larger = msgspec.structs.replace(any_pod, spec=spec)
     assert covers(requests(larger, any_options), requests(any_pod, any_options))
     assert covers(limits(larger, any_options), limits(any_pod, any_options))
+
+
+@settings(max_examples=300)
+@given(pods, options, st.sampled_from(["cpu", "memory"]), st.sampled_from(["requests", "limits"]), st.integers(0, 4))
+def test_asking_for_more_never_counts_for_less(
+    any_pod: Pod, any_options: Options, name: str, side: str, which: int
+) -> None:
+    """Monotone in every figure of every container."""
+
+    def larger(container: Container) -> Container:
+        amount = getattr(container.resources, side).get(name)
+        if amount is None:
+            return container
+        more = {**getattr(container.resources, side), name: str(Quantity.parse(amount) + Quantity.parse("70"))}
+        return msgspec.structs.replace(
+            container, resources=msgspec.structs.replace(container.resources, **{side: more})
+        )
+
+    every = any_pod.spec.all_containers
+    chosen = every[which % len(every)].name
+
+    def changed(group: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(larger(each) if each.name == chosen else each for each in group)
+
+    spec = msgspec.structs.replace(
+        any_pod.spec,
+        containers=changed(any_pod.spec.main_containers),
+        init_containers=changed(any_pod.spec.init_containers),
+    )
+    grown = msgspec.structs.replace(any_pod, spec=spec)
+    assert covers(requests(grown, any_options), requests(any_pod, any_options))
+    assert covers(limits(grown, any_options), limits(any_pod, any_options))
 
 
 @given(pods, options)

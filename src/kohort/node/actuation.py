@@ -1,17 +1,27 @@
 """Carrying out what was planned, one step after the other, so that it can end at any moment and be taken up again.
 
-Each step is one write; what has been pushed is remembered after the writes it speaks of. Whoever comes after a crash
-compares the record and the cgroups with the target and finds a shorter plan. The first failure ends the attempt: what
-was done stays done.
+Each step is one write; what has been pushed is remembered after the writes it speaks of, and what is remembered at the
+same moment with one write to the disk. Whoever comes after a crash compares the record and the cgroups with the target
+and finds a shorter plan. The first failure ends the attempt: what was done stays done.
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from itertools import zip_longest
 from pathlib import Path
 
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups
 from kohort.node.resize.memory import LimitBelowUsage, check_memory
-from kohort.node.resize.plan import StopContainer, WriteContainer, WritePod, after_step, changes, plan_resize
+from kohort.node.resize.plan import (
+    RecordContainer,
+    RecordPod,
+    StopContainer,
+    WriteContainer,
+    WritePod,
+    after_step,
+    changes,
+    plan_resize,
+)
 from kohort.node.views import Actuated, Figures, figures_of
 from kohort.objects.pods import Pod
 from kohort.resources import CgroupValues, Settings, container_cgroup, pod_cgroup, stored_qos_class
@@ -51,16 +61,16 @@ class Actuator:
             self._settle(allocated, path, running)
             names = [each.container.name for each in changed]
             check_memory(target, held, changed, self._cgroups.usage(path, names, count_cache=self._count_cache))
-            for step in plan_resize(allocated, target, actuated, held, running, self._settings):
+            steps = plan_resize(allocated, target, actuated, held, running, self._settings)
+            for step, following in zip_longest(steps, steps[1:]):
                 match step:
                     case WritePod(file, content):
                         self._write(path, file, content)
                     case WriteContainer(name, file, content):
                         self._write(path / name, file, content)
-                now = after_step(actuated, step)
-                if now is not actuated:
-                    self._allocations.record_actuated(uid, now)
-                    actuated = now
+                actuated = after_step(actuated, step)
+                if not isinstance(following, RecordContainer | RecordPod):
+                    self._allocations.record_actuated(uid, actuated)  # does nothing if nothing is new
                 if isinstance(step, StopContainer):
                     await stop(step.container)
         except (LimitBelowUsage, OSError) as problem:

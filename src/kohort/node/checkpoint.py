@@ -19,7 +19,8 @@ VERSION: Final = 1
 T = TypeVar("T")
 
 Witness = Callable[[str, Path, str], None]
-"""Is told of every write before it is made: what kind, where, what."""
+"""Is told of every write before it is made: what kind (cgroup, checkpoint, rename), where, what. A checkpoint is first
+written beside its file and then renamed, which are two moments."""
 
 
 def nobody(kind: str, path: Path, content: str) -> None:
@@ -80,6 +81,7 @@ class Checkpoint(Generic[T]):
             file.write(msgspec.json.encode(_Envelope(VERSION, zlib.crc32(data), msgspec.Raw(data))))
             file.flush()
             os.fsync(file.fileno())
+        self._witness("rename", self.path, "")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._previous)
         with contextlib.suppress(FileNotFoundError):

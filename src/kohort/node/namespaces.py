@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
+from kohort.node import netlink
 from kohort.node.network import ASSIGNED
 from kohort.node.runtimes.process.launching import CLONE_NEWNET, MS_BIND, enter_namespace
 
@@ -48,11 +49,18 @@ class Namespaces:
 
     @staticmethod
     def permitted() -> bool:
-        """Whether this process may make network namespaces and route between them."""
+        """Whether this process may make network namespaces, connect them, and route between them."""
         if os.geteuid() != 0 or not os.access(FORWARDING, os.W_OK):
             return False
+
+        def tried() -> bool:
+            if _libc.unshare(CLONE_NEWNET) != 0:
+                return False
+            netlink.add_pair()  # gone with the namespace
+            return True
+
         try:
-            return _in_thread(lambda: bool(_libc.unshare(CLONE_NEWNET) == 0))
+            return _in_thread(tried)
         except OSError:
             return False
 

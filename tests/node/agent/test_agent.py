@@ -1,87 +1,13 @@
-"""The agent on virtual time, with a runtime whose containers end when the test says so, and without cgroups."""
+"""Pods from their start to their end, on virtual time."""
 
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.node.agent.onenode import NODE, container, node
 
-from kohort.kube.client import PatchType
-from kohort.kube.manager import Manager
-from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS
-from kohort.node.agent import Agent
-from kohort.node.network import AddressBook, loopback_block
-from kohort.node.runtimes.memory import MemoryRuntime
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.testing import Cluster
-
-NODE = "n1"
-
-
-class Bench:
-    def __init__(self, cluster: Cluster, runtime: MemoryRuntime, agents: list[Agent]) -> None:
-        self.cluster = cluster
-        self.runtime = runtime
-        self._agents = agents
-
-    @property
-    def agent(self) -> Agent:
-        return self._agents[-1]
-
-    async def create(self, name: str = "p", **spec: Json) -> str:
-        """A pod that is bound to the node; its UID."""
-        containers = spec.pop("containers", [{"name": "c", "image": "host", "command": ["run"]}])
-        whole = {"nodeName": NODE, "automountServiceAccountToken": False, "containers": containers, **spec}
-        answer = await self.cluster.client.create(
-            PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": whole}, "default"
-        )
-        return str(answer["metadata"]["uid"])
-
-    def pod(self, name: str = "p") -> JsonObject:
-        found = self.cluster.find(PODS, name, "default")
-        assert found is not None, f"{name} is gone"
-        return found
-
-    def phase(self, name: str = "p") -> str:
-        return str(self.pod(name)["status"].get("phase"))
-
-    def status(self, container: str = "c", name: str = "p") -> JsonObject:
-        status = self.pod(name)["status"]
-        every = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
-        return next((each for each in every if each["name"] == container), {})
-
-    def conditions(self, name: str = "p") -> dict[str, JsonObject]:
-        return {each["type"]: each for each in self.pod(name)["status"].get("conditions") or []}
-
-    def running(self) -> list[str]:
-        return sorted(id.split("_", 1)[1] for id in self.runtime.running())
-
-    def events(self) -> list[str]:
-        return [each["reason"] for each in self.cluster.objects(EVENTS)]
-
-    async def until(self, holds: Callable[[], bool], timeout: float = 600.0) -> None:
-        await self.cluster.until(holds, timeout)
-
-    async def resize(self, patch: JsonObject, name: str = "p") -> None:
-        await self.cluster.client.patch(PODS, name, "default", {"spec": patch}, PatchType.STRATEGIC, "resize")
-
-
-@asynccontextmanager
-async def node(directory: Path, **capacity: str) -> AsyncIterator[Bench]:
-    runtime, agents = MemoryRuntime(), list[Agent]()
-
-    def register(manager: Manager) -> None:
-        addresses = AddressBook(loopback_block("tests"))
-        agents.append(Agent(manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses))
-
-    async with Cluster(extra={"node": register}) as cluster:
-        await agents[-1].heartbeat.registered.wait()
-        yield Bench(cluster, runtime, agents)
-
-
-def container(name: str, **more: Json) -> JsonObject:
-    return {"name": name, "image": "host", "command": ["run"], **more}
+from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
+from kohort.objects.jsontypes import JsonObject
 
 
 async def test_a_node_says_what_it_has_and_what_it_cannot(tmp_path: Path) -> None:
