@@ -1,8 +1,9 @@
 """Runs the commands of a page as a reader would: one shell, one home, in the order in which they stand there.
 
-Only blocks marked `sh` are commands; output is in unmarked blocks. A line that ends with `# exit N` must end with that
-code, every other line with 0. The sandbox differs from a reader's clone in three ways: `make` only checks that its
-target exists, the cluster listens on any free port, and `kohort` is the one under test.
+Only blocks marked `sh` are commands; output is in unmarked blocks, and a test sees that no command hides there. A line
+that ends with `# exit N` must end with that code, every other line with 0. The sandbox differs from a reader's clone in
+three ways: `make` only checks that its target exists, the cluster listens on any free port, and `kohort` is the one
+under test.
 """
 
 import os
@@ -13,11 +14,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_TYPED = re.compile(r"^\s*(?:[$#] )?(?:kohort|kubectl|make|curl|git|pip|python3?|helm) [-a-z./]")
 _EXIT = re.compile(r"^(?P<command>.*?)\s+# exit (?P<code>\d+)$")
 
 
 def blocks(page: Path) -> list[str]:
     return _BLOCK.findall(page.read_text())
+
+
+def hidden(page: Path) -> list[str]:
+    """Lines of other blocks that look like something to type."""
+    other = re.findall(r"^```(?!sh$)[^\n]*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [line for block in other for line in block.splitlines() if _TYPED.match(line)]
+
+
+def spoken(page: Path) -> list[str]:
+    """Commands of kohort in the running text."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`(kohort [^`]+)`", prose)
 
 
 def script(commands: list[str]) -> str:
@@ -46,6 +60,8 @@ class Sandbox:
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / "Makefile").symlink_to(ROOT / "Makefile")
         _program(binaries / "kohort", f'exec "{sys.executable}" -m kohort "$@"')
+        _program(binaries / "kubectl-kohort", f'exec "{sys.executable}" -m kohort "$@"')
+        _program(binaries / "python", f'exec "{sys.executable}" "$@"')
         _program(binaries / "kubectl", f'exec "{kubectl}" "$@"')
         _program(binaries / "make", f'exec /usr/bin/env PATH="$SYSTEM_PATH" make -n -C "{ROOT}" "$@" > /dev/null')
         self.environment = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, Sandbox, blocks, script
+from tests.docs.pages import ROOT, Sandbox, blocks, hidden, script, spoken
 
 DOCS = ROOT / "docs"
 HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md"))
@@ -62,6 +62,57 @@ def test_how_to(name: str, sandbox: Sandbox) -> None:
     commands = blocks(DOCS / "how-to" / name)
     assert commands, "a how-to shows how"
     follow(sandbox, script([BEFORE, *commands]))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("name", "before", "seen"),
+    [
+        ("running.md", "", "stopped (pid"),
+        ("simulated-nodes.md", "", "sim-99"),
+        ("resize.md", BEFORE, '"memory":"96Mi"'),
+        ("node.md", "", "Linux"),
+        ("traffic.md", "", '"tiny-v1"'),
+    ],
+)
+def test_a_page_about_one_thing(name: str, before: str, seen: str, sandbox: Sandbox) -> None:
+    """Those with real processes need what their page says that they need."""
+    if name == "traffic.md" and shutil.which("curl") is None:
+        pytest.skip("needs curl")
+    out = follow(sandbox, script([before, *blocks(DOCS / name)]))
+    assert seen in out
+
+
+ELSEWHERE = {"install.md": "tests/kubernetes/test_install.py"}
+"""Pages whose commands need a Kubernetes cluster: followed by these tests instead."""
+FOLLOWED = {"tutorial.md", "running.md", "simulated-nodes.md", "resize.md", "node.md", "traffic.md"}
+
+
+def test_every_command_is_run_by_a_test() -> None:
+    """No page has commands that nobody follows, and none hides them in blocks that are not commands."""
+    pages = [page for page in DOCS.rglob("*.md") if page.parent.name != "how-to"]
+    assert {page.name for page in pages if blocks(page)} == FOLLOWED | set(ELSEWHERE)
+    assert all((ROOT / test).exists() for test in ELSEWHERE.values())
+    assert {page.name: hidden(page) for page in [ROOT / "README.md", *DOCS.rglob("*.md")] if hidden(page)} == {}
+
+
+def test_commands_in_the_text_exist() -> None:
+    """Their names and options, at least."""
+    import click
+
+    from kohort.cli.main import main
+
+    context = click.Context(main)
+    wrong = []
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for text in spoken(page):
+            _, name, *words = text.split()
+            command = main.get_command(context, name) if name.isalpha() and name.islower() else None
+            known = {option for one in (command.params if command else ()) for option in one.opts + one.secondary_opts}
+            options = {word.split("=")[0].rstrip(",.;") for word in words if word.startswith("-")} - {"--help", "-"}
+            if name.isalpha() and name.islower() and (command is None or not options <= known):
+                wrong.append(f"{page.name}: {text}")
+    assert wrong == []
 
 
 def test_exit_codes_are_checked(tmp_path: Path) -> None:
