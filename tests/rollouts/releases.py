@@ -9,12 +9,15 @@ import msgspec
 from tests.builders import lws, service
 from tests.rollouts.monitor import Monitor
 
+from kohort import operator
 from kohort.kube.errors import AlreadyExists, ApiError
+from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     BATCH_RELEASES,
     EVENTS,
     INGRESSES,
     LEADER_WORKER_SETS,
+    NODES,
     PODS,
     ROLLOUTS,
     SERVICES,
@@ -22,6 +25,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import wire
+from kohort.rollouts.features import Features
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -40,16 +44,25 @@ BLUE_GREEN_STEPS: list[JsonObject] = [
 ]
 
 
-def new_cluster(nodes: int = 12) -> Cluster:
+def new_cluster(nodes: int = 12, features: Features | None = None) -> Cluster:
     """Pods take their time to start, as models do."""
-    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=nodes, node_settings={"start_latency": 2.0})
+
+    def plug(manager: Manager) -> None:
+        operator.register(manager, features=features or Features())
+
+    return Cluster(
+        parts=("workloads", "scheduler"),
+        nodes=nodes,
+        node_settings={"start_latency": 2.0},
+        extra={"operator": plug},
+    )
 
 
 @asynccontextmanager
-async def release_cluster(nodes: int = 12) -> AsyncIterator[tuple[Cluster, Monitor]]:
-    async with new_cluster(nodes) as cluster:
-        monitor = Monitor(cluster)
-        async with monitor.watching():
+async def release_cluster(nodes: int = 12, features: Features | None = None) -> AsyncIterator[tuple[Cluster, Monitor]]:
+    async with new_cluster(nodes, features) as cluster:
+        monitor = Monitor()
+        async with monitor.watching(cluster):
             yield cluster, monitor
         monitor.check()
 
@@ -155,6 +168,12 @@ class Story:
 
     async def until(self, condition: Callable[[], bool], timeout: float = 600.0) -> None:
         await self.cluster.until(condition, timeout)
+
+    async def cordon(self, closed: bool = True) -> None:
+        """Nothing more fits into the cluster."""
+        for node in self.cluster.objects(NODES):
+            body = {"spec": {"unschedulable": closed or None}}
+            await self.client.patch(NODES, node["metadata"]["name"], "", body)
 
     # Looking
 

@@ -22,8 +22,8 @@ STRIDE = 61
 
 def told(scenario: Callable[[Story], Awaitable[None]]) -> Callable[[Cluster], Awaitable[None]]:
     async def watched(cluster: Cluster) -> None:
-        monitor = Monitor(cluster)
-        async with monitor.watching():
+        monitor = Monitor()
+        async with monitor.watching(cluster):
             await scenario(Story(cluster))
             # A crash at the very end: the operator comes back before the cluster goes.
             await cluster.settle(quiet=10.0)

@@ -54,6 +54,8 @@ class BatchView(msgspec.Struct, frozen=True):
     counts: Counts = Counts()
     desired: int = 0
     """Replicas of the new version that the current batch wants."""
+    shrinks: bool = False
+    """More than that is to go."""
 
 
 class BatchMove(msgspec.Struct, frozen=True):
@@ -183,6 +185,8 @@ def _rest(view: BatchView) -> BatchMove:
                 Note("CanaryUnavailable", f"no replica of the new version is ready: {said.message}", warning=True),
             )
         return BatchMove(_batch(said, batch_state=wire.UPGRADING, batch_ready_time=None), again=True, notes=notes)
+    if view.shrinks and view.counts.updated > view.desired:
+        return BatchMove(_batch(said, batch_state=wire.UPGRADING, batch_ready_time=None), again=True)
     current, allowed = view.status.canary_status.current_batch, view.release.plan.batch_partition
     if allowed is not None and allowed <= current:
         return BatchMove(said, label=True)

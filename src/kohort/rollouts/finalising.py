@@ -8,6 +8,7 @@ size until promotion, so:
 | Success | all to the new version, unpin, promote stable, all to stable, canary Service away, release control |
 | Rollback | all to stable, lift the hold, release control, unpin when no canary pod is left, canary Service away |
 | Disabled, Deleting | all to stable, unpin, canary Service away, lift the hold, release control |
+| the same, the hold to be kept | all to stable, release control, leave held, unpin, canary Service away |
 
 Nobody sees the old version again after the last step (success), and the pin goes before stable pods change their
 revision, or the stable Service would lose its endpoints while it rolls. Where both versions live in one Deployment, the
@@ -55,6 +56,12 @@ _STOPPED: Final = (
     wire.RESUME,
     wire.RELEASE_CONTROL,
 )
+_STOPPED_AND_HELD: Final = (
+    wire.TO_STABLE,
+    wire.RELEASE_CONTROL,
+    wire.RESTORE_STABLE,
+    wire.REMOVE_CANARY_SERVICE,
+)
 _ACTS: Final[dict[str, ActKind]] = {
     wire.TO_NEW: "route_all_to_new",
     wire.TO_STABLE: "route_all_to_stable",
@@ -71,18 +78,18 @@ class Finalised(msgspec.Struct, frozen=True):
     done: bool = False
 
 
-def order(reason: Reason, *, extra_workload: bool) -> tuple[str, ...]:
+def order(reason: Reason, world: World) -> tuple[str, ...]:
     if reason == "Success":
         return _SUCCESS
     if reason == "Rollback":
-        return _ROLLBACK if extra_workload else _ROLLBACK_IN_PLACE
-    return _STOPPED
+        return _ROLLBACK if world.extra_workload else _ROLLBACK_IN_PLACE
+    return _STOPPED_AND_HELD if world.keeps_hold else _STOPPED
 
 
 def decide(world: World, reason: Reason) -> Finalised:
     if world.state.progress is None or world.progress.finalising_step == wire.END:
         return Finalised(Move(world.state), done=True)
-    steps = order(reason, extra_workload=world.extra_workload)
+    steps = order(reason, world)
     if world.progress.finalising_step not in steps:
         state = world.state.with_progress(finalising_step=steps[0], last_update_time=world.stamp)
         world = world.at(state)
@@ -151,6 +158,8 @@ def _resume(world: World, reason: Reason) -> Finalised:
 
 def _release_control(world: World, reason: Reason) -> Finalised:
     if world.release is None:
+        if order(reason, world) is _STOPPED_AND_HELD:
+            return Finalised(Move(world.state, Act("leave_held")))
         return _next(world, reason, Answer("done", marks=world.progress.grace_times))
     if not world.release.metadata.deleting:
         return Finalised(Move(world.state, Act("delete_release")))
@@ -158,7 +167,7 @@ def _release_control(world: World, reason: Reason) -> Finalised:
 
 
 def _next(world: World, reason: Reason, answer: Answer) -> Finalised:
-    steps = order(reason, extra_workload=world.extra_workload)
+    steps = order(reason, world)
     place = steps.index(world.progress.finalising_step) + 1
     if place == len(steps):
         state = world.state.with_progress(finalising_step=wire.END, last_update_time=world.stamp)

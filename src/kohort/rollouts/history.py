@@ -1,7 +1,7 @@
 """RolloutHistory: what was released, when it is over.
 
 A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. It outlives
-its Rollout; of each Rollout the newest ten are kept. Its name follows from the release: it is never made twice.
+its Rollout; of each Rollout only the newest are kept. Its name follows from the release: it is never made twice.
 """
 
 import hashlib
@@ -36,7 +36,6 @@ from kohort.rollouts.planhash import safe
 
 ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 COMPLETED: Final = "completed"
-LIMIT: Final = 10
 
 
 class HistoryStatus(View, frozen=True):
@@ -50,8 +49,9 @@ class History(View, frozen=True):
 
 
 class HistoryController:
-    def __init__(self, manager: Manager, cache: RolloutCache) -> None:
+    def __init__(self, manager: Manager, cache: RolloutCache, limit: int) -> None:
         self.client: Client = manager.client
+        self.limit = limit
         self.cache = cache
         self.records = manager.informer(ROLLOUT_HISTORIES, History)
         self.controller = manager.controller("rollouthistory-controller", self.reconcile, max_delay=60)
@@ -69,7 +69,7 @@ class HistoryController:
             for record in records:
                 if record.status.phase != COMPLETED:
                     await self._complete(rollout, record)
-            for record in records[:-LIMIT]:
+            for record in records[: max(0, len(records) - self.limit)]:
                 await self._forget(record)
         return None
 

@@ -53,6 +53,8 @@ def decide(world: World) -> Move:
 
 def answered(world: World, act: Act, answer: Answer) -> Move:
     phase = world.state.phase
+    if act.kind == "take_up":
+        return Move(world.state, notes=answer.notes)
     if phase in _ENDING:
         return _ended(world, finalising.answered(world, _ENDING[phase], act, answer))
     return progressing.answered(world, act, answer)
@@ -116,10 +118,16 @@ def _healthy(world: World) -> Move:
         cleared = msgspec.structs.replace(state, conditions=without(state.conditions, wire.SUCCEEDED))
         begun = with_reason(cleared, wire.INITIALIZING, progressing.IN_PROGRESS, world.now)
         return Move(msgspec.structs.replace(begun, phase=wire.PROGRESSING), requeue=0.0)
+    if workload.left_held:
+        # An event tells when it says that it is in progress again.
+        return Move(state, Act("take_up"), notes=(_TAKEN_UP,))
     if state.progress is None:
         text = "workload deployment is completed"
         return Move(msgspec.structs.replace(state, progress=finished_progress(world), message=text))
     return _resting(world)
+
+
+_TAKEN_UP: Final = Note("TakenUp", "the workload was left held by a release that was given up; it is released anew")
 
 
 def finished_progress(world: World) -> Progress:

@@ -1,7 +1,10 @@
 """The controllers of releases."""
 
+from typing import Final
+
 from kohort.kube.manager import Manager
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.features import Features
 from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.releasecontroller import ReleaseController
@@ -11,8 +14,12 @@ from kohort.rollouts.workloads.deploymentcontrol import DeploymentControl
 from kohort.rollouts.workloads.groupcontrol import GroupControl
 from kohort.rollouts.workloads.model import Control
 
+DEFAULT: Final = Features()
 
-def register(manager: Manager, traffic: Traffic, cache: RolloutCache | None = None) -> RolloutCache:
+
+def register(
+    manager: Manager, traffic: Traffic, cache: RolloutCache | None = None, features: Features = DEFAULT
+) -> RolloutCache:
     """Add the controllers of Rollouts and BatchReleases."""
     cache = cache or RolloutCache(manager)
     controls: dict[str, Control] = {
@@ -21,6 +28,7 @@ def register(manager: Manager, traffic: Traffic, cache: RolloutCache | None = No
     }
     metrics = RolloutMetrics(manager.metrics)
     ReleaseController(manager, cache, controls, metrics)
-    RolloutController(manager, cache, controls, traffic, metrics)
-    HistoryController(manager, cache)
+    RolloutController(manager, cache, controls, traffic, metrics, features)
+    if features.history:
+        HistoryController(manager, cache, features.history_limit)
     return cache

@@ -21,6 +21,7 @@ from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.planhash import release_plan_hash
 from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.workloads.control import may_shrink
 from kohort.rollouts.workloads.groupset import GroupSet
 from kohort.rollouts.workloads.model import Control, Outcome
 
@@ -84,6 +85,7 @@ class ReleaseController:
             revision=control.revision(release),
             counts=control.counts(release, desired),
             desired=desired,
+            shrinks=may_shrink(release),
         )
 
     async def _perform(self, view: BatchView, move: BatchMove, control: Control) -> Outcome:

@@ -16,6 +16,7 @@ from kohort.objects.meta import PartialObject
 from kohort.rollouts import arithmetic, phases, wire
 from kohort.rollouts.api import BatchRelease, Progress, Rollout, WorkloadRef
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.features import Features
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.planhash import hash_of, release_plan_hash
 from kohort.rollouts.state import Act, Move, State, World, stored
@@ -36,12 +37,14 @@ class RolloutController:
         controls: Mapping[str, Control],
         traffic: Traffic,
         metrics: RolloutMetrics,
+        features: Features,
     ) -> None:
         self.client = manager.client
         self.cache = cache
         self.controls = controls
         self.traffic = traffic
         self.metrics = metrics
+        self.features = features
         self.recorder = manager.recorder("rollouts")
         self.controller = manager.controller("rollout-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.rollouts)
@@ -100,6 +103,7 @@ class RolloutController:
             release_hash=release_plan_hash(release.plan) if release is not None else "",
             plan_hash=hash_of(rollout.spec.strategy),
             canary_gone=control.canary_gone(rollout) if control is not None else True,
+            keeps_hold=self.features.keep_workload_paused,
         )
 
     # Acting
@@ -109,17 +113,27 @@ class RolloutController:
         marks = progress.grace_times if progress is not None else {}
         if act.kind in _TRAFFIC:
             operation = getattr(self.traffic, act.kind)
-            answer: Answer = await operation(asking(world))
+            answer: Answer = await operation(asking(world, appends=self.features.append_pod_selector))
             return answer
         if act.kind in ("join", "leave"):
             return await self._join(world, marks, leave=act.kind == "leave")
-        if act.kind == "unhold":
-            outcome = await control.resume(world.rollout) if control is not None else Outcome("done")
+        if act.kind in ("unhold", "leave_held", "take_up"):
+            outcome = await self._let_loose(world, act, control)
             return Answer(
                 outcome.state, wire.RECHECK, outcome.text, marks, changed=not outcome.done, notes=outcome.notes
             )
         await self._release(world, act)
         return Answer("done", marks=marks, changed=True)
+
+    async def _let_loose(self, world: World, act: Act, control: Control | None) -> Outcome:
+        if control is None:
+            return Outcome("done")
+        if act.kind == "unhold":
+            return await control.resume(world.rollout)
+        if act.kind == "leave_held":
+            return await control.leave_held(world.rollout)
+        await control.take_up(world.rollout)
+        return Outcome("done")
 
     async def _release(self, world: World, act: Act) -> None:
         rollout, release = world.rollout, world.release
@@ -136,8 +150,14 @@ class RolloutController:
         elif act.kind == "resume_release":
             plan = {"batchPartition": None, "finalizingPolicy": act.policy}
             await self._patch_release(release, {"spec": {"releasePlan": plan}})
-        elif act.kind == "fill_release":
-            await self._patch_release(release, {"metadata": {"annotations": {wire.FULL_CAPACITY: "true"}}})
+        else:
+            size = {
+                "fill_release": {wire.FULL_CAPACITY: "true"},
+                "shrink_release": {wire.SHRINK: str(release.plan.batch_partition)},
+                "withdraw_release": {wire.WITHDRAWN: "true"},
+                "renew_release": {wire.WITHDRAWN: None},
+            }
+            await self._patch_release(release, {"metadata": {"annotations": size[act.kind]}})
 
     async def _write_release(self, world: World, act: Act) -> None:
         assert act.plan is not None
@@ -146,10 +166,13 @@ class RolloutController:
         if release is not None:
             change = merge_patch(release.plan.document(), document)
             if change is not None and not release.metadata.deleting:
-                await self._patch_release(release, {"spec": {"releasePlan": change}})
+                # Another batch: what was allowed for the one before is not for this one.
+                annotations = {wire.SHRINK: None} if wire.SHRINK in release.metadata.annotations else {}
+                body = {"metadata": {"annotations": annotations}, "spec": {"releasePlan": change}}
+                await self._patch_release(release, body)
             return
         ref = rollout.spec.workload_ref
-        body = {
+        made: JsonObject = {
             "apiVersion": wire.API_VERSION,
             "kind": "BatchRelease",
             "metadata": {
@@ -161,7 +184,7 @@ class RolloutController:
             "spec": {"workloadRef": msgspec.to_builtins(ref), "releasePlan": document},
         }
         try:
-            await self.client.create(BATCH_RELEASES, body)
+            await self.client.create(BATCH_RELEASES, made)
         except AlreadyExists:
             return
 
@@ -296,7 +319,7 @@ _TRAFFIC = frozenset(
 )
 
 
-def asking(world: World) -> Asking:
+def asking(world: World, *, appends: bool = False) -> Asking:
     """The context of a question about traffic."""
     rollout, workload, strategy = world.rollout, world.workload, world.rollout.strategy
     progress = world.state.progress or Progress()
@@ -308,6 +331,7 @@ def asking(world: World) -> Asking:
         canary_revision=progress.pod_template_hash,
         pinned=workload.pinned if workload is not None else {},
         patched=patch.labels if patch is not None and generates else {},
+        appends=appends,
     )
     return Asking(
         namespace=rollout.metadata.namespace,

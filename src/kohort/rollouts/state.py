@@ -99,8 +99,13 @@ ActKind = Literal[
     "write_release",
     "resume_release",
     "fill_release",
+    "shrink_release",
+    "withdraw_release",
+    "renew_release",
     "delete_release",
     "unhold",
+    "leave_held",
+    "take_up",
 ]
 
 
@@ -135,6 +140,8 @@ class World(msgspec.Struct, frozen=True):
     """Of the plan that the release has now."""
     plan_hash: str = ""
     canary_gone: bool = True
+    keeps_hold: bool = False
+    """A release that is given up leaves its workload held."""
 
     @property
     def progress(self) -> Progress:

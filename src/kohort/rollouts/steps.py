@@ -88,17 +88,33 @@ def answered(world: World, act: Act, answer: Answer) -> Move:
         if act.kind == "route" and answer.changed:
             state = state.with_progress(last_update_time=world.stamp)
         return Move(state, requeue=answer.seconds or 0.0, notes=answer.notes)
-    if act.kind == "delete_release":
+    if act.kind in ("delete_release", "withdraw_release", "renew_release"):
         return Move(state, requeue=wire.RECHECK, notes=answer.notes)
     if act.kind == "route_all_to_stable" and _lost(world) is not None:
         return Move(state.with_progress(finalising_step=wire.RELEASE_CONTROL), requeue=0.0, notes=answer.notes)
+    if act.kind == "route_all_to_stable" and _withdraws(world):
+        return Move(state, Act("withdraw_release"), notes=(*answer.notes, _WITHDRAWN))
     if act.kind in _GIVE_BACK:
         return _given_back(world, act, answer)
     if act.kind == "pin_stable":
         return _entered(world, wire.UPGRADE, answer.notes)
     if act.kind == "route":
-        return _entered(world, wire.ANALYSIS, (*answer.notes, *_shifted(world)))
+        notes = (*answer.notes, *_shifted(world))
+        if _too_large(world):
+            return Move(state, Act("shrink_release"), notes=notes)
+        return _entered(world, wire.ANALYSIS, notes)
+    if act.kind == "shrink_release":
+        return _entered(world, wire.ANALYSIS, answer.notes)
     return Move(state, notes=answer.notes)
+
+
+def _too_large(world: World) -> bool:
+    """A jump back left more replicas than the step wants, and the user would rather have them back. Traffic has moved
+    by now, and its grace period has passed."""
+    if world.rollout.metadata.annotations.get(wire.SCALE_DOWN_ON_JUMP) != "true" or world.release is None:
+        return False
+    replicas = world.workload.replicas if world.workload is not None else 0
+    return world.progress.replicas > arithmetic.planned(world.step.replicas or 0, replicas)
 
 
 def _given_back(world: World, act: Act, answer: Answer) -> Move:
@@ -130,7 +146,8 @@ def refreshed(world: World) -> State:
             f"BatchRelease is at state {batch.batch_state}, rollout-id {progress.observed_rollout_id}, "
             f"step {batch.current_batch + 1}"
         )
-        changes["message"] = f"{text}, {release.status.message}" if release.status.message else text
+        remark = workload.remark if workload is not None else ""
+        changes["message"] = ", ".join(filter(None, (text, release.status.message, remark)))
         changes["replicas"] = batch.updated_replicas
         changes["ready_replicas"] = batch.updated_ready_replicas
     if workload is not None:
@@ -189,6 +206,11 @@ def _upgrade(world: World) -> Move:
     release = world.release
     if release is None or release.plan != plan:
         return Move(state, Act("write_release", plan), requeue, notes)
+    if _withdraws(world):
+        withdrawn = wire.WITHDRAWN in release.metadata.annotations
+        return Move(state, None if withdrawn else Act("route_all_to_stable"), requeue, notes)
+    if wire.WITHDRAWN in release.metadata.annotations:
+        return Move(state, Act("renew_release"), requeue, notes)
     status = release.status
     fresh = (
         status.observed_release_plan_hash == world.release_hash
@@ -201,6 +223,26 @@ def _upgrade(world: World) -> Move:
     if world.workload is not None:
         state = state.with_progress(pod_template_hash=world.workload.pod_template_hash)
     return _entered(world.at(state), wire.ROUTING, (done,))
+
+
+def _timed_out(world: World) -> bool:
+    text = world.rollout.metadata.annotations.get(wire.STEP_TIMEOUT, "")
+    return text.isdigit() and int(text) > 0 and world.after(world.progress.last_update_time, int(text)) == 0
+
+
+def _withdraws(world: World) -> bool:
+    """The user wants a version that is not ready in time to be taken back: traffic to stable, no replicas of it. The
+    template stays theirs; with the old one, another one, or more time, the release goes on."""
+    action = world.rollout.metadata.annotations.get(wire.STEP_TIMEOUT_ACTION, "")
+    return action == "rollback" and world.progress.current_step_state == wire.UPGRADE and _timed_out(world)
+
+
+_WITHDRAWN: Final = Note(
+    "Withdrawn",
+    "the new version was not ready in time: requests go to the stable one, the canary is scaled to 0; put the old "
+    f"template back, release another one, or raise the annotation {wire.STEP_TIMEOUT}",
+    warning=True,
+)
 
 
 def _deadline(world: World, state: State) -> tuple[State, tuple[Note, ...], float | None]:

@@ -13,6 +13,7 @@ ROLLBACK_IN_BATCH: Final = "rollouts.kruise.io/rollback-in-batch"
 TRAFFIC_ROUTING: Final = "rollouts.kruise.io/trafficrouting"
 STEP_TIMEOUT: Final = "rollouts.kruise.io/step-ready-timeout-seconds"
 STEP_TIMEOUT_ACTION: Final = "rollouts.kruise.io/step-ready-timeout-action"
+SCALE_DOWN_ON_JUMP: Final = "rollouts.kruise.io/scale-down-on-jump"
 PROGRESSING_FINALIZER: Final = "progressing.rollouts.kruise.io/"
 ROLLING_STYLE: Final = "rollouts.kruise.io/rolling-style"
 
@@ -34,6 +35,10 @@ CANARY_FINALIZER: Final = "finalizer.rollouts.kruise.io/batch-release"
 # On BatchReleases
 RELEASE_FINALIZER: Final = "rollouts.kruise.io/batch-release-finalizer"
 FULL_CAPACITY: Final = "rollouts.kruise.io/full-capacity"
+SHRINK: Final = "rollouts.kruise.io/shrink-to-batch"
+"""Ours: the batch whose size the canary may come down to, because traffic has left the rest."""
+WITHDRAWN: Final = "rollouts.kruise.io/withdrawn"
+"""Ours: the version took too long; no canary until the Rollout says otherwise."""
 
 # On autoscalers
 DISABLED_SUFFIX: Final = "-DisableByRollout"

@@ -136,7 +136,7 @@ class Selectors(msgspec.Struct, frozen=True):
 
     `pinned` are selector keys of the canary Service that are asserted on every pass besides the revision; for groups
     they say "leaders of the canary set". `patched` are labels of patchPodTemplateMetadata: they replace keys that the
-    stable selector has, and are not added otherwise.
+    stable selector has; otherwise they are added only where that was asked for.
     """
 
     revision_key: str
@@ -144,6 +144,8 @@ class Selectors(msgspec.Struct, frozen=True):
     canary_revision: str = ""
     pinned: Mapping[str, str] = NOTHING
     patched: Mapping[str, str] = NOTHING
+    appends: bool = False
+    """Whether patched labels are added where the stable selector lacks their keys."""
 
 
 class Asking(msgspec.Struct, frozen=True):

@@ -45,11 +45,11 @@ def canary_selector(stable: Mapping[str, str], selectors: Selectors) -> dict[str
     | key of                     | value                                                   |
     |----------------------------|---------------------------------------------------------|
     | the stable selector        | as there                                                |
-    | patchPodTemplateMetadata   | as patched, if the stable selector has the key          |
+    | patchPodTemplateMetadata   | as patched, if the stable selector has the key, or with AppendPodSelector |
     | the revision               | the canary's                                            |
     | pinned (groups: set, leader) | as pinned, always; nothing may widen this to workers  |
     """
-    patched = {key: value for key, value in selectors.patched.items() if key in stable}
+    patched = {key: value for key, value in selectors.patched.items() if key in stable or selectors.appends}
     return {**stable, **patched, selectors.revision_key: selectors.canary_revision, **selectors.pinned}
 
 

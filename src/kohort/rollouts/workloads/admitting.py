@@ -6,6 +6,7 @@
 | held | any | stays held, what the user wrote of the strategy is kept for later |
 | being promoted | the stable template again | passes: promotion becomes rollback |
 | being promoted | another template | refused: half of the groups have one version, half another |
+| left held by a release that was given up | takes the hold off | passes, and what was kept for the hold goes |
 | free | changes the template, and a Rollout wants it | is held in the same breath |
 | free | the same, but cannot be held | passes with a warning: rolled out natively |
 """
@@ -55,8 +56,10 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
         return Admitted(new)
     if stored.in_progress:
         return Admitted(groupset.keep(new, old))
-    if stored.promoting:
+    if stored.promoting and situation.tokens:
         return _promoting(new, old, stored)
+    if stored.promoting or stored.left_held:
+        return Admitted(groupset.given_up(new))
     changed = fingerprint(groupset.revision_content(new["spec"])) != stored.fingerprint
     return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
 

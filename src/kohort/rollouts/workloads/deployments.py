@@ -20,6 +20,8 @@ from kohort.rollouts.planhash import fingerprint, safe
 
 NEVER_AVAILABLE: Final = 2147483646
 NO_DEADLINE: Final = 2147483647
+HELD_SURGE: Final = 1
+"""A surge of none would be refused beside an unavailability of none; this one means none."""
 _SAVED_DEFAULTS: Final = {
     "maxUnavailable": "25%",
     "maxSurge": "25%",
@@ -164,32 +166,24 @@ def hold_in_place(deployment: Deployment, control_info: str) -> JsonObject:
         "spec": {
             "minReadySeconds": NEVER_AVAILABLE,
             "progressDeadlineSeconds": NO_DEADLINE,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": HELD_SURGE, "maxUnavailable": 0}},
         },
     }
 
 
-def restore_in_place(deployment: Deployment, token: str) -> JsonObject:
-    saved = read_settings(deployment)
-    rolling = {"maxSurge": saved["maxSurge"], "maxUnavailable": saved["maxUnavailable"]}
-    return _released(token) | {
-        "spec": {
-            "paused": False,
+def freed(deployment: Deployment, token: str, *, paused: bool = False) -> JsonObject:
+    """Nothing of a release is on it any more, and its settings are those of the user."""
+    annotations = {wire.HOLD_RELEASE: token} | dict.fromkeys(_OUR_ANNOTATIONS)
+    spec: JsonObject = {"paused": paused}
+    if wire.ORIGINAL_DEPLOYMENT_STRATEGY in deployment.metadata.annotations:
+        saved = read_settings(deployment)
+        rolling = {"maxSurge": saved["maxSurge"], "maxUnavailable": saved["maxUnavailable"]}
+        spec |= {
             "minReadySeconds": saved["minReadySeconds"],
             "progressDeadlineSeconds": saved["progressDeadlineSeconds"],
             "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
         }
-    }
-
-
-def released(token: str) -> JsonObject:
-    """A held Deployment goes on by itself."""
-    return _released(token) | {"spec": {"paused": False}}
-
-
-def _released(token: str) -> JsonObject:
-    annotations = {wire.HOLD_RELEASE: token} | dict.fromkeys(_OUR_ANNOTATIONS)
-    return {"metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations}}
+    return {"metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations}, "spec": spec}
 
 
 def unavailable(deployment: Deployment) -> int:

@@ -69,6 +69,15 @@ class GroupSet(View, frozen=True):
     @property
     def promoting(self) -> bool:
         """The hold is lifted, the strategy that the user wrote is not back yet."""
+        return self._keeps_strategy and not is_held(self.spec)
+
+    @property
+    def left_held(self) -> bool:
+        """A release was given up with the hold left on, for a person or another Rollout to decide."""
+        return self._keeps_strategy and is_held(self.spec)
+
+    @property
+    def _keeps_strategy(self) -> bool:
         return not self.in_progress and wire.ORIGINAL_LWS_STRATEGY in self.metadata.annotations
 
     @property
@@ -190,6 +199,16 @@ def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
     return result
 
 
+def given_up(new: JsonObject) -> JsonObject:
+    """An update of a set whose release was given up. As long as it is held, another Rollout may take it up; who takes
+    the hold off has decided, and what was kept for giving it back means nothing any more."""
+    annotations = new["metadata"].get("annotations") or {}
+    if is_held(new["spec"]) or wire.ORIGINAL_LWS_STRATEGY not in annotations:
+        return new
+    rest = {name: value for name, value in annotations.items() if name != wire.ORIGINAL_LWS_STRATEGY}
+    return {**new, "metadata": {**new["metadata"], "annotations": rest}}
+
+
 def _copy_back(metadata: JsonObject, before: JsonObject) -> None:
     for part, names in (("labels", _OUR_LABELS), ("annotations", _OUR_ANNOTATIONS)):
         known = before.get(part) or {}
@@ -229,6 +248,25 @@ def lift(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
     return {
         "metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations},
         "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}},
+    }
+
+
+def leave(token: str) -> JsonObject:
+    """Nothing of a release is left but the hold, and what the user had written."""
+    annotations = {
+        wire.HOLD_RELEASE: token,
+        wire.IN_PROGRESSING: None,
+        wire.CONTROL_INFO: None,
+        wire.STABLE_FINGERPRINT: None,
+    }
+    return {"metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations}}
+
+
+def taken_up(rollout: str, stable_revision: str) -> JsonObject:
+    """A set that was left held is released by another Rollout, or by the same one when it is enabled again."""
+    labels = {wire.STABLE_REVISION: stable_revision}
+    return {
+        "metadata": {"labels": labels, "annotations": {wire.IN_PROGRESSING: _encode({"rolloutName": rollout})}},
     }
 
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from kohort.kube.resources import Key, Resource
+from kohort.kube.resources import Key
 from kohort.rollouts.api import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note
 
@@ -31,6 +31,8 @@ class Workload(msgspec.Struct, frozen=True):
     """It carries the label that makes changes of it pass our webhook."""
     in_progress: bool = False
     in_rollback: bool = False
+    left_held: bool = False
+    """Nothing is released, but a hold was left on it when a release was given up."""
     stable_revision: str = ""
     canary_revision: str = ""
     pod_template_hash: str = ""
@@ -86,9 +88,6 @@ class Counts(msgspec.Struct, frozen=True):
 class Control(Protocol):
     """One kind of workload. Every operation is idempotent, and names in its outcome what it waits for."""
 
-    resource: Resource
-    type_label: str
-
     def view(self, rollout: Rollout) -> Workload | None:
         """None when it does not exist."""
         ...
@@ -136,6 +135,14 @@ class Control(Protocol):
 
     async def resume(self, rollout: Rollout) -> Outcome:
         """Lift a hold that no BatchRelease knows of."""
+        ...
+
+    async def leave_held(self, rollout: Rollout) -> Outcome:
+        """Take everything of a release off the workload but the hold."""
+        ...
+
+    async def take_up(self, rollout: Rollout) -> None:
+        """A workload that was left held is released from here on."""
         ...
 
     def canary_gone(self, rollout: Rollout) -> bool:

@@ -1,0 +1,50 @@
+"""What an operator of a cluster may switch on and off, by the names that users of Kruise Rollouts know."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+HISTORY: Final = "RolloutHistory"
+APPEND_POD_SELECTOR: Final = "AppendPodSelector"
+KEEP_PAUSED: Final = "KeepWorkloadPausedOnRolloutDeletion"
+ADVANCED_DEPLOYMENT: Final = "AdvancedDeployment"
+GATES: Final = {
+    HISTORY: "history",
+    APPEND_POD_SELECTOR: "append_pod_selector",
+    KEEP_PAUSED: "keep_workload_paused",
+    ADVANCED_DEPLOYMENT: "",
+}
+"""Gate to field. The last one is about partition style, which is not offered; its name is known so that the flags of an
+existing installation can stay."""
+
+
+class Features(msgspec.Struct, frozen=True):
+    history: bool = True
+    """A RolloutHistory for every release."""
+    history_limit: int = 10
+    """How many of them are kept for each Rollout."""
+    append_pod_selector: bool = False
+    """Labels of patchPodTemplateMetadata enter the selector of canary Services even where the stable one lacks them."""
+    keep_workload_paused: bool = False
+    """A Rollout that is deleted or disabled midway leaves its workload held, instead of letting it roll on."""
+
+
+def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:
+    """ValueError names a gate that nobody knows."""
+    unknown = sorted(gates.keys() - GATES.keys())
+    if unknown:
+        raise ValueError(f"unknown feature gate {unknown[0]!r}; known are {', '.join(GATES)}")
+    chosen = {field: gates[gate] for gate, field in GATES.items() if field and gate in gates}
+    return Features(history_limit=history_limit, **chosen)
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as flags have it."""
+    found: dict[str, bool] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or value.lower() not in ("true", "false"):
+            raise ValueError(f"feature gate {part!r} is not of the form Name=true or Name=false")
+        found[name.strip()] = value.lower() == "true"
+    return found
