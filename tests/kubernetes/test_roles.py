@@ -18,6 +18,10 @@ from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("", "pods", "get"): "only when a pod was created while the webhook was away",
+    ("", "services", "get"): "only when two operators create the same Service at the same moment",
+    ("", "services", "patch"): "only when somebody has changed the Service of a set",
+    ("", "services", "delete"): "only when a set changes from a shared subdomain to one per replica",
     ("apps", "controllerrevisions", "get"): "only when two operators create the same revision at the same moment",
 }
 """Rights that an ordinary life does not show in the audit log, and who needs them."""

@@ -24,7 +24,11 @@ _SHARED = (
     click.option("--rollouts/--no-rollouts", default=True, help="Look after Rollouts, too.  [default: yes]"),
     click.option("--cert-manager", is_flag=True, help="cert-manager makes the webhook certificate."),
     click.option("--service-monitor", is_flag=True, help="With a ServiceMonitor for the Prometheus operator."),
-    click.option("--gang-scheduler", type=click.Choice(["volcano"]), help="Create a pod group for every group."),
+    click.option(
+        "--gang-scheduler",
+        type=click.Choice(["volcano", "kubernetes"]),
+        help="Place groups as a whole, with its PodGroups.",
+    ),
     click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none."),
 )
 

@@ -40,16 +40,23 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule([_SETS], ["leaderworkersets/finalizers"], ["update"]),
         rule(["apps"], ["statefulsets"], ["create", "list", "patch", "watch"]),
         rule(["apps"], ["controllerrevisions"], ["create", "delete", "get", "list", "patch", "watch"]),
-        rule([""], ["services"], ["create", "list", "watch"]),
-        rule([""], ["pods"], ["delete", "list", "watch"]),
+        rule([""], ["services"], ["create", "delete", "get", "list", "patch", "watch"]),
+        rule([""], ["pods"], ["delete", "get", "list", "watch"]),
         rule([""], ["pods/finalizers"], ["update"]),
         rule([""], ["events"], ["create", "patch"]),
     ]
     if options.rollouts:
         rules += rollout_rules()
-    if options.gang_scheduler:
-        rules.append(rule(["scheduling.volcano.sh"], ["podgroups"], ["create"]))
-    return rules
+    return rules + gang_rules(options.gang_scheduler)
+
+
+def gang_rules(scheduler: str) -> list[JsonObject]:
+    if scheduler == "kubernetes":
+        native = ["scheduling.k8s.io"]
+        return [rule(native, ["podgroups"], ["create", "get"]), rule(native, ["workloads"], ["create"])]
+    if scheduler == "volcano":
+        return [rule(["scheduling.volcano.sh"], ["podgroups"], ["create", "get"])]
+    return []
 
 
 def rollout_rules() -> list[JsonObject]:
@@ -66,7 +73,6 @@ def rollout_rules() -> list[JsonObject]:
         ),
         rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
         rule([""], ["pods"], ["patch"]),
-        rule([""], ["services"], ["delete", "get", "patch"]),
         rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule(["apps"], ["replicasets"], ["list", "patch", "watch"]),
         rule(["autoscaling"], ["horizontalpodautoscalers"], ["list", "patch"]),

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.groups.providers import provider_named
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.discovery import served_resources
@@ -41,7 +42,7 @@ def judge(facts: Facts, *, gang_scheduler: str = "") -> list[Capability]:
     | StatefulSet maxUnavailable   | a StatefulSet created with it still has it        |
     | in-place pod resize          | the API serves pods/resize                        |
     | Gateway API                  | the API serves HTTPRoutes                         |
-    | Volcano                      | only asked for with gang scheduling               |
+    | PodGroups                    | only asked for with gang scheduling               |
     """
     found = [
         Capability(
@@ -61,12 +62,13 @@ def judge(facts: Facts, *, gang_scheduler: str = "") -> list[Capability]:
             "releases can shift traffic through Ingresses only",
         ),
     ]
-    if gang_scheduler:
+    provider = provider_named(gang_scheduler)
+    if provider is not None:
         found.append(
             Capability(
-                "Volcano PodGroups",
-                "podgroups.scheduling.volcano.sh" in facts.resources,
-                "gang scheduling is configured, but pod groups cannot be created: install Volcano",
+                f"PodGroups of {provider.resource.group}",
+                provider.resource.qualified in facts.resources,
+                f"gang scheduling is configured, but pod groups cannot be created: {provider.needs}",
             )
         )
     return found
