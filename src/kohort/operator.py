@@ -21,6 +21,8 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import crd as rollout_definitions
+from kohort.rollouts.features import Features
+from kohort.rollouts.registration import DEFAULT as DEFAULT_FEATURES
 from kohort.rollouts.registration import register as register_rollouts
 from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.registration import register as register_traffic
@@ -40,19 +42,20 @@ def register(
     rollout_webhooks: RolloutWebhooks | None = None,
     rollouts: bool = True,
     scripts_namespace: str = CONFIGURATION_NAMESPACE,
+    features: Features = DEFAULT_FEATURES,
 ) -> None:
     """Add everything that the operator does to `manager`.
 
     `webhooks` is where they are served; on loopback if not said otherwise. `group_webhooks` and `rollout_webhooks` are
     those that somebody serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap
-    with traffic scripts of users.
+    with traffic scripts of users. `features` are about Rollouts.
     """
     groups = group_webhooks or GroupWebhooks(default_resize_policy=default_resize_policy, gang_scheduler=gang_scheduler)
     groups.cache = register_groups(manager, gang_scheduler=gang_scheduler)
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
-        releases.cache = register_rollouts(manager, traffic)
+        releases.cache = register_rollouts(manager, traffic, features=features)
     if not self_contained:
         return
     endpoints = {
