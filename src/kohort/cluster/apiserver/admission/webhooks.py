@@ -6,18 +6,19 @@ A webhook that asked for an older or newer version of a resource gets the object
 
 Second round: when a webhook changed the object, built-in steps run again, and webhooks that asked for it
 (`reinvocationPolicy: IfNeeded`) and had run before something changed are called once more. There is no third round.
+
+The expression language is imported for webhooks with match conditions only: few have any, and it is slow to import.
 """
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import msgspec
 
 from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
-from kohort.cluster.apiserver.admission.expressions import arguments, condition_environment, variable_values
 from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
@@ -31,8 +32,6 @@ from kohort.cluster.apiserver.admission.reviews import (
     verdict_of,
 )
 from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
-from kohort.cluster.apiserver.cel import BudgetExceeded, CelError, CompileError, Program
-from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 from kohort.cluster.apiserver.patch import jsonpatch
 from kohort.cluster.apiserver.schema.decode import Undecodable
 from kohort.cluster.apiserver.storage.model import Store, Stored
@@ -40,6 +39,10 @@ from kohort.kube import errors
 from kohort.kube.log import Log
 from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from kohort.objects.jsontypes import Json, JsonObject
+
+if TYPE_CHECKING:
+    from kohort.cluster.apiserver.cel import Program
+    from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 
 DEFAULT_TIMEOUT: Final = 10
 
@@ -82,7 +85,18 @@ class Webhook:
         self.selectors = Selectors(None, None)
         try:
             self.selectors = Selectors(entry.get("namespaceSelector"), entry.get("objectSelector"))
-            expressions = [condition["expression"] for condition in entry.get("matchConditions") or ()]
+        except ValueError as error:
+            self.problem = str(error)
+        else:
+            self._compile([condition["expression"] for condition in entry.get("matchConditions") or ()])
+
+    def _compile(self, expressions: list[str]) -> None:
+        if not expressions:
+            return
+        from kohort.cluster.apiserver.admission.expressions import condition_environment
+        from kohort.cluster.apiserver.cel import CompileError
+
+        try:
             self.conditions = [condition_environment().compile(expression) for expression in expressions]
         except (ValueError, CompileError) as error:
             self.problem = str(error)
@@ -122,7 +136,7 @@ class Webhooks:
         store: Store,
         client: WebhookClient,
         kinds_of: KindsOf,
-        authorize: Authorize,
+        authorize: "Authorize",
     ) -> None:
         self._store = store
         self.client = client
@@ -232,6 +246,9 @@ class Webhooks:
     def _conditions_hold(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
         if not webhook.conditions:
             return True
+        from kohort.cluster.apiserver.admission.expressions import arguments, condition_environment, variable_values
+        from kohort.cluster.apiserver.cel import BudgetExceeded, CelError
+
         values = variable_values(attributes, matched, self._authorize)
         if matched != attributes.resource:
             for name in ("object", "oldObject"):

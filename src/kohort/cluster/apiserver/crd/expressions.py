@@ -14,8 +14,9 @@ from kohort.cluster.apiserver.cel.schema_types import schema_type
 from kohort.cluster.apiserver.cel.sizes import Extent
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.crd.costs import Costs
-from kohort.cluster.apiserver.crd.rules import compile_rule, has_rules
+from kohort.cluster.apiserver.crd.rules import compile_rule
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.ruled import has_rules
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject

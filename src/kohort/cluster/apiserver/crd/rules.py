@@ -19,6 +19,7 @@ from kohort.cluster.apiserver.crd.correlation import Correlation
 from kohort.cluster.apiserver.crd.paths import ROOT, below, entry, item
 from kohort.cluster.apiserver.crd.simplepath import normalized_path
 from kohort.cluster.apiserver.schema.node import Node, Rule
+from kohort.cluster.apiserver.schema.ruled import has_rules
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
@@ -125,15 +126,6 @@ class RuleTree:
 def rule_tree(node: Node, *, root: bool = True) -> RuleTree | None:
     """The rules of a schema; None when it has none. `root`: it is the schema of a resource."""
     return RuleTree(node, root=root) if node.source is not None and has_rules(node.source) else None
-
-
-def has_rules(schema: JsonObject) -> bool:
-    """Whether there is a rule anywhere in a schema."""
-    if schema.get("x-kubernetes-validations"):
-        return True
-    inner = list((schema.get("properties") or {}).values())
-    inner += [below for key in ("items", "additionalProperties") if isinstance(below := schema.get(key), dict)]
-    return any(map(has_rules, inner))
 
 
 # -- the walk

@@ -5,13 +5,13 @@ on objects of the right shape, because an expression over a value of the wrong t
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kohort.cluster.apiserver.crd.rules import RuleTree, rule_tree, validate_rules
 from kohort.cluster.apiserver.crd.simplepath import values_at
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.ruled import has_rules
 from kohort.cluster.apiserver.schema.uniqueness import list_errors
 from kohort.cluster.apiserver.schema.validate import validate, validate_part
 from kohort.kube.resources import Resource
@@ -19,6 +19,9 @@ from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.objects.names import qualified_name
+
+if TYPE_CHECKING:
+    from kohort.cluster.apiserver.crd.rules import RuleTree
 
 _BLOCKING: Final = frozenset(
     {
@@ -52,10 +55,19 @@ class CustomResourceStrategy(Strategy):
         self._rules: RuleTree | bool | None = False
 
     @property
-    def rules(self) -> RuleTree | None:
+    def rules(self) -> "RuleTree | None":
         if isinstance(self._rules, bool):
-            self._rules = rule_tree(self._schema())
+            self._rules = self._compiled_rules()
         return self._rules
+
+    def _compiled_rules(self) -> "RuleTree | None":
+        """The expression language is imported for definitions that have rules only."""
+        node = self._schema()
+        if node.source is None or not has_rules(node.source):
+            return None
+        from kohort.cluster.apiserver.crd.rules import rule_tree
+
+        return rule_tree(node)
 
     def default(self, obj: JsonObject) -> None:
         apply_defaults(obj, self._schema())
@@ -123,6 +135,8 @@ class CustomResourceStrategy(Strategy):
             return []
         if any(error.reason in _BLOCKING for error in found):
             return [FieldError(fielderrors.INVALID, "<nil>", f"Invalid value: null: {_UNCHECKED}")]
+        from kohort.cluster.apiserver.crd.rules import validate_rules
+
         return validate_rules(obj, old, tree, warnings=context.warnings)
 
     def _scale_spec(self, obj: JsonObject) -> list[FieldError]:

@@ -11,9 +11,8 @@ import msgspec
 
 from kohort.cluster.apiserver.crd.conversion_rules import conversion_errors
 from kohort.cluster.apiserver.crd.definitions import APPROVED, approval_problem, is_established
-from kohort.cluster.apiserver.crd.expressions import expression_errors
-from kohort.cluster.apiserver.crd.rules import has_rules
 from kohort.cluster.apiserver.crd.simplepath import PathError, resolve
+from kohort.cluster.apiserver.schema.ruled import has_rules
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
 from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
 from kohort.objects import fielderrors
@@ -260,6 +259,8 @@ def _schema_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     if not has_rules(schema):
         return
     # A schema that is not structural has no types; one that is misspelt somewhere has them everywhere else.
+    from kohort.cluster.apiserver.crd.expressions import expression_errors
+
     misspelt = list(vocabulary_errors(schema, where)) if found else []
     if len(misspelt) == len(found):
         yield from expression_errors(compile_crd_schema(schema), where, unclear=[error.field for error in misspelt])
