@@ -30,6 +30,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 @click.option("--config", "config_file", type=PATH, help="Configuration file (config.lws.x-k8s.io/v1alpha1).")
 @click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none.")
 @click.option("--rollouts/--no-rollouts", default=None, help="Whether Rollouts are looked after.  [default: yes]")
+@click.option("--feature-gates", metavar="LIST", help="Of Rollouts, for example RolloutHistory=false.")
 @click.option("--namespaces", metavar="LIST", help="Watch only these, for example team-a,team-b.  [default: all]")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Several operators, one of which works.")
 @click.option("--leader-elect-lease-duration", metavar="DURATION")
@@ -58,6 +59,7 @@ def command(
     config_file: Path | None,
     default_resize_policy: str | None,
     rollouts: bool | None,
+    feature_gates: str | None,
     namespaces: str | None,
     leader_elect: bool | None,
     leader_elect_lease_duration: str | None,
@@ -106,6 +108,7 @@ def command(
                 "client_connection.qps": kube_api_qps,
                 "client_connection.burst": kube_api_burst,
                 "rollouts": rollouts,
+                "feature_gates": _gates(feature_gates),
                 "default_resize_policy": default_resize_policy,
                 "namespaces": [one.strip() for one in namespaces.split(",") if one.strip()] if namespaces else None,
             },
@@ -114,6 +117,16 @@ def command(
     except ConfigurationError as problem:
         _fail(str(problem))
     _run(kubeconfig, configuration, reach, operator_namespace)
+
+
+def _gates(text: str | None) -> dict[str, bool] | None:
+    from kohort.manager.configuration import ConfigurationError
+    from kohort.rollouts.features import parse_gates
+
+    try:
+        return None if text is None else parse_gates(text)
+    except ValueError as problem:
+        raise ConfigurationError(f"--feature-gates: {problem}") from problem
 
 
 def _reach(kubeconfig: Path | None, webhooks: str | None) -> "Reach":

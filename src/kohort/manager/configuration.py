@@ -14,6 +14,7 @@ import yaml
 from kohort.manager.durations import parse_duration
 from kohort.objects import names
 from kohort.objects.jsontypes import Json
+from kohort.rollouts.features import Features, from_gates
 
 API_VERSION: Final = "config.lws.x-k8s.io/v1alpha1"
 KIND: Final = "Configuration"
@@ -93,10 +94,18 @@ class Configuration(_Section):
     gang_scheduling_management: GangSchedulingManagement | None = None
     rollouts: bool = True
     """Ours: whether Rollouts are looked after; false where another operator does that."""
+    feature_gates: dict[str, bool] = {}
+    """Of Rollouts, by the names that Kruise Rollouts has for them."""
+    rollout_history_limit: int = 10
+    """Ours: how many RolloutHistories are kept for each Rollout."""
     namespaces: list[str] = []
     """Ours: watch only these; all when empty."""
     default_resize_policy: str = "None"
     """Ours: what a set without `resizePolicy` gets when its size changes."""
+
+    @property
+    def features(self) -> Features:
+        return from_gates(self.feature_gates, self.rollout_history_limit)
 
     @property
     def gang_scheduler(self) -> str:
@@ -174,6 +183,12 @@ def _problems(configuration: Configuration) -> list[str]:
         found.append(f"schedulerProvider: {gang.scheduler_provider!r} must be one of {allowed}")
     if configuration.default_resize_policy not in ("None", "Recreate"):
         found.append(f"defaultResizePolicy: {configuration.default_resize_policy!r} must be None or Recreate")
+    try:
+        from_gates(configuration.feature_gates)
+    except ValueError as problem:
+        found.append(f"featureGates: {problem}")
+    if configuration.rollout_history_limit < 0:
+        found.append("rolloutHistoryLimit: must not be negative")
     for namespace in configuration.namespaces:
         found += [f"namespaces: {namespace!r}: {one}" for one in names.dns1123_label(namespace)]
     for name, address in (

@@ -196,6 +196,7 @@ class OperatorProcess:
             rollout_webhooks=self._rollout_webhooks,
             rollouts=configuration.rollouts,
             scripts_namespace=self._options.namespace,
+            features=configuration.features,
         )
         if self._address is not None:
             self._bring_along(manager, self._address)
