@@ -19,7 +19,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import Invalid, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
 from kohort.rollouts.features import Features
 from kohort.rollouts.registration import DEFAULT as DEFAULT_FEATURES
@@ -93,12 +93,14 @@ async def install_definitions(
 
 
 async def _apply_definition(client: Client, definition: JsonObject, *, point_here: bool) -> None:
-    name, converts = definition["metadata"]["name"], "conversion" in definition["spec"]
-    found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name) if converts else None
+    """Bring a definition up to date; what is as it should be is not written again, which is slow on both sides."""
+    found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
     before = ((found or {}).get("spec", {}).get("conversion") or {}).get("webhook")
     if before is not None and not point_here:
         kept = {"strategy": "Webhook", "webhook": before}
         definition = {**definition, "spec": {**definition["spec"], "conversion": kept}}
+    if found is not None and contains(found, definition):
+        return
     try:
         await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
     except Invalid:
@@ -106,6 +108,15 @@ async def _apply_definition(client: Client, definition: JsonObject, *, point_her
             raise
         # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
         await client.update(CUSTOM_RESOURCE_DEFINITIONS, {**found, "spec": definition["spec"]})
+
+
+def contains(live: Json, wanted: Json) -> bool:
+    """Whether everything that is wanted is there, so that applying it would change nothing."""
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        return all(key in live and contains(live[key], value) for key, value in wanted.items())
+    if isinstance(live, list) and isinstance(wanted, list):
+        return len(live) == len(wanted) and all(map(contains, live, wanted))
+    return bool(live == wanted)
 
 
 async def install_webhooks(client: Client, address: Address, *, rollouts: bool = True) -> None:
