@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from kohort.admission.certificates import Bundle, issue, must_renew, problem_with, successor
+from kohort.admission.bundles import Bundle
+from kohort.admission.certificates import issue, must_renew, problem_with, successor
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NAMES = ["lws-webhook-service.lws-system.svc"]

@@ -4,8 +4,10 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 
-from kohort.admission.certificates import Bundle, issue
+from kohort.admission.bundles import Bundle
+from kohort.admission.certificates import issue
 from kohort.admission.configurations import MUTATING, Address, configurations, names
+from kohort.admission.craft import Here
 from kohort.admission.rotation import Rotation, bundle_of, data_of, injection
 from kohort.kube.client import Client
 from kohort.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
@@ -36,7 +38,7 @@ class Scene:
             await self.client.create(MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS, one)
 
     def rotation(self) -> Rotation:
-        return Rotation(self.client, SPACE, SECRET, DNS, names(rollouts=False), now=lambda: self.now)
+        return Rotation(self.client, SPACE, SECRET, DNS, names(rollouts=False), now=lambda: self.now, craft=Here())
 
     async def stored(self) -> Bundle | None:
         return bundle_of(await self.client.get(SECRETS, SECRET, SPACE))

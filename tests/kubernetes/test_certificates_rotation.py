@@ -8,7 +8,8 @@ from tests.builders import lws
 from tests.kubernetes.controlplane import ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words
 
-from kohort.admission.certificates import Bundle, issue
+from kohort.admission.bundles import Bundle
+from kohort.admission.certificates import issue
 from kohort.admission.configurations import MUTATING
 from kohort.admission.rotation import bundle_of, data_of
 from kohort.install.options import Options

@@ -1,6 +1,8 @@
 """From an empty cluster to a ready group and back, with the commands that users have."""
 
 import asyncio
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +12,14 @@ from tests.kubernetes.commands import kohort
 from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
 from tests.kubernetes.operators import administrator, operator, outside_service, service_words, simulated_nodes
 from tests.kubernetes.test_groups import settled
+from tools.lws import build as upstream
 
+from kohort.admission.configurations import names
 from kohort.install.options import Options
+from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
+from kohort.manager.configuration import SERVICE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -73,3 +79,47 @@ async def test_install_apply_uninstall(empty: ControlPlane, tmp_path: Path) -> N
         await kohort(empty, "uninstall", "--yes")
         assert await everything(empty) == before
         assert (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items == []
+
+
+def _may(plane: ControlPlane, *words: str) -> bool:
+    """Whether the operator's service account may do that, everywhere."""
+    account = f"--as=system:serviceaccount:lws-system:{ACCOUNT}"
+    command = [str(plane.binaries / "kubectl"), "--kubeconfig", str(plane.kubeconfig), "auth", "can-i", *words, "-A"]
+    return subprocess.run([*command, account], capture_output=True, timeout=60).returncode == 0
+
+
+def _upstream_installation(plane: ControlPlane) -> str:
+    if upstream.find() is None and shutil.which("go") is None:
+        pytest.skip("no LeaderWorkerSet installation to install over: install Go to get one")
+    upstream.build()
+    return plane.kubectl("kustomize", str(upstream.installation() / "default"))
+
+
+async def test_install_over_a_released_leaderworkerset(empty: ControlPlane, tmp_path: Path) -> None:
+    """Its kustomize installation is there, with all its rights and hooks; afterwards it is ours, with ours."""
+    before = await everything(empty)
+    theirs = await asyncio.to_thread(_upstream_installation, empty)
+    await asyncio.to_thread(empty.kubectl, "apply", "--server-side", "-f", "-", text=theirs)
+    assert _may(empty, "list", "secrets") and _may(empty, "update", "nodes")
+    async with administrator(empty) as client, simulated_nodes(empty):
+        await kohort(empty, "install", "--replicas", "0")
+        refused = [
+            words
+            for words in (("list", "secrets"), ("get", "secrets"), ("update", "nodes"), ("create", "pods"))
+            if _may(empty, *words)
+        ]
+        assert refused == []
+        for resource, name in names():
+            for hook in (await client.get(resource, name)).get("webhooks", []):
+                assert hook["clientConfig"]["service"]["name"] == SERVICE
+        await _story(empty, client, tmp_path / "operator.log")
+        # What only they had stays until somebody removes it: nobody but them knows whether it is needed.
+        await kohort(empty, "uninstall", "--yes")
+        left = {name.partition("/")[2] for name in await everything(empty) - before}
+        assert left == {
+            "disaggregatedsets.disaggregatedset.x-k8s.io",
+            "lws-metrics-reader-rolebinding",
+            "lws-proxy-role",
+            "lws-proxy-rolebinding",
+        }
+        await asyncio.to_thread(empty.kubectl, "delete", "--ignore-not-found", "-f", "-", text=theirs)

@@ -2,7 +2,7 @@
 
     python3 tools/lws/build.py            prints the path of the program
 
-Its definitions are read from the module that it was built from (`definitions()`).
+What it is installed with is taken from the module that it was built from (`installation()`, `definitions()`).
 """
 
 import os
@@ -20,13 +20,18 @@ def program() -> Path:
     return root / "kohort" / f"lws-{VERSION}" / "manager"
 
 
-def find() -> Path | None:
-    return program() if program().is_file() and definitions().is_dir() else None
+def installation() -> Path:
+    """The folder with what that release is installed with, for kustomize."""
+    return program().parent / "config"
 
 
 def definitions() -> Path:
     """The folder with the definitions as that release ships them."""
-    return program().parent / "definitions"
+    return installation() / "crd" / "bases"
+
+
+def find() -> Path | None:
+    return program() if program().is_file() and definitions().is_dir() else None
 
 
 def build() -> Path:
@@ -36,20 +41,24 @@ def build() -> Path:
         return found
     if shutil.which("go") is None:
         raise RuntimeError("no Go to build the LeaderWorkerSet manager with")
-    target = program()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    print("building the LeaderWorkerSet manager (once)", file=sys.stderr, flush=True)
-    partial = target.with_name(".manager")
+    program().parent.mkdir(parents=True, exist_ok=True)
+    if not program().is_file():
+        print("building the LeaderWorkerSet manager (once)", file=sys.stderr, flush=True)
+        partial = program().with_name(".manager")
+        _go("build", "-ldflags", "-s -w", "-o", str(partial), "sigs.k8s.io/lws/cmd")
+        partial.rename(program())
+    module = Path(_go("list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/lws").strip())
+    shutil.copytree(module / "config", installation(), copy_function=shutil.copyfile, dirs_exist_ok=True)
+    # The folders of a module are read-only; these must not be, or nobody could remove them.
+    for path in (installation(), *installation().rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return program()
+
+
+def _go(*words: str) -> str:
     environment = {**os.environ, "CGO_ENABLED": "0"}
-    command = ["go", "build", "-ldflags", "-s -w", "-o", str(partial), "sigs.k8s.io/lws/cmd"]
-    subprocess.run(command, cwd=HERE, env=environment, check=True)
-    where = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/lws"]
-    module = subprocess.run(where, cwd=HERE, env=environment, check=True, capture_output=True, text=True).stdout
-    definitions().mkdir(exist_ok=True)
-    for shipped in (Path(module.strip()) / "config" / "crd" / "bases").iterdir():
-        (definitions() / shipped.name).write_bytes(shipped.read_bytes())
-    partial.rename(target)
-    return target
+    done = subprocess.run(["go", *words], cwd=HERE, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
 
 
 if __name__ == "__main__":

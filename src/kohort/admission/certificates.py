@@ -11,25 +11,12 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from kohort.admission.bundles import Bundle
 from kohort.kube.issuing import Authority, certificate_bytes, load_key, new_authority
 
 CA_LIFE: Final = timedelta(days=3650)
 SERVING_LIFE: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=90)
-
-
-class Bundle(msgspec.Struct, frozen=True):
-    """Everything in PEM."""
-
-    ca_certificate: bytes
-    """What clients should trust: the authority that signed, and possibly the one before it."""
-    ca_key: bytes
-    certificate: bytes
-    key: bytes
-
-    @property
-    def expires(self) -> datetime:
-        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
 
 def issue(names: list[str], *, authority: Bundle | None = None, now: datetime | None = None) -> Bundle:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from kohort.admission.certificates import issue
 from kohort.admission.configurations import Address
 from kohort.admission.reviews import Endpoints
 
@@ -25,7 +24,8 @@ class Loopback:
         self._server: WebhookServer | None = None
 
     async def open(self, endpoints: Endpoints) -> Address:
-        # Importing a web server takes longer than everything else here; only who opens it pays.
+        # Importing a web server, and what makes certificates, takes long; only who opens it pays.
+        from kohort.admission.certificates import issue
         from kohort.admission.server import WebhookServer
 
         bundle = issue(["127.0.0.1", "localhost"])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kohort.admission.certificates import Bundle
+from kohort.admission.bundles import Bundle
 from kohort.kube.log import Log
 
 LOOK_SECONDS: Final = 10.0

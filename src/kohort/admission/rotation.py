@@ -15,10 +15,11 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from kohort.admission.certificates import Bundle, must_renew, problem_with, successor
+from kohort.admission.bundles import Bundle
+from kohort.admission.craft import Apart, Craft, Verdict
 from kohort.kube import errors
 from kohort.kube.client import Client, PatchType
 from kohort.kube.log import Log
@@ -27,6 +28,7 @@ from kohort.objects.jsontypes import JsonObject
 
 SETTLE_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 60
+JUDGE_AGAIN: Final = timedelta(hours=12)
 _PAUSE: Final = 2.0
 _FIELDS: Final = {"ca.crt": "ca_certificate", "ca.key": "ca_key", "tls.crt": "certificate", "tls.key": "key"}
 _INJECTED_BY_OTHERS: Final = "cert-manager.io/inject-ca-from"
@@ -45,6 +47,7 @@ class Rotation:
         *,
         settle: float = SETTLE_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        craft: Craft | None = None,
     ) -> None:
         self._client = client
         self._namespace, self._secret = namespace, secret
@@ -52,7 +55,9 @@ class Rotation:
         self._configurations = configurations
         self._settle = settle
         self._now = now
+        self._craft = craft or Apart()
         self._current: Bundle | None = None
+        self._judged: tuple[Bundle, datetime, Verdict] | None = None
 
     async def first(self) -> Bundle:
         """The certificate to start with, trusted by the webhook configurations that exist."""
@@ -89,7 +94,7 @@ class Rotation:
             await asyncio.sleep(self._settle)
         use(bundle)
         self._current = bundle
-        _log.info("certificate changed", expires=bundle.expires.isoformat())
+        _log.info("certificate changed", expires=(await self._verdict(bundle)).expires)
 
     # The Secret
 
@@ -98,10 +103,10 @@ class Rotation:
         while True:
             secret = await self._client.get(SECRETS, self._secret, self._namespace)
             found = bundle_of(secret)
-            reason = self._reason_to_renew(found)
+            reason = (await self._verdict(found)).reason if found is not None else "there was none"
             if found is not None and not reason:
                 return found
-            new = successor(found if found is not None else self._current, self._names, self._now())
+            new = await self._craft.successor(found or self._current, self._names, self._now())
             try:
                 await self._client.update(SECRETS, {**secret, "data": data_of(new)})
             except errors.Conflict:
@@ -109,12 +114,14 @@ class Rotation:
             _log.info("certificate issued", secret=self._secret, reason=reason)
             return new
 
-    def _reason_to_renew(self, bundle: Bundle | None) -> str:
-        if bundle is None:
-            return "there was none"
-        if problem := problem_with(bundle, self._names, self._now()):
-            return problem
-        return "it expires soon" if must_renew(bundle, self._now()) else ""
+    async def _verdict(self, bundle: Bundle) -> Verdict:
+        """Judged when it is new, and twice a day."""
+        now = self._now()
+        if self._judged is not None and self._judged[0] == bundle and now - self._judged[1] < JUDGE_AGAIN:
+            return self._judged[2]
+        verdict = await self._craft.judge(bundle, self._names, now)
+        self._judged = (bundle, now, verdict)
+        return verdict
 
     # The configurations
 

@@ -21,6 +21,7 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -34,9 +35,10 @@ from prometheus_client import (
 )
 
 from kohort import __version__, operator
-from kohort.admission.certificates import Bundle, issue
+from kohort.admission.bundles import Bundle
 from kohort.admission.configurations import Address
 from kohort.admission.configurations import names as webhook_names
+from kohort.admission.craft import Apart
 from kohort.admission.groups import GroupWebhooks
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.mounted import Mounted
@@ -86,11 +88,8 @@ class Certificates(Protocol):
 class _Own:
     """A certificate that lives as long as the process."""
 
-    def __init__(self) -> None:
-        self._bundle = issue(["127.0.0.1", "localhost"])
-
     async def first(self) -> Bundle:
-        return self._bundle
+        return await Apart().successor(None, ["127.0.0.1", "localhost"], datetime.now(UTC))
 
     async def follow(self, use: Callable[[Bundle], None]) -> None:
         await asyncio.Event().wait()
