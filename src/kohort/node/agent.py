@@ -149,7 +149,7 @@ class Agent:
             if pod.finished and not pod.metadata.deleting:
                 worker.finished = True  # known for its logs only
                 return None
-            worker.watch_recovered()
+            worker.take_over()
         self._refresh_api_server()
         if worker.pod.metadata.labels != pod.metadata.labels or (
             worker.pod.metadata.annotations != pod.metadata.annotations
@@ -249,7 +249,7 @@ class Agent:
         self._names_pending = False
         for worker in self.workers.values():
             with contextlib.suppress(OSError):
-                worker.refresh_hosts()
+                worker.refresh_names()
 
     def _hosts(self, pod: NodePod, address: str) -> str:
         host = self.node.api_server[0]

@@ -5,6 +5,7 @@
 | regular init | all before it have succeeded, sidecars before it have started  | after a failure, unless Never |
 | sidecar      | in its turn among the init containers                          | always                        |
 | any other    | all init containers are through                                | as the restart policy says    |
+| ephemeral    | at once                                                        | never                         |
 
 Starting again waits longer each time: at once, then 10 s, doubling to 300 s; a run of ten minutes is forgiven. A
 container that was stopped for a resize starts again whatever the policy, but waits as any other.
@@ -46,6 +47,12 @@ class Run(msgspec.Struct):
     message: str = ""
     """What it said when it ended."""
 
+    def begin(self, instance: Instance, attempt: int, now: float) -> None:
+        """A new attempt has been started."""
+        self.previous, self.instance = self.instance, instance
+        self.attempt, self.begun, self.due, self.waiting, self.words = attempt, now, None, "", ""
+        self.ready, self.started, self.hooked, self.message = False, False, True, ""
+
     @property
     def running(self) -> bool:
         return self.instance is not None and self.instance.running
@@ -70,6 +77,9 @@ class Next(msgspec.Struct):
 
 def next_steps(spec: NodePodSpec, runs: Mapping[str, Run], now: float, restarting: Collection[str] = ()) -> Next:
     found = Next([])
+    for visitor in spec.ephemeral_containers:
+        if runs[visitor.name].attempt < 0:
+            _restart(found, visitor, runs[visitor.name], now)
     mains = spec.containers or ()
     begun = any(runs[each.name].attempt >= 0 for each in mains)
     for container in spec.init_containers:

@@ -49,7 +49,7 @@ class Resizes:
         self._judged.pop(uid, None)
 
     def _unsettled(self, worker: PodWorker, trigger: Trigger) -> bool:
-        if not worker.admitted or worker.finished or worker.ended is not None or worker.pod.metadata.deleting:
+        if not worker.admitted or worker.finished or worker.ending or worker.pod.metadata.deleting:
             return False
         pending = worker.resize.pending
         if self._judged.get(worker.uid) != worker.pod.metadata.generation:

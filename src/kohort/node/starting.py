@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kohort.node.environment import ConfigProblem, command_line, environment, service_environment
@@ -29,6 +29,11 @@ def log_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path
     return pod_directory(node, uid) / "logs" / container / f"{attempt}.log"
 
 
+def message_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path:
+    """What a container says at its end."""
+    return pod_directory(node, uid) / "messages" / container / str(attempt)
+
+
 def instance_id(uid: str, container: str, attempt: int) -> str:
     return f"{uid}_{container}_{attempt}"
 
@@ -53,7 +58,8 @@ def hostname_of(pod: NodePod) -> str:
     return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
 
 
-def write_pod_hosts(node: Surroundings, pod: NodePod, address: str) -> Path:
+def write_pod_names(node: Surroundings, pod: NodePod, address: str) -> Path:
+    """The names that the pod knows, as its /etc/hosts."""
     path = pod_directory(node, pod.metadata.uid) / "hosts"
     write_hosts(path, node.hosts(pod, address))
     return path
@@ -75,11 +81,8 @@ async def launch_of(
     command = command_line(container, env)
     if not command:
         raise InvalidContainer("no command specified, and local images have none of their own")
-    mounts = mounts_of(pod, container, places, env)
     uid = pod.metadata.uid
-    if not pod.spec.host_network:
-        hosts = write_pod_hosts(node, pod, address)
-        mounts = (*mounts, Mount(str(hosts), "/etc/hosts"))
+    mounts = (*mounts_of(pod, container, places, env), *_own_files(node, pod, container, attempt, address))
     user, group = _user(pod, container)
     return Launch(
         instance_id(uid, container.name, attempt),
@@ -100,6 +103,20 @@ async def launch_of(
         stdin_once=container.stdin_once,
         tty=container.tty,
     )
+
+
+def _own_files(
+    node: Surroundings, pod: NodePod, container: NodeContainer, attempt: int, address: str
+) -> Iterator[Mount]:
+    """Files that every container has: the names it knows, and where it leaves its last words."""
+    if not pod.spec.host_network:
+        yield Mount(str(write_pod_names(node, pod, address)), "/etc/hosts", optional=True)
+    if container.termination_message_path:
+        message = message_path(node, pod.metadata.uid, container.name, attempt)
+        message.parent.mkdir(parents=True, exist_ok=True)
+        message.touch()
+        message.chmod(0o666)
+        yield Mount(str(message), container.termination_message_path, optional=True)
 
 
 def execution_of(inside: Launch, id: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Launch:

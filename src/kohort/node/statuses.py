@@ -75,6 +75,8 @@ def pod_status(report: Report, said: JsonObject) -> JsonObject:
         status["initContainerStatuses"] = [
             _container(report, each, target, "initContainers") for each in pod.spec.init_containers
         ]
+    if pod.spec.ephemeral_containers:
+        status["ephemeralContainerStatuses"] = [_visitor(report, each) for each in pod.spec.ephemeral_containers]
     return {**status, **pod_resources(report.allocated, target, report.actual if report.phase == "Running" else None)}
 
 
@@ -107,9 +109,6 @@ def status_patch(said: JsonObject, status: JsonObject) -> JsonObject:
     for key in ("resources", "allocatedResources"):
         if key in said and said[key] != status.get(key):
             patch[key] = {"$patch": "replace", **status[key]} if key in status else None
-    for key in ("containerStatuses", "initContainerStatuses"):
-        if key in status:
-            patch[key] = status[key]
     return patch
 
 
@@ -153,15 +152,30 @@ def _amount(name: str, figure: int) -> Quantity:
 def _container(report: Report, container: NodeContainer, target: Target, group: str) -> JsonObject:
     run = report.runs[container.name]
     regular_init = group == "initContainers" and not container.sidecar
-    ready = run.ready and run.running and not report.stopping
+    status = _observed(report, container)
+    status["ready"] = run.ready and run.running and not report.stopping
     if regular_init:
-        ready = run.ended and run.exit_code == 0
+        status |= {"ready": run.ended and run.exit_code == 0, "started": False}
+    allocated = next(each for each in report.allocated.spec.all_containers if each.name == container.name)
+    actual = report.actual.containers.get(container.name) if report.actual is not None and run.running else None
+    status["resources"] = _resources(allocated.resources, target.containers[container.name], actual)
+    if allocated.resources.requests:
+        status["allocatedResources"] = written_of(amounts_of(allocated.resources.requests))
+    return status
+
+
+def _visitor(report: Report, container: NodeContainer) -> JsonObject:
+    """Of a container that somebody has added to look inside: it is never ready and has no figures."""
+    return {**_observed(report, container), "ready": False, "resources": {}}
+
+
+def _observed(report: Report, container: NodeContainer) -> JsonObject:
+    run = report.runs[container.name]
     status: JsonObject = {
         "name": container.name,
         "image": container.image,
         "imageID": f"{report.scheme}{container.image}" if run.instance is not None else "",
-        "ready": ready,
-        "started": run.running and run.started and run.hooked and not regular_init,
+        "started": run.running and run.started and run.hooked,
         "restartCount": max(run.attempt, 0),
         "state": _state(report, run, container),
         "lastState": {"terminated": _terminated(run.previous, report.scheme)} if run.previous is not None else {},
@@ -172,11 +186,6 @@ def _container(report: Report, container: NodeContainer, target: Target, group: 
         status["lastState"] = {"terminated": _terminated(run.instance, report.scheme, run.message)}
     if run.instance is not None:
         status["containerID"] = report.scheme + run.instance.id
-    allocated = next(each for each in report.allocated.spec.all_containers if each.name == container.name)
-    actual = report.actual.containers.get(container.name) if report.actual is not None and run.running else None
-    status["resources"] = _resources(allocated.resources, target.containers[container.name], actual)
-    if allocated.resources.requests:
-        status["allocatedResources"] = written_of(amounts_of(allocated.resources.requests))
     return status
 
 

@@ -13,6 +13,8 @@ class Mount(msgspec.Struct, frozen=True):
     source: str
     target: str
     read_only: bool = False
+    optional: bool = False
+    """The process starts without it if it cannot be made."""
 
 
 class Launch(msgspec.Struct, frozen=True):

@@ -94,7 +94,8 @@ def _prepared(launch: Launch) -> Callable[[], None]:
             enter_namespace(launch.netns, CLONE_NEWNET)
         if launch.mounts and _own_mounts():
             for mount in launch.mounts:
-                _bind(mount, launch.root)
+                with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
+                    _bind(mount, launch.root)
         if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
             name = launch.hostname.encode()
             _libc.sethostname(name, len(name))

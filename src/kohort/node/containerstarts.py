@@ -1,0 +1,152 @@
+"""Starting the containers of a pod, and what accompanies them while they run: hooks and probes."""
+
+import asyncio
+import contextlib
+import os
+
+import msgspec
+
+from kohort.node import hooks, lifecycle
+from kohort.node.ending import Ending
+from kohort.node.environment import ConfigProblem
+from kohort.node.heldpod import HeldPod, container_of, containers_of
+from kohort.node.images import NoImage
+from kohort.node.lifecycle import Run
+from kohort.node.probing import Probing
+from kohort.node.runtimes.interface import CannotStart, Instance, Launch
+from kohort.node.sandbox import Sandbox
+from kohort.node.starting import InvalidContainer, instance_id, launch_of, log_path, message_path
+from kohort.node.views import figures_of
+from kohort.node.volumes import MountProblem
+from kohort.objects.nodepods import NodeContainer, NodePod
+from kohort.resources import container_cgroup
+
+ERROR_SECONDS = 10.0
+
+
+class ContainerStarts:
+    def __init__(self, held: HeldPod, sandbox: Sandbox, ending: Ending) -> None:
+        self._held = held
+        self._sandbox = sandbox
+        self._ending = ending
+
+    async def start(self, allocated: NodePod, container: NodeContainer, now: float) -> None:
+        """Start a container, or say why it waits."""
+        held, run = self._held, self._held.runs[container.name]
+        attempt = run.attempt + 1
+        try:
+            launch, instance = await self._launch(allocated, container, attempt)
+        except (ConfigProblem, MountProblem) as problem:
+            return self._cannot_start(run, "CreateContainerConfigError", str(problem), now)
+        except NoImage as problem:
+            reason = "ErrImagePull" if run.strikes == 0 else "ImagePullBackOff"
+            return self._cannot_start(run, reason, str(problem), now)
+        except InvalidContainer as problem:
+            return self._cannot_start(run, "CreateContainerError", str(problem), now)
+        except (CannotStart, OSError) as problem:
+            return self._cannot_start(run, "RunContainerError", str(problem), now)
+        await self._forget_old(run, attempt)
+        run.begin(instance, attempt, now)
+        held.launches[container.name] = launch
+        held.exits[instance.id] = asyncio.Event()
+        held.event("Normal", "Created", f"Container created: {container.name}")
+        held.event("Normal", "Started", f"Container started: {container.name}")
+        self._watch_over(container, run)
+
+    async def _launch(self, allocated: NodePod, container: NodeContainer, attempt: int) -> tuple[Launch, Instance]:
+        held, name = self._held, container.name
+        cgroup = ""
+        if held.node.cgroups is not None:
+            values = container_cgroup(allocated, container_of(allocated, name), held.node.settings)
+            held.node.cgroups.create(held.cgroup / name, values, inner=False)
+            cgroup = str(held.cgroup / name)
+        launch = await launch_of(
+            held.node, allocated, container, attempt, held.address, held.places or {}, cgroup, held.netns
+        )
+        self._record(allocated, name)
+        return launch, await held.node.runtime.start(launch)
+
+    def _record(self, allocated: NodePod, name: str) -> None:
+        """Before it starts: whoever comes after a crash must not restart it for a resize that it has got already."""
+        figures = figures_of(allocated).containers.get(name)
+        if figures is None:
+            return
+        allocations = self._held.node.allocations
+        actuated = allocations.actuated(self._held.uid)
+        assert actuated is not None
+        fresh = actuated.with_container(name, figures)
+        left = actuated.restarting - {name}
+        allocations.record_actuated(self._held.uid, msgspec.structs.replace(fresh, restarting=left))
+
+    def _cannot_start(self, run: Run, reason: str, words: str, now: float) -> None:
+        run.begun = now
+        delay = lifecycle.delay_after(run, now) or ERROR_SECONDS
+        if run.waiting != reason or run.words != words:
+            self._held.event("Warning", "Failed", f"Error: {words}")
+        run.waiting, run.words, run.due = reason, words, now + delay
+        self._held.wake(delay)
+
+    async def _forget_old(self, run: Run, attempt: int) -> None:
+        """Only the last attempt before the present one is kept."""
+        if attempt >= 2:
+            node, uid = self._held.node, self._held.uid
+            await node.runtime.remove(instance_id(uid, run.name, attempt - 2))
+            for path in (log_path(node, uid, run.name, attempt - 2), message_path(node, uid, run.name, attempt - 2)):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+    # Of an earlier agent
+
+    def take_over(self) -> None:
+        """Take up hooks and probes of containers that an earlier agent has started."""
+        for container in containers_of(self._held.pod):
+            run = self._held.runs[container.name]
+            if run.running and run.instance is not None:
+                self._held.exits[run.instance.id] = asyncio.Event()
+                self._held.spawn(self._rebuild_launch(container, run))
+                self._watch_over(container, run, recovered=True)
+
+    async def _rebuild_launch(self, container: NodeContainer, run: Run) -> None:
+        """What exec and probes need to know of a container that somebody else has started."""
+        held = self._held
+        with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
+            self._sandbox.take_address()
+            await self._sandbox.network()
+            places = await self._sandbox.volumes(held.pod)
+            cgroup = str(held.cgroup / container.name) if held.node.cgroups is not None else ""
+            held.launches[container.name] = await launch_of(
+                held.node, held.allocated(), container, run.attempt, held.address, places, cgroup, held.netns
+            )
+
+    # Hooks and probes
+
+    def _watch_over(self, container: NodeContainer, run: Run, *, recovered: bool = False) -> None:
+        held = self._held
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is not None and not recovered:
+            run.hooked = False
+        execute = held.executor(container.name)
+        probing = Probing(container, run, held.address, execute, self._unhealthy, held.wake)
+        held.probing[container.name] = probing
+
+        async def begin() -> None:
+            if hook is not None and not recovered:
+                try:
+                    await hooks.run(hook, container, held.address, execute)
+                except hooks.HookFailed as problem:
+                    held.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
+                    await self._ending.kill(container, held.grace)
+                    return
+                run.hooked = True
+            await probing.run()
+
+        held.spawn(begin())
+
+    def _unhealthy(self, container: NodeContainer, kind: str, words: str, fatal: bool, grace: int | None) -> None:
+        """A probe has failed; `fatal` when it was one time too many."""
+        held = self._held
+        held.event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {words}")
+        if fatal:
+            words = f"Container {container.name} failed {kind.lower()} probe, will be restarted"
+            held.event("Normal", "Killing", words)
+            held.spawn(self._ending.kill(container, float(grace) if grace is not None else held.grace))

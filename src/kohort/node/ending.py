@@ -1,0 +1,105 @@
+"""How containers are ended: a hook, a polite signal, and the other one when their time is over."""
+
+import asyncio
+import signal
+
+from kohort.node import hooks
+from kohort.node.heldpod import HeldPod, containers_of
+from kohort.objects.nodepods import NodeContainer
+
+LEAST_GRACE = 2.0
+"""What is left after a hook that took all the time there was."""
+
+
+class Ending:
+    def __init__(self, held: HeldPod) -> None:
+        self._held = held
+        self.task: asyncio.Task[None] | None = None
+        """Ends the whole pod, once that has begun."""
+        self._deadline = 0.0
+        self._sooner = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        return self.task is not None and self.task.done()
+
+    def begin(self, grace: float) -> None:
+        """End the pod; it is looked at again when that is done."""
+        if self.task is None:
+            for container in containers_of(self._held.pod):
+                if self._held.runs[container.name].running:
+                    self._held.event("Normal", "Killing", f"Stopping container {container.name}")
+            self.task = self._held.spawn(self._end_all(grace))
+            self.task.add_done_callback(lambda _: self._held.wake())
+
+    def hurry(self, seconds: float) -> None:
+        """All of it must be over in so many seconds; a longer time than was said before is not heard."""
+        limit = asyncio.get_running_loop().time() + seconds
+        if self._deadline == 0.0 or limit < self._deadline - 0.5:
+            self._deadline = limit
+            self._sooner.set()
+
+    async def kill(self, container: NodeContainer, grace: float) -> None:
+        """End one container."""
+        held, run = self._held, self._held.runs[container.name]
+        instance = run.instance
+        if instance is None or not run.running or run.stopping:
+            return
+        run.stopping = True
+        try:
+            if (probing := held.probing.pop(container.name, None)) is not None:
+                probing.stop()
+            deadline = asyncio.get_running_loop().time() + grace
+            if await self._before_the_end(container, grace):
+                deadline = max(deadline, asyncio.get_running_loop().time() + LEAST_GRACE)
+            if grace > 0:
+                await held.node.runtime.signal(instance.id, stop_signal(container))
+                await self._gone(instance.id, deadline)
+            if not held.exits.setdefault(instance.id, asyncio.Event()).is_set():
+                await held.node.runtime.signal(instance.id, signal.SIGKILL)
+                await held.exits[instance.id].wait()
+        finally:
+            run.stopping = False
+
+    async def _before_the_end(self, container: NodeContainer, grace: float) -> bool:
+        """Run the hook, if there is one and time for it."""
+        hook = container.lifecycle.pre_stop if container.lifecycle is not None else None
+        if hook is None or grace <= 0:
+            return False
+        held = self._held
+        try:
+            async with asyncio.timeout(grace):
+                await hooks.run(hook, container, held.address, held.executor(container.name))
+        except (hooks.HookFailed, TimeoutError) as problem:
+            held.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}")
+        return True
+
+    async def _gone(self, id: str, deadline: float) -> None:
+        """Wait for an end, until the deadline or the pod's, if that becomes the earlier one."""
+        gone = self._held.exits.setdefault(id, asyncio.Event())
+        loop = asyncio.get_running_loop()
+        while not gone.is_set():
+            limit = min(deadline, self._deadline) if self._deadline else deadline
+            if loop.time() >= limit:
+                return
+            waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(self._sooner.wait())]
+            await asyncio.wait(waits, timeout=limit - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
+            self._sooner.clear()
+
+    async def _end_all(self, grace: float) -> None:
+        """All containers together, then sidecars in reverse order."""
+        start = asyncio.get_running_loop().time()
+        pod = self._held.pod
+        sidecars = [each for each in pod.spec.init_containers if each.sidecar]
+        names = {each.name for each in sidecars}
+        await asyncio.gather(*(self.kill(each, grace) for each in containers_of(pod) if each.name not in names))
+        for each in reversed(sidecars):
+            left = max(grace - (asyncio.get_running_loop().time() - start), min(grace, LEAST_GRACE))
+            await self.kill(each, left)
+
+
+def stop_signal(container: NodeContainer) -> int:
+    name = container.lifecycle.stop_signal if container.lifecycle is not None else ""
+    return int(getattr(signal, name, signal.SIGTERM)) if name else signal.SIGTERM

@@ -1,0 +1,93 @@
+"""Tells the API server how a pod is, when that is news."""
+
+import contextlib
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.kube.client import PatchType
+from kohort.kube.errors import NotFound
+from kohort.kube.resources import PODS
+from kohort.node import lifecycle
+from kohort.node.actuation import actuated_from_cgroups
+from kohort.node.heldpod import HeldPod
+from kohort.node.lifecycle import Run
+from kohort.node.starting import log_path, message_path
+from kohort.node.statuses import Report, pod_status, refused_status, said_before, status_patch
+from kohort.node.views import Applied
+from kohort.objects.jsontypes import JsonObject
+
+LONGEST_MESSAGE = 4096
+LONGEST_FROM_LOGS = 2048
+LINES_FROM_LOGS = 80
+
+
+class Reporting:
+    def __init__(self, held: HeldPod) -> None:
+        self._held = held
+        self._said: JsonObject = said_before(held.pod)
+
+    async def report(self, *, phase: str = "", reason: str = "", message: str = "", stopping: bool = False) -> None:
+        held = self._held
+        report = Report(
+            held.pod,
+            held.allocated(),
+            held.runs,
+            phase or lifecycle.phase(held.pod.spec, held.runs, held.restarting()),
+            clock.timestamp(),
+            held.started_at,
+            f"{held.node.runtime.name}://",
+            held.node.host,
+            held.address,
+            sandbox=held.places is not None,
+            actual=self.actual(),
+            resize=held.resize,
+            reason=reason,
+            message=message,
+            stopping=stopping,
+        )
+        await self._write(pod_status(report, self._said))
+
+    async def refuse(self, reason: str, message: str) -> None:
+        """The node does not take this pod in."""
+        self._held.event("Warning", reason, message)
+        await self._write(refused_status(self._held.pod, reason, message, clock.timestamp()))
+
+    def actual(self) -> Applied | None:
+        """What the kernel holds; memory requests, which it does not know, as they were pushed."""
+        held = self._held
+        actuated = held.node.allocations.actuated(held.uid)
+        if actuated is None or held.node.cgroups is None or not held.cgroup.is_dir():
+            return actuated
+        found = actuated_from_cgroups(held.node.cgroups, held.allocated())
+        containers = {
+            name: msgspec.structs.replace(figures, memory_request=actuated.containers.get(name, figures).memory_request)
+            for name, figures in found.containers.items()
+        }
+        return Applied(msgspec.structs.replace(found.pod, memory_request=actuated.pod.memory_request), containers)
+
+    def last_words(self, run: Run) -> str:
+        """What a container has left in its file for that; or, if it failed and asks for it, the end of its output."""
+        held, container = self._held, self._held.container(run.name)
+        with contextlib.suppress(OSError):
+            written = message_path(held.node, held.uid, run.name, run.attempt).read_bytes()
+            if written:
+                return written[:LONGEST_MESSAGE].decode(errors="replace")
+        if container.termination_message_policy != "FallbackToLogsOnError" or run.exit_code == 0:
+            return ""
+        with contextlib.suppress(OSError):
+            log = log_path(held.node, held.uid, run.name, run.attempt).read_text(errors="replace")
+            lines = log.splitlines()[-LINES_FROM_LOGS:]
+            return "\n".join(line.split(" ", 3)[-1] for line in lines)[-LONGEST_FROM_LOGS:]
+        return ""
+
+    async def _write(self, status: JsonObject) -> None:
+        if status == self._said:
+            return
+        held = self._held
+        patch = {"metadata": {"uid": held.uid}, "status": status_patch(self._said, status)}
+        with contextlib.suppress(NotFound):
+            await held.node.client.patch(
+                PODS, held.key.name, held.key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
+            )
+        self._said = status
