@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.cel.parser import RESERVED
 from kohort.cluster.apiserver.cel.types import DYN, Type
 from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.names import dns1035_label, qualified_name
+from kohort.objects.names import dns1035_label, dns1123_subdomain, qualified_name
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
@@ -77,6 +77,14 @@ def _param_kind_errors(kind: JsonObject) -> Iterator[FieldError]:
         yield required("spec.paramKind.apiVersion")
     elif api_version.count("/") > 1:
         yield invalid("spec.paramKind.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
+    else:
+        group, _, version = api_version.rpartition("/")
+        if group and (problems := dns1123_subdomain(group)):
+            yield invalid("spec.paramKind.apiVersion", group, ",".join(problems))
+        if not version:
+            yield invalid("spec.paramKind.apiVersion", api_version, "version must be specified")
+        elif problems := dns1035_label(version):
+            yield invalid("spec.paramKind.apiVersion", version, ",".join(problems))
     if not name:
         yield required("spec.paramKind.kind")
     elif problems := dns1035_label(name.lower()):

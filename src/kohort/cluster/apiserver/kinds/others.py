@@ -1,6 +1,4 @@
-"""Kinds with few rules: leases, runtime classes, certificate requests, device kinds, priority and flow."""
-
-from typing import Final
+"""Kinds with few rules: leases, runtime classes, device kinds."""
 
 from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named, same
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
@@ -12,7 +10,7 @@ from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.resourcenames import check_container
 from kohort.objects.fielderrors import FieldError, duplicate, invalid, required
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.names import dns1123_label, path_segment
+from kohort.objects.names import dns1123_label
 
 
 class LeaseStrategy(Strategy):
@@ -73,58 +71,6 @@ class RuntimeClassStrategy(Strategy):
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors: Errors = []
         immutable(errors, "handler", obj.get("handler"), old.get("handler"))
-        return errors
-
-
-_USAGES: Final = ("digital signature", "key encipherment")
-
-
-class SigningRequestStrategy(Strategy):
-    has_generation = False
-
-    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        return path_segment(name, prefix=prefix)
-
-    def default(self, obj: JsonObject) -> None:
-        spec = obj.setdefault("spec", {})
-        if spec.get("usages") is None and spec.get("signerName") == "kubernetes.io/legacy-unknown":
-            spec["usages"] = list(_USAGES)
-
-    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
-        """Who asks is not for the asker to say."""
-        spec, user = obj["spec"], context.user
-        for field in ("username", "uid", "groups", "extra"):
-            spec.pop(field, None)
-        spec["username"] = user.name
-        if user.uid:
-            spec["uid"] = user.uid
-        if user.groups:
-            spec["groups"] = list(user.groups)
-        if user.extra:
-            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
-        obj["status"] = {}
-
-    def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        obj["spec"] = old["spec"]
-
-    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
-        errors: Errors = []
-        spec = obj["spec"]
-        if not spec.get("request"):
-            errors.append(
-                invalid("spec.request", spec.get("request") or "", "PEM block type must be CERTIFICATE REQUEST")
-            )
-        if not spec.get("usages"):
-            errors.append(required("spec.usages", "usages must be provided"))
-        signer = spec.get("signerName") or ""
-        domain, slash, path = signer.partition("/")
-        if not slash or not domain or not path or "/" in path:
-            detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-            errors.append(invalid("spec.signerName", signer, detail) if signer else required("spec.signerName"))
-        seconds = spec.get("expirationSeconds")
-        if seconds is not None and seconds < 600:
-            detail = "may not specify a duration less than 600 seconds (10 minutes)"
-            errors.append(invalid("spec.expirationSeconds", seconds, detail))
         return errors
 
 
@@ -189,18 +135,3 @@ def _default_request(request: JsonObject) -> None:
                 exact["allocationMode"] = "ExactCount"
             if exact["allocationMode"] == "ExactCount" and not exact.get("count"):
                 exact["count"] = 1
-
-
-class WithStatusStrategy(Strategy):
-    """No rules beyond the schema, an empty status at first."""
-
-    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
-        obj["status"] = {}
-
-    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        reset_for_status(obj["metadata"], old["metadata"])
-
-
-class UncountedStrategy(Strategy):
-    has_status = False
-    has_generation = False

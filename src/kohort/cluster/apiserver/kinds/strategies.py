@@ -9,14 +9,18 @@ from typing import Final
 from kohort.cluster.apiserver.crd.definition_strategy import DefinitionStrategy
 from kohort.cluster.apiserver.kinds import (
     addresses,
+    admissionpolicies,
+    apiservices,
     autoscalerrules,
     batch,
+    certificates,
     claims,
     configuration,
     daemonsets,
     deployments,
     endpoints,
     eventrules,
+    flowcontrol,
     ingresses,
     namespaces,
     networkpolicies,
@@ -53,6 +57,7 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
         "ServiceAccount": configuration.ServiceAccountStrategy,
         "Service": ServiceStrategy,
     },
+    "apiregistration.k8s.io": {"APIService": apiservices.ApiServiceStrategy},
     "apps": {
         "ControllerRevision": replication.ControllerRevisionStrategy,
         "DaemonSet": daemonsets.DaemonSetStrategy,
@@ -63,7 +68,7 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
     "batch": {"CronJob": batch.CronJobStrategy, "Job": batch.JobStrategy},
     "events.k8s.io": {"Event": eventrules.EventStrategy},
     "autoscaling": {"HorizontalPodAutoscaler": autoscalerrules.AutoscalerStrategy},
-    "certificates.k8s.io": {"CertificateSigningRequest": others.SigningRequestStrategy},
+    "certificates.k8s.io": {"CertificateSigningRequest": certificates.SigningRequestStrategy},
     "networking.k8s.io": {
         "IngressClass": ingresses.IngressClassStrategy,
         "Ingress": ingresses.IngressStrategy,
@@ -87,11 +92,11 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
         "VolumeAttributesClass": storage.VolumeAttributesClassStrategy,
     },
     "admissionregistration.k8s.io": {
-        "MutatingAdmissionPolicy": webhooks.MutatingAdmissionPolicyStrategy,
-        "MutatingAdmissionPolicyBinding": webhooks.MutatingPolicyBindingStrategy,
+        "MutatingAdmissionPolicy": admissionpolicies.MutatingAdmissionPolicyStrategy,
+        "MutatingAdmissionPolicyBinding": admissionpolicies.MutatingPolicyBindingStrategy,
         "MutatingWebhookConfiguration": webhooks.MutatingWebhookConfigurationStrategy,
-        "ValidatingAdmissionPolicy": webhooks.AdmissionPolicyStrategy,
-        "ValidatingAdmissionPolicyBinding": webhooks.PolicyBindingStrategy,
+        "ValidatingAdmissionPolicy": admissionpolicies.AdmissionPolicyStrategy,
+        "ValidatingAdmissionPolicyBinding": admissionpolicies.PolicyBindingStrategy,
         "ValidatingWebhookConfiguration": webhooks.WebhookConfigurationStrategy,
     },
     "apiextensions.k8s.io": {"CustomResourceDefinition": DefinitionStrategy},
@@ -106,8 +111,8 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
         "ResourceSlice": others.DeviceStrategy,
     },
     "flowcontrol.apiserver.k8s.io": {
-        "FlowSchema": others.WithStatusStrategy,
-        "PriorityLevelConfiguration": others.WithStatusStrategy,
+        "FlowSchema": flowcontrol.FlowSchemaStrategy,
+        "PriorityLevelConfiguration": flowcontrol.PriorityLevelStrategy,
     },
 }
 

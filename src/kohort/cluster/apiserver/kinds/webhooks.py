@@ -1,15 +1,14 @@
-"""Configurations of admission webhooks, and of admission policies."""
+"""Configurations of admission webhooks."""
 
 from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
 
 from kohort.cluster.apiserver.kinds.checks import Errors, named, same
-from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
+from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required, too_many
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, path_segment, qualified_name
+from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, qualified_name
 from kohort.objects.selectors import selector_errors
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -76,7 +75,7 @@ def _default_hook(hook: JsonObject, mutating: bool) -> None:
 def _check_hook(errors: Errors, path: str, hook: JsonObject, mutating: bool) -> None:
     _check_full_name(errors, f"{path}.name", hook.get("name") or "")
     for index, rule in enumerate(hook.get("rules") or ()):
-        _check_operations(errors, f"{path}.rules[{index}]", rule)
+        check_operations(errors, f"{path}.rules[{index}]", rule)
         check_rule(errors, f"{path}.rules[{index}]", rule)
     choices = [("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))]
     if mutating:
@@ -97,9 +96,9 @@ def _check_hook(errors: Errors, path: str, hook: JsonObject, mutating: bool) -> 
         errors += selector_errors(hook.get(field), f"{path}.{field}")
     _check_client(errors, f"{path}.clientConfig", hook.get("clientConfig") or {})
     conditions = hook.get("matchConditions") or []
-    _check_conditions(errors, f"{path}.matchConditions", conditions)
+    check_conditions(errors, f"{path}.matchConditions", conditions)
     if conditions:
-        errors += _expression_rules().webhook_condition_errors(conditions, f"{path}.matchConditions")
+        errors += expression_rules().webhook_condition_errors(conditions, f"{path}.matchConditions")
     _check_versions(errors, f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or [])
 
 
@@ -114,7 +113,7 @@ def _check_full_name(errors: Errors, path: str, name: str) -> None:
         errors.append(invalid(path, name, "should be a domain with at least three segments separated by dots"))
 
 
-def _check_operations(errors: Errors, path: str, rule: JsonObject) -> None:
+def check_operations(errors: Errors, path: str, rule: JsonObject) -> None:
     operations = rule.get("operations") or []
     if not operations:
         errors.append(required(f"{path}.operations"))
@@ -226,7 +225,14 @@ def _check_service_path(errors: Errors, path: str, target: str) -> None:
             errors.append(invalid(path, target, f"segment[{index}]: {problem}"))
 
 
-def _check_conditions(errors: Errors, path: str, conditions: list[JsonObject]) -> None:
+def expression_rules() -> ModuleType:
+    """The language of expressions takes a while to load, and most clusters have none of these objects."""
+    from kohort.cluster.apiserver.admission import expression_rules as rules
+
+    return rules
+
+
+def check_conditions(errors: Errors, path: str, conditions: list[JsonObject]) -> None:
     names: set[str] = set()
     if len(conditions) > 64:
         errors.append(too_many(path, len(conditions), 64))
@@ -254,146 +260,3 @@ def _check_versions(errors: Errors, path: str, versions: list[str]) -> None:
         named(errors, f"{path}[{index}]", version, dns1035_label)
     if not any(version in _VERSIONS for version in versions):
         errors.append(invalid(path, versions, "must include at least one of v1, v1beta1"))
-
-
-class AdmissionPolicyStrategy(Strategy):
-    names_finalizers_freely = True
-    unconditional_update = False
-    rechecks_metadata = 1
-    validating = True
-
-    def default(self, obj: JsonObject) -> None:
-        spec = obj.setdefault("spec", {})
-        if spec.get("failurePolicy") is None:
-            spec["failurePolicy"] = "Fail"
-        if not self.validating and not spec.get("reinvocationPolicy"):
-            spec["reinvocationPolicy"] = "Never"
-        if spec.get("matchConstraints") is not None:
-            default_match(spec["matchConstraints"])
-
-    def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
-        if self.validating:
-            obj["status"] = {}
-
-    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        reset_for_status(obj["metadata"], old["metadata"])
-
-    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
-        errors: Errors = []
-        spec = obj["spec"]
-        if spec.get("failurePolicy") not in ("Fail", "Ignore"):
-            errors.append(not_supported("spec.failurePolicy", spec.get("failurePolicy") or "", ("Fail", "Ignore")))
-        constraints = spec.get("matchConstraints")
-        if constraints is None:
-            errors.append(required("spec.matchConstraints"))
-        else:
-            check_match(errors, "spec.matchConstraints", constraints, with_rules=True)
-        _check_conditions(errors, "spec.matchConditions", spec.get("matchConditions") or [])
-        name = obj["metadata"].get("name") or ""
-        errors += _expression_rules().policy_errors(name, spec, mutating=not self.validating)
-        return errors
-
-    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return self.validate(context, obj)
-
-
-class MutatingAdmissionPolicyStrategy(AdmissionPolicyStrategy):
-    has_status = False
-    validating = False
-
-
-def _expression_rules() -> ModuleType:
-    """The language of expressions takes a while to load, and most clusters have none of these objects."""
-    from kohort.cluster.apiserver.admission import expression_rules
-
-    return expression_rules
-
-
-def default_match(match: JsonObject) -> None:
-    for field, value in (("matchPolicy", "Equivalent"), ("namespaceSelector", {}), ("objectSelector", {})):
-        if match.get(field) is None:
-            match[field] = value
-    for field in ("resourceRules", "excludeResourceRules"):
-        for rule in match.get(field) or ():
-            if rule.get("scope") is None:
-                rule["scope"] = "*"
-
-
-def check_match(errors: Errors, path: str, match: JsonObject, *, with_rules: bool) -> None:
-    if match.get("matchPolicy") not in ("Equivalent", "Exact"):
-        allowed = ("Equivalent", "Exact")
-        errors.append(not_supported(f"{path}.matchPolicy", match.get("matchPolicy") or "", allowed))
-    for field in ("namespaceSelector", "objectSelector"):
-        errors += selector_errors(match.get(field), f"{path}.{field}")
-    if with_rules and not match.get("resourceRules"):
-        errors.append(required(f"{path}.resourceRules"))
-    for field in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(match.get(field) or ()):
-            _check_operations(errors, f"{path}.{field}[{index}]", rule)
-            check_rule(errors, f"{path}.{field}[{index}]", rule)
-
-
-class PolicyBindingStrategy(Strategy):
-    names_finalizers_freely = True
-    unconditional_update = False
-    has_status = False
-    rechecks_metadata = 1
-    validating = True
-
-    def default(self, obj: JsonObject) -> None:
-        match = (obj.get("spec") or {}).get("matchResources")
-        if match is not None:
-            default_match(match)
-
-    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
-        errors: Errors = []
-        spec = obj.get("spec") or {}
-        if not spec.get("policyName"):
-            errors.append(required("spec.policyName"))
-        else:
-            named(errors, "spec.policyName", spec["policyName"], dns1123_subdomain)
-        reference = spec.get("paramRef")
-        if reference is not None:
-            _check_parameters(errors, "spec.paramRef", reference)
-        if spec.get("matchResources") is not None:
-            check_match(errors, "spec.matchResources", spec["matchResources"], with_rules=False)
-        if self.validating:
-            _check_actions(errors, spec.get("validationActions") or [])
-        return errors
-
-    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return self.validate(context, obj)
-
-
-class MutatingPolicyBindingStrategy(PolicyBindingStrategy):
-    validating = False
-
-
-def _check_parameters(errors: Errors, path: str, reference: JsonObject) -> None:
-    name, selector = reference.get("name"), reference.get("selector")
-    if name and selector is not None:
-        errors.append(forbidden(f"{path}.name", "name and selector are mutually exclusive"))
-    elif not name and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
-    errors += selector_errors(selector, f"{path}.selector")
-    if name:
-        named(errors, f"{path}.name", name, path_segment)
-    action = reference.get("parameterNotFoundAction")
-    if not action:
-        errors.append(required(f"{path}.parameterNotFoundAction"))
-    elif action not in ("Deny", "Allow"):
-        errors.append(not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))
-
-
-def _check_actions(errors: Errors, actions: list[str]) -> None:
-    path, allowed = "spec.validationActions", ("Audit", "Deny", "Warn")
-    if not actions:
-        errors.append(required(path, "at least one validation action is required"))
-    for index, action in enumerate(actions):
-        if action not in allowed:
-            errors.append(not_supported(f"{path}[{index}]", action, allowed))
-        if action in actions[:index]:
-            errors.append(duplicate(f"{path}[{index}]", action))
-    if "Deny" in actions and "Warn" in actions:
-        detail = "must not contain both Deny and Warn (repeating the same validation failure information)"
-        errors.append(invalid(path, actions, detail))
