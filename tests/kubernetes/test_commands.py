@@ -62,6 +62,7 @@ def terminal(kubernetes: ControlPlane, tmp_path: Path) -> Terminal:
     return Terminal(kubernetes, tmp_path)
 
 
+@pytest.mark.timeout(300)
 async def test_every_command(kubernetes: ControlPlane, terminal: Terminal) -> None:
     async with running(kubernetes, NAMESPACE) as client:
         await _looking(terminal)

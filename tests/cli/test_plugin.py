@@ -1,0 +1,45 @@
+"""`kubectl kohort`, run by kubectl against an embedded cluster."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import Sandbox
+
+SESSION = """
+set -eu
+kohort up --simulated-nodes 4 --detach
+export KUBECONFIG=~/.local/share/kohort/kubeconfig
+kubectl plugin list
+kubectl kohort version
+kubectl apply -f examples/llm.yaml
+kubectl kohort status llm -w --timeout 60
+kubectl kohort get llm -n default --context kohort -o wide
+code=0; kubectl kohort explain nothing || code=$?
+echo "code $code"
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
+    kubectl = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
+    if not kubectl:
+        pytest.skip("needs kubectl: install it, or name it in KUBECTL")
+    found = Sandbox(tmp_path, kubectl)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.mark.e2e
+def test_kubectl_runs_the_plugin(sandbox: Sandbox) -> None:
+    done = sandbox.run(SESSION)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "/kubectl-kohort" in done.stdout
+    assert "2/2 groups ready" in done.stdout
+    assert "code 1" in done.stdout
+    assert "there is no LeaderWorkerSet nothing in namespace default; there are: llm" in done.stderr
