@@ -208,7 +208,11 @@ class PodController:
         if topology:
             if not leader.spec.node_name:
                 return
-            value = await self._topology_value(leader.spec.node_name, topology)
+            try:
+                value = await self._topology_value(leader.spec.node_name, topology)
+            except LookupError as problem:
+                self._warn(group_set, leader, f"Failed to create worker statefulset for leader pod {name}: {problem}")
+                raise
         has_tpus = tpu.pod_requests_tpus(_spec(leader))
         body = objects.worker_stateful_set(then, leader.metadata, leader_has_tpus=has_tpus, topology_value=value)
         try:
