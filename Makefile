@@ -1,4 +1,4 @@
-# Everything a developer needs to know: make demo, make test, make check, make bench, make test-kubernetes, make crash.
+# Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, crash.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -33,8 +33,12 @@ format: $(STAMP)
 reference: $(STAMP)
 	PYTHONPATH=src:. $(BIN)/python -m tools.reference
 
-site: $(STAMP)
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs && $(BIN)/mkdocs build
+$(VENV)/.docs: $(STAMP)
+	@$(PYTHON) tools/setup_venv.py $(VENV) docs
+	@touch $(VENV)/.docs
+
+site: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

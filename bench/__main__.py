@@ -25,6 +25,7 @@ FULL = bool(os.environ.get("BENCH_FULL"))
 ALONE = {
     "storage": ("--seconds", "5" if FULL else "2"),
     "schema": (),
+    "commands": (),
     "pods": ("--pods", "1000" if FULL else "300"),
     "resize": ("--rounds", "200" if FULL else "40"),
     "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),

@@ -1,6 +1,7 @@
 """Install kohort and its development tools into a virtual environment, with uv when it is there, else with pip.
 
-python3 tools/setup_venv.py .venv
+python3 tools/setup_venv.py .venv           everything for demo, tests and checks
+python3 tools/setup_venv.py .venv docs      another group of pyproject.toml on top
 """
 
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 MINIMUM = (3, 11)
 
 
-def main(target: Path) -> int:
+def main(target: Path, group: str = "") -> int:
     if sys.version_info < MINIMUM:
         print(f"kohort needs Python {'.'.join(map(str, MINIMUM))} or newer; this is {sys.version.split()[0]}.")
         print("Name another interpreter with: make PYTHON=/path/to/python3.11 setup")
@@ -20,9 +21,10 @@ def main(target: Path) -> int:
     if not (target / "bin" / "python").exists():
         print(f"making {target}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
-    print(f"installing kohort into {target} (once; needs the package index)", flush=True)
-    subprocess.run([*installer(target), *packages()], check=True)
-    compile_modules(target)
+    print(f"installing {group or 'kohort'} into {target} (once; needs the package index)", flush=True)
+    subprocess.run([*installer(target), *packages(group)], check=True)
+    if not group:
+        compile_modules(target)
     return 0
 
 
@@ -40,11 +42,10 @@ def installer(target: Path) -> list[str]:
     return [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
-def packages() -> list[str]:
-    project = tomllib.loads(Path("pyproject.toml").read_text())
-    development: list[str] = project["dependency-groups"]["dev"]
-    return ["--editable", ".[fast,demo]", *development]
+def packages(group: str) -> list[str]:
+    groups: dict[str, list[str]] = tomllib.loads(Path("pyproject.toml").read_text())["dependency-groups"]
+    return groups[group] if group else ["--editable", ".[fast,demo]", *groups["dev"]]
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1])))
+    raise SystemExit(main(Path(sys.argv[1]), *sys.argv[2:]))
