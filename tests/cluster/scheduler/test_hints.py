@@ -18,14 +18,18 @@ def waiting(facts: PodFacts, *refused_by: str) -> Waiting:
     [
         (pod("p", "cpu=1"), [FIT], node("n1", "cpu=1,memory=1Gi"), True),
         (pod("p", "cpu=2"), [FIT], node("n1", "cpu=1,memory=1Gi"), False),
-        (pod("p"), [FIT], node("n1", unschedulable=True), False),
+        (pod("p"), [FIT], node("n1", unschedulable=True), True),
+        (pod("p", "cpu=2"), [FIT, "TaintToleration"], node("n1", "cpu=1,memory=1Gi"), True),
+        (pod("p"), ["TaintToleration"], node("n1", unschedulable=True), True),
+        (pod("p"), [AFFINITY], node("n1", unschedulable=True), False),
+        (pod("p"), [AFFINITY], node("n1"), True),
         (pod("p"), ["TaintToleration"], node("n1", taints="k:NoSchedule"), False),
         (pod("p", nodeSelector={"a": "b"}), ["NodeAffinity"], node("n1"), False),
         (pod("p", nodeSelector={"a": "b"}), ["NodeAffinity"], node("n1", labels={"a": "b"}), True),
         (pod("p", "cpu=99"), [], node("n1"), True),
     ],
 )
-def test_a_node_helps_if_it_could_take_the_pod(
+def test_a_node_helps_if_it_passes_what_refused_the_pod(
     facts: PodFacts, refused_by: list[str], there: Node, expected: bool
 ) -> None:
     state = cluster(there)

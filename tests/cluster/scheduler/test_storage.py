@@ -87,10 +87,7 @@ def outcome(facts: PodFacts, state: ClusterState) -> str:
             "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
         ),
         ([claim()], "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
-        (
-            [claim(bound_to="gone")],
-            "0/2 nodes are available: 2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s).",
-        ),
+        ([claim(bound_to="gone")], '0/2 nodes are available: persistentvolume "gone" not found.'),
         ([claim(bound_to="v"), volume("v", on="n2")], "n2"),
         (
             [claim(bound_to="v"), volume("v", on="n9")],

@@ -2,7 +2,8 @@
 
 | change                            | may help a pod that was refused by                                            |
 |-----------------------------------|--------------------------------------------------------------------------------|
-| a node came or changed            | anything, if the node by itself (cordon, taints, labels, size) would take it |
+| a node came or changed            | cordon, taints, labels or size, if the node passes one of those that refused |
+|                                   | anything else, if the node by itself would take it                            |
 | a node went                       | topology spread (the emptiest domain may be gone)                             |
 | a pod left its node               | resources, ports, affinity, spread, exclusive volumes; nominated room        |
 | a pod on a node needs less        | resources, if it is less of something that the pod asks for                   |
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
-from kohort.cluster.scheduler.filters import NODE_ONLY, prepare
+from kohort.cluster.scheduler.filters import NODE_ONLY, Filter
 from kohort.cluster.scheduler.filters.fit import could_ever_fit
 from kohort.cluster.scheduler.queue import Waiting
 from kohort.cluster.scheduler.state import ClusterState
@@ -37,12 +38,20 @@ def node_came(node: NodeFacts, cluster: ClusterState) -> Hint:
     def may_help(entry: Waiting) -> bool:
         if not entry.refused_by:
             return True
-        judge = prepare(entry.facts, cluster, NODE_ONLY)
-        if isinstance(judge, Refusal):
-            return False
-        return judge.verdict(node) is None and could_ever_fit(entry.facts, node)
+        passed = {name for name, filter in NODE_ONLY.items() if _passes(filter, entry.facts, node, cluster)}
+        if could_ever_fit(entry.facts, node):
+            passed.add(FIT)
+        alone = {*NODE_ONLY, FIT}
+        if entry.refused_by & alone:
+            return bool(entry.refused_by & passed)
+        return passed == alone
 
     return may_help
+
+
+def _passes(filter: Filter, pod: PodFacts, node: NodeFacts, cluster: ClusterState) -> bool:
+    check = filter(pod, cluster)
+    return check is None or (not isinstance(check, Refusal) and check(node) is None)
 
 
 def node_differs(before: Node, after: Node) -> bool:

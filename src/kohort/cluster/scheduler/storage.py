@@ -32,7 +32,6 @@ ZONE_LABELS: Final = (
 
 WRONG_NODE: Final = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
-LOST_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 WRONG_ZONE: Final = "node(s) had no available volume zone"
 
 
@@ -89,6 +88,8 @@ class Storage:
             if claim is None or problem:
                 return ClaimsOfPod(problem=problem)
             if is_bound(claim):
+                if claim.spec.volume_name not in self.volumes:
+                    return ClaimsOfPod(problem=f'persistentvolume "{claim.spec.volume_name}" not found')
                 bound.append(claim)
             elif not claim.spec.volume_name and self._waits(claim):
                 delayed.append(claim)
@@ -102,9 +103,7 @@ class Storage:
         """Why these claims cannot be used on a node, empty if they can."""
         for claim in claims.bound:
             volume = self.volumes.get(claim.spec.volume_name)
-            if volume is None:
-                return LOST_VOLUME
-            if not self._reachable(volume, node_name, labels):
+            if volume is not None and not self._reachable(volume, node_name, labels):
                 return WRONG_NODE
         if claims.delayed and self.plan(claims, node_name, labels) is None:
             return NO_VOLUME

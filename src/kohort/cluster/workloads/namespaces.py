@@ -143,9 +143,16 @@ def in_deletion_order(served: Iterable[ServedResource]) -> list[ServedResource]:
     return sorted(found, key=lambda one: (one.resource != PODS, one.resource.qualified))
 
 
+def _dotted(name: str) -> str:
+    """`resource.group` also where the group has no name."""
+    return name if "." in name else f"{name}."
+
+
 def conditions(remains: Remains) -> list[JsonObject]:
     """The five conditions of a terminating namespace."""
-    left = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remains.objects.items()))
+    left = ", ".join(
+        f"{_dotted(name)} has {count} resource instances" for name, count in sorted(remains.objects.items())
+    )
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remains.finalizers.items()))
     failed = "; ".join(remains.failures)
     return [

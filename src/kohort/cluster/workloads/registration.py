@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from kohort.cluster.workloads import accounts, namespaces, quota
+from kohort.cluster.workloads import accounts, namespaces, quota, tokens
 from kohort.cluster.workloads.deployment import controller as deployment
 from kohort.cluster.workloads.disruption import controller as disruption
 from kohort.cluster.workloads.endpoints import controller as endpoints
+from kohort.cluster.workloads.endpoints import mirroring
 from kohort.cluster.workloads.garbage import controller as garbage
 from kohort.cluster.workloads.job import controller as job
 from kohort.cluster.workloads.nodes import eviction, lifecycle
@@ -22,6 +23,7 @@ _PARTS = (
     garbage,
     job,
     lifecycle,
+    mirroring,
     namespaces,
     quota,
     replicaset,
@@ -35,6 +37,7 @@ def register(manager: Manager, *, root_certificate: str, volume_directory: Path)
     `root_certificate` is the PEM of the cluster's CA, `volume_directory` where provisioned volumes live.
     """
     accounts.register(manager, root_certificate)
+    tokens.register(manager, root_certificate)
     volumes.register(manager, volume_directory)
     for part in _PARTS:
         part.register(manager)

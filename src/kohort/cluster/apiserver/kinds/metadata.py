@@ -48,6 +48,12 @@ def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = Fa
     return errors
 
 
+def embedded_errors(meta: JsonObject, path: str) -> list[FieldError]:
+    """The rules for the metadata of an object inside another: everything but the need for a name and a namespace."""
+    named_ = {**meta, "name": meta.get("name") or "x"}
+    return object_errors(named_, bool(meta.get("namespace")), path_segment, path, standard_finalizers=False)
+
+
 def object_errors(
     meta: JsonObject, namespaced: bool, name_rule: NameRule, path: str = "metadata", *, standard_finalizers: bool = True
 ) -> list[FieldError]:
@@ -155,6 +161,9 @@ def _one_owner(owner: JsonObject, path: str) -> list[FieldError]:
     api_version = owner.get("apiVersion") or ""
     if not api_version.rpartition("/")[2]:
         errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+    elif api_version.count("/") > 1:
+        detail = f"unexpected GroupVersion string: {api_version}"
+        errors.append(invalid(f"{path}.apiVersion", api_version, detail))
     errors += [
         invalid(f"{path}.{field}", "", "must not be empty") for field in ("kind", "name", "uid") if not owner.get(field)
     ]

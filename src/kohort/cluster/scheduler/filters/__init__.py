@@ -4,7 +4,7 @@ Every filter looks at the pod once (`prepare`) and returns a check for nodes, or
 do. The first check that refuses a node names the reason; the order is therefore part of the messages that people see.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -36,7 +36,11 @@ FILTERS: Sequence[Filter] = (
     topology_spread,
     inter_pod_affinity,
 )
-NODE_ONLY: Sequence[Filter] = (node_schedulable, tolerated_taints, node_affinity)
+NODE_ONLY: Mapping[str, Filter] = {
+    "NodeUnschedulable": node_schedulable,
+    "TaintToleration": tolerated_taints,
+    "NodeAffinity": node_affinity,
+}
 """What depends on the node object alone: enough to see whether a changed node is worth another try."""
 
 

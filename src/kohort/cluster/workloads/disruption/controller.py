@@ -18,7 +18,7 @@ from kohort.objects.selectors import LabelSelector
 
 
 class NoController(Exception):
-    """A pod of the budget has no controller that says how many there should be."""
+    """The controller of a pod does not say how many there should be."""
 
 
 def register(manager: Manager) -> None:
@@ -69,13 +69,12 @@ class Disruption:
         return Requeue(after=rules.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
 
     async def _wanted(self, pods: list[Pod]) -> int:
-        """What the controllers of these pods want, each counted once."""
+        """What the controllers of these pods want, each counted once. Pods without one are not wanted by anybody."""
         owners: dict[str, tuple[str, Reference]] = {}
         for pod in pods:
             reference = controller_of(pod)
-            if reference is None:
-                raise NoController(f"found no controller ref for pod {pod.metadata.name!r}")
-            owners[reference.uid] = (pod.metadata.namespace, reference)
+            if reference is not None:
+                owners[reference.uid] = (pod.metadata.namespace, reference)
         total = 0
         seen: set[str] = set()
         for namespace, reference in owners.values():
@@ -92,6 +91,8 @@ class Disruption:
             if owner is not None:
                 reference = owner
         resource = await self._resource_of(reference)
+        if reference.api_version == "batch/v1":
+            raise NoController(f"{resource.plural}.batch does not implement the scale subresource")
         scale = await self.client.get(resource, reference.name, namespace, subresource="scale")
         return scale["metadata"]["uid"], scale["spec"].get("replicas") or 0
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.endpoints import plan as rules
 from kohort.cluster.workloads.endpoints.plan import BackendPod, Content, ServiceFacts
+from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE, Triggers
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
@@ -14,6 +15,8 @@ from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 
 _ZONE = "topology.kubernetes.io/zone"
+_NODE_PATIENCE = 5.0
+"""Seconds until a pod is looked at again whose node was not there."""
 
 
 def register(manager: Manager) -> None:
@@ -37,6 +40,7 @@ class ServiceEndpoints:
         self.slices = manager.informer(ENDPOINT_SLICES, JsonObject, indexes={"service": _by_service})
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
         self._pending: dict[Key, set[str]] = {}
+        self._triggers = Triggers()
         controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.services)
         controller.watches(self.pods, self._services_of_pod, when=_matters)
@@ -59,15 +63,18 @@ class ServiceEndpoints:
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return None
         facts = service_facts(service)
-        pods = self._backends(service)
-        await self._write_slices(service, facts, pods)
-        await self._write_endpoints(facts, pods)
-        return None
+        selected = self._selected(service)
+        pods = [self._backend(pod) for pod in selected]
+        trigger = self._triggers.since_last_time(key, service["metadata"]["creationTimestamp"], selected)
+        await self._write_slices(service, facts, pods, trigger)
+        await self._write_endpoints(facts, pods, trigger)
+        waiting = any(pod.addresses and not pod.finished and not pod.placed for pod in pods)
+        return Requeue(after=_NODE_PATIENCE) if waiting and not facts.publish_not_ready else None
 
-    def _backends(self, service: JsonObject) -> list[BackendPod]:
+    def _selected(self, service: JsonObject) -> list[Pod]:
         selector = service["spec"]["selector"].items()
         namespace = service["metadata"]["namespace"]
-        return [self._backend(pod) for pod in self.pods.list(namespace) if selector <= pod.metadata.labels.items()]
+        return [pod for pod in self.pods.list(namespace) if selector <= pod.metadata.labels.items()]
 
     def _backend(self, pod: Pod) -> BackendPod:
         node = self.nodes.get(Key("", pod.spec.node_name))
@@ -84,6 +91,7 @@ class ServiceEndpoints:
             ready=pod.ready,
             terminating=pod.metadata.deleting,
             finished=pod.finished,
+            placed=node is not None or not pod.spec.node_name,
             named_ports={
                 (port.name, port.protocol): port.container_port
                 for container in pod.spec.all_containers
@@ -92,7 +100,9 @@ class ServiceEndpoints:
             },
         )
 
-    async def _write_slices(self, service: JsonObject, facts: ServiceFacts, pods: list[BackendPod]) -> None:
+    async def _write_slices(
+        self, service: JsonObject, facts: ServiceFacts, pods: list[BackendPod], trigger: str
+    ) -> None:
         existing = self._existing_slices(facts)
         if existing is None:
             return
@@ -100,14 +110,14 @@ class ServiceEndpoints:
         plan = rules.plan_slices(facts, pods, contents)
         labels = rules.slice_labels(facts)
         for content in plan.create:
-            await self._create_slice(service, labels, content)
+            await self._create_slice(service, labels, content, trigger)
         for name, one in existing.items():
             if name in plan.delete:
                 await self._delete_slice(facts.namespace, name)
                 continue
             content = plan.update.get(name, contents[name])
             if name in plan.update or (one["metadata"].get("labels") or {}) != labels:
-                await self._update_slice(one, labels, content)
+                await self._update_slice(one, labels, content, trigger)
 
     def _existing_slices(self, facts: ServiceFacts) -> dict[str, JsonObject] | None:
         """The slices of a Service, or None while one that was just made is not in the cache yet: deciding now would
@@ -120,7 +130,7 @@ class ServiceEndpoints:
         self._pending.pop(key, None)
         return found
 
-    async def _create_slice(self, service: JsonObject, labels: dict[str, str], content: Content) -> None:
+    async def _create_slice(self, service: JsonObject, labels: dict[str, str], content: Content, trigger: str) -> None:
         metadata = service["metadata"]
         body: JsonObject = {
             "apiVersion": "discovery.k8s.io/v1",
@@ -129,6 +139,7 @@ class ServiceEndpoints:
                 "generateName": f"{metadata['name']}-",
                 "namespace": metadata["namespace"],
                 "labels": labels,
+                **_stamp(trigger),
                 "ownerReferences": [ownership.controller_reference(service)],
             },
             "addressType": (service["spec"].get("ipFamilies") or ["IPv4"])[0],
@@ -138,10 +149,11 @@ class ServiceEndpoints:
         made: JsonObject = await self.client.create(ENDPOINT_SLICES, body)
         self._pending.setdefault(Key(metadata["namespace"], metadata["name"]), set()).add(made["metadata"]["name"])
 
-    async def _update_slice(self, current: JsonObject, labels: dict[str, str], content: Content) -> None:
+    async def _update_slice(self, current: JsonObject, labels: dict[str, str], content: Content, trigger: str) -> None:
+        metadata = {key: value for key, value in current["metadata"].items() if key != "annotations"}
         body = {
             **current,
-            "metadata": {**current["metadata"], "labels": labels},
+            "metadata": {**metadata, "labels": labels, **_stamp(trigger)},
             "endpoints": content.endpoints,
             "ports": rules.slice_ports(content.ports),
         }
@@ -153,11 +165,11 @@ class ServiceEndpoints:
         except NotFound:
             return
 
-    async def _write_endpoints(self, facts: ServiceFacts, pods: list[BackendPod]) -> None:
+    async def _write_endpoints(self, facts: ServiceFacts, pods: list[BackendPod], trigger: str) -> None:
         subsets = rules.plan_subsets(facts, pods)
         labels = rules.endpoints_labels(facts)
         current = self.endpoints.get(Key(facts.namespace, facts.name))
-        metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels}
+        metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels, **_stamp(trigger)}
         body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
             body["subsets"] = subsets
@@ -173,6 +185,7 @@ class ServiceEndpoints:
     async def _forget(self, key: Key) -> None:
         """Slices follow their owner by garbage collection; Endpoints have no owner, only the name."""
         self._pending.pop(key, None)
+        self._triggers.forget(key)
         current = self.endpoints.get(key)
         if current is None or rules.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
             return
@@ -191,7 +204,12 @@ def service_facts(service: JsonObject) -> ServiceFacts:
         publish_not_ready=bool(spec.get("publishNotReadyAddresses")),
         ports=spec.get("ports") or [],
         labels=service["metadata"].get("labels") or {},
+        traffic=spec.get("trafficDistribution") or "",
     )
+
+
+def _stamp(trigger: str) -> JsonObject:
+    return {"annotations": {LAST_CHANGE: trigger}} if trigger else {}
 
 
 def read_slice(one: JsonObject) -> Content:

@@ -6,6 +6,7 @@
 | Ready | yes | yes | yes | ready |
 | not Ready | yes | only when not-ready addresses are published | no | not ready (ready when published) |
 | terminating | yes, until it is gone | only when published | its readiness | only when published |
+| its node does not exist | only when published | yes | | by its readiness |
 
 Pods whose containers resolve a named port differently cannot share a slice, so slices are grouped by resolved ports.
 """
@@ -47,6 +48,8 @@ class BackendPod(msgspec.Struct, frozen=True):
     ready: bool = False
     terminating: bool = False
     finished: bool = False
+    placed: bool = True
+    """Its node exists."""
     named_ports: Mapping[tuple[str, str], int] = {}
     """(port name, protocol) to the container's port number."""
 
@@ -58,6 +61,8 @@ class ServiceFacts(msgspec.Struct, frozen=True):
     publish_not_ready: bool
     ports: Sequence[JsonObject]
     labels: Mapping[str, str] = {}
+    traffic: str = ""
+    """`trafficDistribution`: whether clients shall prefer endpoints in their zone, or on their node."""
 
 
 def resolved_ports(service: ServiceFacts, pod: BackendPod) -> tuple[Port, ...]:
@@ -89,7 +94,19 @@ def endpoint(service: ServiceFacts, pod: BackendPod) -> JsonObject:
         entry["zone"] = pod.zone
     if pod.hostname and pod.subdomain == service.name:
         entry["hostname"] = pod.hostname
+    hints = _hints(service, pod) if entry["conditions"]["ready"] else {}
+    if hints:
+        entry["hints"] = hints
     return entry
+
+
+def _hints(service: ServiceFacts, pod: BackendPod) -> JsonObject:
+    if not service.traffic:
+        return {}
+    hints: JsonObject = {"forZones": [{"name": pod.zone}]} if pod.zone else {}
+    if pod.node and service.traffic == "PreferSameNode":
+        hints["forNodes"] = [{"name": pod.node}]
+    return hints
 
 
 def eligible(pods: Iterable[BackendPod]) -> list[BackendPod]:
@@ -152,10 +169,8 @@ def _keep_one_empty(existing: Mapping[str, Content], plan: SlicePlan) -> None:
 def _by_ports(service: ServiceFacts, pods: Iterable[BackendPod]) -> dict[tuple[Port, ...], dict[str, JsonObject]]:
     groups: dict[tuple[Port, ...], dict[str, JsonObject]] = {}
     for pod in eligible(pods):
-        ports = resolved_ports(service, pod)
-        if service.ports and not ports:
-            continue
-        groups.setdefault(ports, {})[pod.uid] = endpoint(service, pod)
+        if pod.placed or service.publish_not_ready:
+            groups.setdefault(resolved_ports(service, pod), {})[pod.uid] = endpoint(service, pod)
     return groups
 
 

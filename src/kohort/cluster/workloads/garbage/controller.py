@@ -37,6 +37,10 @@ _REMEMBERED_ABSENT = 5000
 _RELIST_SECONDS = 30.0
 
 
+Coordinates = tuple[str, str, str, str]
+"""apiVersion, kind, name and uid: all that a reference says of an owner."""
+
+
 def register(manager: Manager) -> None:
     GarbageCollector(manager)
 
@@ -47,7 +51,7 @@ class GarbageCollector:
         self.client: Client = manager.client
         self.recorder = manager.recorder("garbage-collector-controller")
         self.graph = Graph()
-        self._absent: OrderedDict[str, None] = OrderedDict()
+        self._absent: OrderedDict[Coordinates, None] = OrderedDict()
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._watched: dict[Resource, Informer[PartialObject]] = {}
         self._rediscover = asyncio.Event()
@@ -105,7 +109,7 @@ class GarbageCollector:
         if new is not None:
             node = node_of(resource, new.metadata)
             before = self.graph.put(node)
-            self._absent.pop(node.uid, None)
+            self._absent.pop(_coordinates(node), None)
             for owner in before.owners if before else ():
                 if node.reference_to(owner.uid) is None:
                     self._enqueue(owner.uid)
@@ -116,7 +120,8 @@ class GarbageCollector:
 
     def _vanished(self, uid: str) -> None:
         node = self.graph.remove(uid)
-        self._remember_absent(uid)
+        if node is not None:
+            self._remember_absent(_coordinates(node))
         self._enqueue_all(self.graph.dependents(uid))
         for owner in node.owners if node else ():
             self._enqueue(owner.uid)
@@ -168,24 +173,26 @@ class GarbageCollector:
                 self._enqueue_all(dependents)
 
     async def _presence(self, node: Node, owner: OwnerReference) -> Presence:
-        known = self.graph.get(owner.uid)
-        if known is not None:
-            return self._known_presence(node, known)
-        if owner.uid in self._absent:
-            return "absent"
+        """A reference means what it says: an object with its uid but of another kind is not the owner."""
+        named = (owner.api_version, owner.kind, owner.name, owner.uid)
         resource = self._kinds.get((owner.api_version, owner.kind))
-        if resource is None:
-            return "unknown"
-        if resource.namespaced and not node.key.namespace:
+        if resource is not None and resource.namespaced and not node.key.namespace:
             # A namespaced owner of a cluster-scoped object can never be found: the reference names no namespace.
             return "unknown"
+        if named in self._absent:
+            return "absent"
+        if resource is None:
+            return "unknown"
+        known = self.graph.get(owner.uid)
+        if known is not None and _is(known, resource, owner.name):
+            return self._known_presence(node, known)
         namespace = node.key.namespace if resource.namespaced else ""
         found = await self.client.find(resource, owner.name, namespace)
         if found is not None and found["metadata"]["uid"] == owner.uid:
             deleting = "deletionTimestamp" in found["metadata"]
             waiting = deleting and FOREGROUND in found["metadata"].get("finalizers", ())
             return "leaving" if waiting else "present"
-        self._remember_absent(owner.uid)
+        self._remember_absent(named)
         return "absent"
 
     def _known_presence(self, node: Node, owner: Node) -> Presence:
@@ -197,11 +204,11 @@ class GarbageCollector:
                 f"ownerRef [{owner.resource.api_version}/{owner.resource.kind}, namespace: {node.key.namespace}, "
                 f"name: {owner.key.name}, uid: {owner.uid}] does not exist in namespace {node.key.namespace!r}",
             )
-            return "absent" if node.key.namespace else "unknown"
+            return "absent"
         return "leaving" if owner.waits_for_dependents else "present"
 
-    def _remember_absent(self, uid: str) -> None:
-        self._absent[uid] = None
+    def _remember_absent(self, named: Coordinates) -> None:
+        self._absent[named] = None
         while len(self._absent) > _REMEMBERED_ABSENT:
             self._absent.popitem(last=False)
 
@@ -235,6 +242,15 @@ class GarbageCollector:
         except Invalid as problem:
             # The uid in the patch guards against an object that was deleted and made again under the same name.
             raise NotFound(problem.status) from problem
+
+
+def _coordinates(node: Node) -> Coordinates:
+    return (node.resource.api_version, node.resource.kind, node.key.name, node.uid)
+
+
+def _is(node: Node, resource: Resource, name: str) -> bool:
+    same_kind = (node.resource.group, node.resource.plural) == (resource.group, resource.plural)
+    return same_kind and node.key.name == name
 
 
 def reference_document(owner: OwnerReference, block: bool | None = None) -> JsonObject:

@@ -68,9 +68,10 @@ class Claims:
                 await self._provision(claim, node)
             case rules.Lost():
                 if claim.status.phase != "Lost":
-                    await self._status(claim, {"phase": "Lost"})
+                    await self._status(claim, {"phase": "Lost", "accessModes": None, "capacity": None})
             case rules.Wait(reason, message):
-                self.recorder.normal(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
+                tell = self.recorder.warning if reason == "ProvisioningFailed" else self.recorder.normal
+                tell(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
 
     async def _bind(self, claim: PersistentVolumeClaim, name: str) -> None:
