@@ -122,7 +122,7 @@ async def test_a_token_ends_and_another_lies_in_its_file(kubernetes: ControlPlan
             await client.delete(SECRETS, "first", SYSTEM)
             await _refused(kubernetes, first)
             await client.patch(LEADER_WORKER_SETS, "llm", "token", {"spec": {"replicas": 2}})
-            await process.says("reconcile failed")
+            assert (await process.says("reconcile failed"))["key"] == "token/llm"
             file.write_text(await _bound_token(client, "second"))
             await settled(client, "token", 2)
             await _scaled(client, 3, "token")

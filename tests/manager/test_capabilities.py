@@ -15,7 +15,11 @@ ALL = frozenset({"pods/resize", "httproutes.gateway.networking.k8s.io", "podgrou
         (Facts("v1.36.4", None, ALL), "", []),
         (Facts("v1.30.0", True, ALL - {"pods/resize"}), "", ["in-place pod resize"]),
         (Facts("v1.36.4", True, frozenset({"pods/resize"})), "", ["Gateway API"]),
-        (Facts("v1.36.4", True, frozenset({"pods/resize"})), "volcano", ["Gateway API", "PodGroups of scheduling.volcano.sh"]),
+        (
+            Facts("v1.36.4", True, frozenset({"pods/resize"})),
+            "volcano",
+            ["Gateway API", "PodGroups of scheduling.volcano.sh"],
+        ),
     ],
 )
 def test_what_is_missing(facts: Facts, gang: str, missing: list[str]) -> None:
