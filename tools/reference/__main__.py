@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import api, commands, example, metrics
+from tools.reference import api, commands, example, metrics, picture
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/api.md": api.page,
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/commands.md": commands.page,
+    "docs/kohort.svg": picture.svg,
     "examples/language-model.yaml": example.text,
 }
 
