@@ -1,17 +1,20 @@
-"""Pods per second on simulated nodes: created over HTTPS by 32 clients, scheduled, started, ready, all durable.
+"""Pods per second: created over HTTPS and durable, and on simulated nodes from create to Ready.
 
-python bench/pods.py [--pods 1000] [--nodes 50] [--parts apiserver,workloads,scheduler]
+    python bench/pods.py [--pods 1000] [--nodes 50] [--parts LIST] [--real]
+
+32 connections create small pods. Without nodes (`--nodes 0`) only the API server runs and the rate of creates is what
+is measured; `--real` drives etcd and kube-apiserver with the same program. With nodes, pods are scheduled, started and
+reported ready by the whole control plane while more of them are created.
 """
 
 import argparse
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import tempfile
+import multiprocessing
 import time
-from pathlib import Path
+from dataclasses import dataclass
+
+import msgspec
+from bench import servers, wire
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -20,6 +23,43 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.pods import Pod
 
 CLIENTS = 32
+PATH = "/api/v1/namespaces/default/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    pods: int
+    seconds: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.pods / self.seconds
+
+    def lines(self) -> list[str]:
+        return [
+            f"{self.pods:,} pods created: {self.rate:,.0f}/s, "
+            f"{self.cpu / self.pods * 1000:.2f} ms of processor time per pod"
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Readied:
+    pods: int
+    creating: float
+    seconds: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.pods / self.seconds
+
+    def lines(self) -> list[str]:
+        return [
+            f"{self.pods:,} pods: {self.pods / self.creating:,.0f}/s created meanwhile, "
+            f"{self.rate:,.0f}/s from create to Ready",
+            f"  {self.cpu / self.pods * 1000:.2f} ms of processor time per pod in the whole control plane",
+        ]
 
 
 def pod(number: int) -> JsonObject:
@@ -28,9 +68,18 @@ def pod(number: int) -> JsonObject:
     return {"metadata": {"name": f"pod-{number}", "namespace": "default"}, "spec": {"containers": [container]}}
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def requests(target: wire.Target, numbers: range) -> list[bytes]:
+    documents = ({"apiVersion": "v1", "kind": "Pod", **pod(number)} for number in numbers)
+    return [target.request("POST", PATH, msgspec.json.encode(document)) for document in documents]
+
+
+def measure_creates(server: servers.Server, count: int) -> Created:
+    target = wire.Target.of(server.kubeconfig)
+    wire.send_all(target, requests(target, range(CLIENTS)), 1)
+    prepared = requests(target, range(CLIENTS, CLIENTS + count))
+    cpu = server.cpu_seconds()
+    seconds = wire.send_all(target, prepared, CLIENTS)
+    return Created(count, seconds, server.cpu_seconds() - cpu)
 
 
 async def until_ready(client: Client, count: int) -> None:
@@ -43,6 +92,7 @@ async def until_ready(client: Client, count: int) -> None:
 
 
 async def create_all(client: Client, count: int) -> None:
+    """As `measure_creates`, with the client that controllers use; for servers in the same process."""
     numbers = iter(range(count))
 
     async def create_next() -> None:
@@ -52,18 +102,26 @@ async def create_all(client: Client, count: int) -> None:
     await asyncio.gather(*(create_next() for _ in range(CLIENTS)))
 
 
-async def measure(directory: Path, pid: int, count: int) -> None:
-    client = Client(kubeconfig.load(directory / "kubeconfig"))
+async def measure_ready(server: servers.Server, target: wire.Target, count: int) -> Readied:
+    client = Client(kubeconfig.load(server.kubeconfig))
+    prepared = requests(target, range(count))
     watching = asyncio.create_task(until_ready(client, count))
-    cpu, begun = cpu_seconds(pid), time.perf_counter()
-    await create_all(client, count)
-    created = time.perf_counter() - begun
-    await asyncio.wait_for(watching, 300)
-    elapsed = time.perf_counter() - begun
-    cpu = cpu_seconds(pid) - cpu
+    await asyncio.sleep(0.5)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+
+    def create() -> None:
+        theirs.send(wire.send_all(target, prepared, CLIENTS))
+
+    process = context.Process(target=create, daemon=True)
+    cpu, begun = server.cpu_seconds(), time.perf_counter()
+    process.start()
+    await asyncio.wait_for(watching, 600)
+    elapsed, cpu = time.perf_counter() - begun, server.cpu_seconds() - cpu
+    creating: float = ours.recv()
+    process.join()
     await client.close()
-    print(f"{count} pods: {count / created:.0f}/s created, {count / elapsed:.0f}/s from create to Ready")
-    print(f"  {cpu / count * 1000:.2f} ms of processor time per pod in the whole control plane")
+    return Readied(count, creating, elapsed, cpu)
 
 
 def main() -> None:
@@ -71,19 +129,15 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=50)
     parser.add_argument("--parts", default="")
+    parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        command = ["up", "--data-dir", directory, "--port", "0", "--simulated-nodes", str(options.nodes)]
-        command += ["--parts", options.parts]
-        server = subprocess.Popen([sys.executable, "-m", "kohort", *command], stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            if not server.stdout.readline().startswith("ready"):
-                raise RuntimeError("kohort up did not become ready")
-            asyncio.run(measure(Path(directory), server.pid, options.pods))
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
+    if options.real or not options.nodes:
+        with servers.real() if options.real else servers.kohort("--parts", "apiserver") as server:
+            print("\n".join(measure_creates(server, options.pods).lines()))
+        return
+    with servers.kohort("--simulated-nodes", str(options.nodes), "--parts", options.parts) as server:
+        target = wire.Target.of(server.kubeconfig)
+        print("\n".join(asyncio.run(measure_ready(server, target, options.pods)).lines()))
 
 
 if __name__ == "__main__":

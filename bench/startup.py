@@ -14,20 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-
-def resident_megabytes(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"no memory figure for process {pid}")
-
-
-def cpu_seconds(pid: int) -> float:
-    """What a process has used of the processor so far; unlike the time on the wall, others cannot spoil it."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+from bench.servers import cpu_seconds, resident_megabytes
 
 
 def compiled(directory: str) -> dict[str, str]:

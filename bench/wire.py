@@ -135,17 +135,23 @@ class Watching:
         self.wanted = wanted
         self.events = 0
         self.checksum = 0
-        self.finished = 0.0
+        self.last = 0.0
+        """When the last event came."""
         self.started = False
         self._buffer = b""
         self._left = 0
         """Bytes of the present chunk that have not arrived."""
 
     def read(self) -> None:
+        before = self.events
         for data in received(self.socket):
             self._take(self._buffer + data if self._buffer else data)
-        if self.events >= self.wanted and not self.finished:
-            self.finished = time.monotonic()
+        if self.events > before:
+            self.last = time.monotonic()
+
+    @property
+    def complete(self) -> bool:
+        return self.events >= self.wanted
 
     def _take(self, data: bytes) -> None:
         position = 0
@@ -181,8 +187,8 @@ class Seen:
 
     counts: list[int]
     checksums: set[int]
-    finished: float
-    """When the last of them had everything, on the clock of `time.monotonic`."""
+    last: float
+    """When the last event came, on the clock of `time.monotonic`."""
 
 
 def _watch(target: Target, path: str, watchers: int, wanted: int, pipe: Pipe) -> None:
@@ -196,14 +202,14 @@ def _watch(target: Target, path: str, watchers: int, wanted: int, pipe: Pipe) ->
         for key, _ in found:
             stream = key.data
             stream.read()
-            if stream.finished:
+            if stream.complete:
                 selector.unregister(stream.socket)
                 missing -= 1
         if not told and all(stream.started for stream in streams):
             pipe.send("ready")
             told = True
-    finished = max(stream.finished for stream in streams)
-    pipe.send(Seen([stream.events for stream in streams], {stream.checksum for stream in streams}, finished))
+    last = max(stream.last for stream in streams)
+    pipe.send(Seen([stream.events for stream in streams], {stream.checksum for stream in streams}, last))
 
 
 class Watchers:

@@ -1,0 +1,139 @@
+"""The embedded control plane: its figures beside their goals, and beside etcd and kube-apiserver in the same run.
+
+    python -m bench.controlplane [--pods 1000] [--events 4000] [--watchers 200]
+
+Everything is driven by the same client program (`wire`). Rates are given as the time that one pod or event takes when
+the server is kept busy, so that less is better everywhere.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from bench import pods, servers, startup, watchers, wire
+from tools.kubernetes import build as kubernetes
+
+PEER = "etcd + kube-apiserver"
+NODES = 50
+WRITERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    pods: int = 1000
+    events: int = 4000
+    watchers: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    what: str
+    goal: str
+    measured: str
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one server needed."""
+
+    start: float
+    memory: float
+    created: pods.Created
+    delivered: watchers.Delivered
+
+
+def measure(serve: Callable[[], AbstractContextManager[servers.Server]], size: Size) -> Measured:
+    begun = time.perf_counter()
+    with serve() as server:
+        start = time.perf_counter() - begun
+        memory = server.resident_megabytes()
+        delivered = watchers.measure(server, size.watchers, size.events, WRITERS)
+        return Measured(start, memory, pods.measure_creates(server, size.pods), delivered)
+
+
+def ours(size: Size) -> Measured:
+    return measure(lambda: servers.kohort("--parts", "apiserver"), size)
+
+
+def theirs(size: Size) -> Measured | None:
+    """None when the programs are not there."""
+    return measure(servers.real, size) if kubernetes.find() is not None else None
+
+
+def ready(size: Size) -> pods.Readied:
+    with servers.kohort("--simulated-nodes", str(NODES)) as server:
+        target = wire.Target.of(server.kubeconfig)
+        return asyncio.run(pods.measure_ready(server, target, size.pods))
+
+
+def started() -> tuple[float, float]:
+    """Seconds to ready and megabytes of all parts, on a directory that was used before."""
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as cache:
+        environment = startup.compiled(cache)
+        startup.start_once(directory, "", environment)
+        seconds, _, megabytes = startup.start_once(directory, "", environment)
+    return seconds, megabytes
+
+
+def goals(mine: Measured, readied: pods.Readied, start: tuple[float, float]) -> list[Goal]:
+    seconds, megabytes = start
+    delivered = mine.delivered
+    complete = delivered.missing == 0 and delivered.same
+    fan_out = f"{delivered.rate:,.0f} events/s to {delivered.watchers} watchers, {delivered.missing} lost"
+    return [
+        Goal("start to ready, all parts", "< 1 s", f"{seconds:.2f} s", seconds < 1),
+        Goal("resident memory, idle", "< 120 MB", f"{megabytes:.0f} MB", megabytes < 120),
+        Goal("pod creates, durable", "≥ 500/s", f"{mine.created.rate:,.0f}/s", mine.created.rate >= 500),
+        Goal("pods from create to Ready", "≥ 300/s", f"{readied.rate:,.0f}/s", readied.rate >= 300),
+        Goal("watch fan-out", "2,000 events/s, none lost", fan_out, complete and delivered.rate >= 2000),
+    ]
+
+
+def goal_table(found: list[Goal]) -> str:
+    lines = ["| what | goal | measured | |", "|---|---|---|---|"]
+    lines += [f"| {one.what} | {one.goal} | {one.measured} | {'met' if one.met else 'not met'} |" for one in found]
+    return "\n".join(lines)
+
+
+def pairs(mine: Measured, other: Measured) -> list[tuple[str, float, float, str]]:
+    """What, the peer's figure, ours, unit."""
+    per_event = [1000 / one.delivered.rate for one in (other, mine)]
+    per_pod = [1000 / one.created.rate for one in (other, mine)]
+    cpu_event = [one.delivered.cpu / one.delivered.events * 1000 for one in (other, mine)]
+    lost = f", {other.delivered.missing:,} deliveries lost by the peer" if other.delivered.missing else ""
+    cpu_pod = [one.created.cpu / one.created.pods * 1000 for one in (other, mine)]
+    return [
+        ("API server: start", other.start, mine.start, "s"),
+        ("API server: memory", other.memory, mine.memory, "MB"),
+        ("pod create, 32 at once: time", per_pod[0], per_pod[1], "ms"),
+        ("pod create: processor time", cpu_pod[0], cpu_pod[1], "ms"),
+        (f"event to {mine.delivered.watchers} watchers: time{lost}", per_event[0], per_event[1], "ms"),
+        (f"event to {mine.delivered.watchers} watchers: processor time", cpu_event[0], cpu_event[1], "ms"),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--events", type=int, default=4000)
+    parser.add_argument("--watchers", type=int, default=200)
+    options = parser.parse_args()
+    size = Size(options.pods, options.events, options.watchers)
+    mine = ours(size)
+    print(goal_table(goals(mine, ready(size), started())), flush=True)
+    other = theirs(size)
+    if other is None:
+        print(f"NOT RUN: {PEER} is not there")
+        return
+    print(f"\n| | {PEER} | kohort | ratio |\n|---|---:|---:|---:|")
+    for what, theirs_, ours_, unit in pairs(mine, other):
+        print(f"| {what} | {theirs_:.2f} {unit} | {ours_:.2f} {unit} | {ours_ / theirs_:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
