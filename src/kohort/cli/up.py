@@ -30,6 +30,7 @@ DEFAULT_PORT = 6443
     "--parts", default="", metavar="LIST", help="What to run, for example apiserver,workloads.  [default: all]"
 )
 @click.option("--kubeconfig", type=PATH, help="Another cluster to run the parts on, when apiserver is not one of them.")
+@click.option("--feature-gates", default="", metavar="LIST", help="Of the API server: PodLevelResources=false,...")
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes", type=click.IntRange(0), default=0, metavar="N", help="Nodes whose pods only pretend to run."
@@ -44,6 +45,7 @@ def command(
     port: int,
     parts: str,
     kubeconfig: Path | None,
+    feature_gates: str,
     detach: bool,
     simulated_nodes: int,
     simulated_capacity: str,
@@ -64,7 +66,7 @@ def command(
             simulation["labels"] = pairs("--simulated-labels", simulated_labels)
             if simulated_topology:
                 simulation["topology"] = blocks(pairs("--simulated-topology", simulated_topology))
-        _run(data, host, port, parts, kubeconfig, simulation)
+        _run(data, host, port, parts, kubeconfig, simulation, feature_gates)
     except CannotStart as failure:
         if detached.is_detached():
             detached.report_failure(str(failure))
@@ -103,15 +105,26 @@ def blocks(given: Mapping[str, str]) -> dict[str, int]:
 
 
 def _run(
-    data: DataDirectory, host: str, port: int, parts: str, kubeconfig: Path | None, simulation: Mapping[str, Json]
+    data: DataDirectory,
+    host: str,
+    port: int,
+    parts: str,
+    kubeconfig: Path | None,
+    simulation: Mapping[str, Json],
+    feature_gates: str,
 ) -> None:
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
+    from kohort.cluster.apiserver.kinds import gates
     from kohort.up.cluster import Options
     from kohort.up.parts import chosen
     from kohort.up.process import run
 
-    run(Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig), _ready)
+    try:
+        turned = gates.parse(feature_gates)
+    except ValueError as problem:
+        raise CannotStart(f"--feature-gates: {problem}") from problem
+    run(Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned), _ready)
 
 
 def _ready(running: "Running") -> None:

@@ -45,6 +45,8 @@ class Options:
     """Arguments for `cluster.simulation.registration.register`; empty for no simulated nodes."""
     kubeconfig: Path | None = None
     """Another cluster to run the parts against, when the API server is not one of them."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of the API server that are not as usual."""
 
     @property
     def controllers(self) -> tuple[str, ...]:
@@ -133,6 +135,7 @@ async def _serving(
         signer=signer,
         nodes=nodes,
         forwarder=nodes,
+        gates=options.gates,
         controllers="workloads" in options.parts,
     )
     front = Front(

@@ -7,6 +7,7 @@ caller's: `kohort up` brings a TLS front, tests call `handle` directly.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kohort.cluster.apiserver.admission.chain import Chain, Configured, OnDemand
@@ -28,6 +29,7 @@ from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder
 from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.kinds.gates import IN_PLACE_RESIZE, enabled
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
@@ -59,7 +61,7 @@ async def assemble(
     reader = StoreReader(store)
     issuer = TokenIssuer(reader, signer, static=tokens)
     authorizer = Authorizer(store)
-    catalog = Catalog(builtin_kinds())
+    catalog = Catalog(_kinds(gates or {}))
     webhooks = WebhookClient(endpoint_resolver(reader))
     plugins = [EscalationCheck(authorizer), *default_plugins(store, gates=gates, service_accounts=controllers)]
     server = ApiServer(
@@ -79,6 +81,19 @@ async def assemble(
         await create_missing(server, batch)
     server.ready = True
     return server, Authenticator(issuer)
+
+
+def _kinds(gates: Mapping[str, bool]) -> list[Kind]:
+    """All built-in kinds; without in-place resizing there is no door for it."""
+    kinds = builtin_kinds()
+    if enabled(gates, IN_PLACE_RESIZE):
+        return kinds
+    return [
+        replace(kind, subresources={name: one for name, one in kind.subresources.items() if name != "resize"})
+        if kind.resource.qualified == "pods"
+        else kind
+        for kind in kinds
+    ]
 
 
 def _admission(

@@ -34,6 +34,37 @@ DEFAULTS: Final[Mapping[str, bool]] = {
 }
 
 
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    POD_LEVEL_RESIZE: (IN_PLACE_RESIZE, POD_LEVEL_RESOURCES, NODE_DECLARED_FEATURES),
+    INIT_CONTAINER_RESIZE: (IN_PLACE_RESIZE, NODE_DECLARED_FEATURES),
+    MEMORY_VOLUME_RESIZE: (IN_PLACE_RESIZE, NODE_DECLARED_FEATURES),
+    FIX_POD_LEVEL_DEFAULTING: (POD_LEVEL_RESOURCES,),
+}
+"""Gates that mean nothing without others."""
+
+
+def parse(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as on the command line; ValueError says what is wrong.
+
+    What needs a gate that is off is off as well, unless it was asked for: then that is the mistake.
+    """
+    chosen: dict[str, bool] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in DEFAULTS:
+            raise ValueError(f"unknown feature gate {name!r}; known are {', '.join(DEFAULTS)}")
+        if value.lower() not in ("true", "false"):
+            raise ValueError(f"{part!r} is not of the form Name=true or Name=false")
+        chosen[name] = value.lower() == "true"
+    for name, needed in NEEDS.items():
+        missing = [one for one in needed if not enabled(chosen, one)]
+        if missing and chosen.get(name):
+            raise ValueError(f"{name} needs {' and '.join(missing)}")
+        if missing:
+            chosen[name] = False
+    return chosen
+
+
 def enabled(gates: Mapping[str, bool], name: str) -> bool:
     found = gates.get(name)
     return DEFAULTS[name] if found is None else found
