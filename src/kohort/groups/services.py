@@ -23,6 +23,8 @@ from kohort.kube.resources import LEADER_WORKER_SETS, SERVICES, Key
 
 RETRY: Final = 60.0
 """Seconds after which a name that was taken is tried again."""
+LAG: Final = 2.0
+"""Seconds that a cache may need to show what was written."""
 
 
 class SharedServices:
@@ -32,6 +34,8 @@ class SharedServices:
         self._recorder = recorder
         self._taken: dict[Key, float] = {}
         """Names that belong to others, by the time when that was last seen."""
+        self._made: dict[Key, float] = {}
+        """When they were created, for the moment until the cache shows them."""
 
     async def ensure(self, group_set: LeaderWorkerSet) -> float:
         """Make it be there. Returns in how many seconds to look again, 0 for never."""
@@ -39,6 +43,7 @@ class SharedServices:
         existing = self._cache.services.get(key)
         if existing is None:
             return await self._create(group_set, key)
+        self._made.pop(key, None)
         if not owned_by(existing.metadata, group_set):
             return self._tell_taken(group_set, key)
         if not _in_order(existing, group_set):
@@ -62,7 +67,8 @@ class SharedServices:
 
     async def _create(self, group_set: LeaderWorkerSet, key: Key) -> float:
         # A Service without our label is not in the cache: its name must not be tried again with every reconcile.
-        left = self._taken.get(key, -RETRY) + RETRY - asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        left = max(self._taken.get(key, -RETRY) + RETRY, self._made.get(key, -LAG) + LAG) - now
         if left > 0:
             return left
         try:
@@ -74,7 +80,8 @@ class SharedServices:
             self._warn(group_set, str(problem))
             raise
         self._taken.pop(key, None)
-        return 0.0
+        self._made[key] = now
+        return LAG
 
     def _tell_taken(self, group_set: LeaderWorkerSet, key: Key) -> float:
         now = asyncio.get_running_loop().time()
