@@ -16,8 +16,8 @@ from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.heartbeat import Heartbeat
-from kohort.node.hosts import hosts_text, pod_records, records
 from kohort.node.metrics import NodeMetrics
+from kohort.node.names.directory import Directory
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
@@ -25,7 +25,7 @@ from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
 from kohort.node.resizes import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
-from kohort.node.starting import hostname_of, parsed_id
+from kohort.node.starting import parsed_id
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Service
@@ -57,9 +57,11 @@ class Agent:
         stop_pods: bool = False,
         own_networks: bool = False,
         addresses: AddressBook | None = None,
+        serve_names: bool = False,
     ) -> None:
         """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
-        otherwise, unless the machine is to be asked what it permits."""
+        otherwise, unless the machine is to be asked what it permits; `serve_names` runs a name server and forwards
+        services."""
         directory.mkdir(parents=True, exist_ok=True)
         self.name = self.hostname = name
         self.runtime = runtime
@@ -76,9 +78,6 @@ class Agent:
         self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
         self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS)
         self._controller.watches(self._pods, when=_matters)
-        self._services.on_change(lambda old, new: self._names_changed())
-        self._slices.on_change(lambda old, new: self._names_changed())
-        self._names_pending = False
         allocations = Allocations(directory / "records", witness)
         parent = find_parent(cgroup_parent) if cgroups else None
         tree = Cgroups(parent, witness) if parent is not None else None
@@ -91,6 +90,14 @@ class Agent:
         sources = Sources(manager.client)
         allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
         peer = urlsplit(api_server).hostname or ""
+        self.names = Directory(
+            self._services,
+            self._slices,
+            self._addressed,
+            lambda: self.node.api_server[0],
+            self._rewrite_names,
+            _for_services(name, directory) if serve_names else None,
+        )
         self.node = Surroundings(
             name=name,
             client=manager.client,
@@ -110,8 +117,9 @@ class Agent:
             wake=self._controller.enqueue,
             facts=self.facts,
             others=self._others,
-            services=lambda namespace: self._services.list(namespace),
-            hosts=self._hosts,
+            services=self.names.services,
+            hosts=self.names.hosts,
+            resolv_conf=self.names.resolv_conf,
             judge=lambda: self.resizes.go_through("pod_updated"),
             freed=self._freed,
             actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
@@ -125,6 +133,8 @@ class Agent:
         self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
         runtime.on_exit(self._exited)
         manager.prepare(self._recover)
+        manager.prepare(self.names.start)
+        manager.background("node-names", self.names.run)
         manager.background("node-heartbeat", self.heartbeat.run)
         manager.background("node-pressure", self._watch_memory)
         manager.background("node-retries", self._retry)
@@ -158,7 +168,7 @@ class Agent:
         address = worker.address
         answer = await worker.sync(pod)
         if worker.address != address:
-            self._names_changed()
+            self.names.notice()
         self._weigh()
         return answer
 
@@ -232,6 +242,7 @@ class Agent:
     async def _close(self) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self.runtime.close(stop=self._stop_pods)
+        self.names.close()
         if self._stop_pods:
             self.node.addresses.release_all()
             if self.node.namespaces is not None:
@@ -239,24 +250,10 @@ class Agent:
 
     # Names
 
-    def _names_changed(self) -> None:
-        """Many changes at once lead to one rewriting."""
-        if not self._names_pending:
-            self._names_pending = True
-            asyncio.get_running_loop().call_later(0.1, self._rewrite_hosts)
-
-    def _rewrite_hosts(self) -> None:
-        self._names_pending = False
+    def _rewrite_names(self) -> None:
         for worker in self.workers.values():
             with contextlib.suppress(OSError):
                 worker.refresh_names()
-
-    def _hosts(self, pod: NodePod, address: str) -> str:
-        host = self.node.api_server[0]
-        services = self._services.list()
-        found = records(services, self._slices.list(), host) + pod_records(services, self._addressed())
-        aliases = pod.spec.host_aliases
-        return hosts_text(found, pod.metadata.namespace, address, hostname_of(pod), pod.spec.subdomain, aliases)
 
     def _addressed(self) -> list[tuple[NodePod, str]]:
         return [(each.pod, each.address) for each in self.workers.values() if each.address and not each.finished]
@@ -317,6 +314,11 @@ class Agent:
             for worker in self.workers.values():
                 if worker.uid == chosen.pod.metadata.uid:
                     worker.evict("Evicted", eviction.words(chosen))
+
+
+def _for_services(name: str, directory: Path) -> AddressBook:
+    """Addresses of this machine for services, apart from those of pods."""
+    return AddressBook.for_node(f"{name} {directory} services", record=directory / "records" / "service-addresses")
 
 
 def _matters(old: NodePod | None, new: NodePod | None) -> bool:

@@ -58,6 +58,7 @@ def register(
         api_server=api_server,
         stop_pods=stop_pods,
         own_networks=own_networks,
+        serve_names=True,
     )
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
     return agent.heartbeat.registered.wait  # type: ignore[return-value]

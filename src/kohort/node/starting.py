@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kohort.node.environment import ConfigProblem, command_line, environment, service_environment
-from kohort.node.hosts import write_hosts
 from kohort.node.images import root_of
+from kohort.node.names.hosts import write_hosts
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import mounts_of
@@ -111,6 +111,10 @@ def _own_files(
     """Files that every container has: the names it knows, and where it leaves its last words."""
     if not pod.spec.host_network:
         yield Mount(str(write_pod_names(node, pod, address)), "/etc/hosts", optional=True)
+    if text := node.resolv_conf(pod):
+        path = pod_directory(node, pod.metadata.uid) / "resolv.conf"
+        write_hosts(path, text)
+        yield Mount(str(path), "/etc/resolv.conf", optional=True)
     if container.termination_message_path:
         message = message_path(node, pod.metadata.uid, container.name, attempt)
         message.parent.mkdir(parents=True, exist_ok=True)

@@ -46,6 +46,8 @@ class Surroundings:
     services: Callable[[str], Iterable[Service]]
     hosts: Callable[[NodePod, str], str]
     """The /etc/hosts of a pod with this address."""
+    resolv_conf: Callable[[NodePod], str]
+    """The /etc/resolv.conf of a pod, empty for the machine's."""
     judge: Callable[[], None]
     """Go through the resizes that wait."""
     freed: Callable[[str], None]

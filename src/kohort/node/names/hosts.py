@@ -1,7 +1,7 @@
 """Names of services and of their pods, as an /etc/hosts file that every container sees as its own.
 
-A name server would need a port 53, an address of its own and rights; a file needs a bind mount. Programs that use the
-system's resolver read it before they ask anybody, and it is rewritten within a moment of every change of endpoints.
+A name server needs port 53, an address of its own and rights; a file needs a bind mount. Programs that use the system's
+resolver read it before they ask anybody, and it is rewritten within a moment of every change of endpoints.
 
 | for                                         | names                                                               |
 |---------------------------------------------|---------------------------------------------------------------------|
@@ -23,10 +23,17 @@ from kohort.objects.nodepods import HostAlias
 from kohort.objects.pods import Pod
 
 DOMAIN: Final = "cluster.local"
+API_SERVER: Final = ("default", "kubernetes")
 LOCAL: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 
 Record = tuple[str, str, str]
 """Address, name within the service's namespace, namespace."""
+
+
+def is_served(service: Service) -> bool:
+    """Whether it has an address of its own, behind which others are."""
+    own = service.spec.cluster_ip
+    return bool(own) and own != "None" and (service.metadata.namespace, service.metadata.name) != API_SERVER
 
 
 def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_server: str = "") -> list[Record]:
@@ -34,7 +41,7 @@ def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_se
     known = {(each.metadata.namespace, each.metadata.name): each for each in services}
     found: list[Record] = []
     for (namespace, name), service in known.items():
-        if (namespace, name) == ("default", "kubernetes") and api_server:
+        if (namespace, name) == API_SERVER and api_server:
             found.append((api_server, name, namespace))
         elif service.spec.cluster_ip and not service.headless:
             found.append((service.spec.cluster_ip, name, namespace))

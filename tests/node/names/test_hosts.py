@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.builders import pod, service
 
-from kohort.node.hosts import hosts_text, pod_records, records, write_hosts
+from kohort.node.names.hosts import hosts_text, pod_records, records, write_hosts
 from kohort.objects.core import Service
 from kohort.objects.discovery import Endpoint, EndpointConditions, EndpointSlice
 from kohort.objects.meta import ObjectMeta

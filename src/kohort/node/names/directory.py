@@ -1,0 +1,120 @@
+"""All names of the cluster as pods of this node see them, kept up to date.
+
+A hosts file in every container is there on any machine. Where an address can be added and port 53 be used, there is a
+name server too, for what a file cannot say (ports, wildcards of search paths, reverse names) and for programs that do
+not read files.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from kohort.kube.informer import Informer
+from kohort.kube.log import Log
+from kohort.node.names.forwarding import Forwarding, backends
+from kohort.node.names.hosts import Record, hosts_text, pod_records, records
+from kohort.node.names.resolving import resolv_conf
+from kohort.node.names.server import NameServer, machine_nameservers, machine_search
+from kohort.node.names.zone import Zone, build_zone
+from kohort.node.network import AddressBook
+from kohort.node.starting import hostname_of
+from kohort.objects.core import Service
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.nodepods import NodePod
+
+SETTLING_SECONDS = 0.1
+"""Many changes at once lead to one rewriting."""
+_log = Log(part="node")
+
+
+class Directory:
+    def __init__(
+        self,
+        services: Informer[Service],
+        slices: Informer[EndpointSlice],
+        pods: Callable[[], list[tuple[NodePod, str]]],
+        api_server: Callable[[], str],
+        changed: Callable[[], None],
+        addresses: AddressBook | None,
+    ) -> None:
+        """`addresses` are for services and the name server; without them there are only files."""
+        self._services = services
+        self._slices = slices
+        self._pods = pods
+        self._api_server = api_server
+        self._changed = changed
+        self._addresses = addresses
+        self._forwarding = Forwarding(addresses) if addresses is not None else None
+        self._server = NameServer(self._current_zone, machine_nameservers)
+        self._nameserver = ""
+        self._records: list[Record] | None = None
+        self._zone: Zone | None = None
+        self._news = asyncio.Event()
+        services.on_change(lambda old, new: self.notice())
+        slices.on_change(lambda old, new: self.notice())
+
+    def notice(self) -> None:
+        """Services, endpoints or addresses of pods have changed."""
+        self._records = self._zone = None
+        self._news.set()
+
+    async def start(self) -> None:
+        if self._addresses is None:
+            return
+        self._addresses.release_orphans()
+        try:
+            address = self._addresses.take("name server")
+            await self._server.start(address)
+            self._nameserver = address
+        except (OSError, OverflowError) as problem:
+            self._addresses.release("name server")
+            _log.info("no name server for pods; they have a hosts file", problem=str(problem))
+
+    async def run(self) -> None:
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(SETTLING_SECONDS)
+            self._news.clear()
+            self._changed()
+            if self._forwarding is not None:
+                services = self._services.list()
+                await self._forwarding.refresh(services, backends(services, self._slices.list(), self._pods()))
+
+    def close(self) -> None:
+        self._server.stop()
+        if self._forwarding is not None:
+            self._forwarding.close()
+
+    def services(self, namespace: str = "") -> list[Service]:
+        """Services with the addresses at which pods of this node reach them."""
+        return [self._reachable(each) for each in self._services.list(namespace)]
+
+    def hosts(self, pod: NodePod, address: str) -> str:
+        """The /etc/hosts of a pod."""
+        spec, namespace = pod.spec, pod.metadata.namespace
+        return hosts_text(self._current(), namespace, address, hostname_of(pod), spec.subdomain, spec.host_aliases)
+
+    def resolv_conf(self, pod: NodePod) -> str:
+        """The /etc/resolv.conf of a pod; empty if it has the machine's."""
+        if not self._nameserver:
+            return ""
+        return resolv_conf(pod, self._nameserver, machine_nameservers(), machine_search())
+
+    def _reachable(self, service: Service) -> Service:
+        address = self._forwarding.address(service) if self._forwarding is not None else ""
+        if not address:
+            return service
+        return msgspec.structs.replace(service, spec=msgspec.structs.replace(service.spec, cluster_ip=address))
+
+    def _current(self) -> Iterable[Record]:
+        if self._records is None:
+            services = self.services()
+            found = records(services, self._slices.list(), self._api_server())
+            self._records = found + pod_records(services, self._pods())
+        return self._records
+
+    def _current_zone(self) -> Zone:
+        if self._zone is None:
+            self._zone = build_zone(self._current(), self.services(), self._slices.list())
+        return self._zone
