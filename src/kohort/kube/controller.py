@@ -33,7 +33,23 @@ _log = Log(module="kohort.kube.controller")
 
 
 _CHEAP = 0.002
-_LONGEST_REST = 0.1
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How much of a worker's time one key may take. Its events gather while it rests."""
+
+    share: float
+    longest: float
+    """Seconds that a rest lasts at most."""
+
+    def rest_after(self, worked: float) -> float:
+        return 0.0 if worked < _CHEAP else min(worked * (1 / self.share - 1), self.longest)
+
+
+BRISK = Pace(1 / 3, 0.1)
+"""Never long enough for a person to notice."""
+LEISURELY = Pace(1 / 10, 0.5)
+"""For what is costly, grows with every object it summarises, and is read by programs: lists of addresses, say."""
 
 
 class Requeue(msgspec.Struct, frozen=True):
@@ -55,8 +71,10 @@ class Controller:
         workers: int = 1,
         max_delay: float = 60.0,
         metrics: Metrics | None = None,
+        pace: Pace = BRISK,
     ) -> None:
         self.name = name
+        self._pace = pace
         self.queue: WorkQueue[Key] = WorkQueue(max_delay=max_delay, metrics=metrics.queue(name) if metrics else None)
         self.informers: list[Informer[Json]] = []
         self._reconcile = reconcile
@@ -107,7 +125,7 @@ class Controller:
             try:
                 await self._reconcile_one(key)
             finally:
-                self.queue.done(key, rest=_rest(clock() - start))
+                self.queue.done(key, rest=self._pace.rest_after(clock() - start))
 
     async def _reconcile_one(self, key: Key) -> None:
         clock = asyncio.get_running_loop().time
@@ -144,9 +162,3 @@ class Controller:
     def _count(self, result: str, seconds: float) -> None:
         if self._metrics is not None:
             self._metrics.finished(result, seconds)
-
-
-def _rest(worked: float) -> float:
-    """How long a key rests after its work: twice as long as that took, so that a costly key gets a third of a worker's
-    time at most and its events gather meanwhile; but never long enough for a person to notice."""
-    return 0.0 if worked < _CHEAP else min(2 * worked, _LONGEST_REST)

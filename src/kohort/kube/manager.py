@@ -13,7 +13,7 @@ from typing import cast
 
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
-from kohort.kube.controller import Controller, Reconcile
+from kohort.kube.controller import BRISK, Controller, Pace, Reconcile
 from kohort.kube.events import EventRecorder
 from kohort.kube.identity import T
 from kohort.kube.informer import Index, Informer
@@ -93,8 +93,10 @@ class Manager:
         self._informers.pop((informer.selection, informer.view), None)
         self._detach(informer)
 
-    def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0) -> Controller:
-        controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics)
+    def controller(
+        self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0, pace: Pace = BRISK
+    ) -> Controller:
+        controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics, pace=pace)
         self._controllers.append(controller)
         return controller
 

@@ -6,7 +6,7 @@ from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.endpoints import plan as rules
 from kohort.cluster.workloads.endpoints.plan import BackendPod, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE, Triggers
-from kohort.kube.controller import Requeue
+from kohort.kube.controller import LEISURELY, Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
@@ -41,7 +41,7 @@ class ServiceEndpoints:
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
         self._pending: dict[Key, set[str]] = {}
         self._triggers = Triggers()
-        controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30)
+        controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=LEISURELY)
         controller.watches(self.services)
         controller.watches(self.pods, self._services_of_pod, when=_matters)
         controller.watches(self.slices, _service_of_slice)
