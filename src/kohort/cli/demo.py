@@ -6,7 +6,7 @@ import click
 
 
 @click.command("demo")
-@click.option("--patience", default=110.0, show_default=True, metavar="SECONDS", help="Give up after so long.")
+@click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after so long.")
 def command(patience: float) -> None:
     """A sharded language model of real processes on a cluster of its own: served, released, resized, rolled back.
 

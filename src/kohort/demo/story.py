@@ -19,10 +19,10 @@ from kohort.demo.traffic import Traffic
 from kohort.kube.client import PatchType
 from kohort.kube.resources import LEADER_WORKER_SETS
 
-SAMPLE: Final = 40
+SAMPLE: Final = 30
 """Requests by which a share is judged. The gateway divides every 20 exactly, so chance has no part in it; what remains
 is which requests of a twenty fall into the sample."""
-TOLERANCE: Final = 8
+TOLERANCE: Final = 10
 GROUPS: Final = 2
 MEMORY: Final = "128Mi"
 
@@ -163,7 +163,7 @@ class Story:
             raise Stuck(f"{version} answered {share.seen:.0f} % of {share.requests} requests instead of {asked} %")
 
     async def _all_from(self, version: str) -> None:
-        seen = await self._sample(SAMPLE // 2)
+        seen = await self._sample(SAMPLE // 3)
         if set(seen) != {version}:
             raise Stuck(f"requests were answered by {dict(seen)} instead of {version} alone")
 
