@@ -5,8 +5,8 @@ stored object holds it already. A path names the fields to go through; `[]` stan
 last step leaves an empty object behind that stands in `_EMPTIED`, that goes as well.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -53,8 +53,40 @@ _PATHS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 _STEPS: Final = {kind: tuple(tuple(path.split(".")) for path in paths) for kind, paths in _PATHS.items()}
 
 
+Tree: TypeAlias = "dict[str, Tree]"
+"""Paths with common beginnings put together; where one ends there is nothing below."""
+
+
+def _tree(paths: Iterable[Steps]) -> Tree:
+    root: Tree = {}
+    for steps in paths:
+        place = root
+        for step in steps:
+            place = place.setdefault(step, {})
+    return root
+
+
+_TREES: Final = {kind: _tree(paths) for kind, paths in _STEPS.items()}
+
+
+def _occurs(value: Json, tree: Tree) -> bool:
+    """Whether any of the paths leads somewhere. Hardly ever: so this is one short walk, for every write."""
+    if value.__class__ is list:
+        below = tree.get("[]")
+        return below is not None and any(_occurs(entry, below) for entry in value)
+    if value.__class__ is not dict:
+        return False
+    for step, below in tree.items():  # noqa: SIM110 (a generator would cost more than the walk)
+        if step in value and (not below or _occurs(value[step], below)):
+            return True
+    return False
+
+
 def drop_disabled(group: str, kind: str, obj: JsonObject, old: JsonObject | None = None) -> None:
     """Take out of an object what its kind does not serve, except what the stored one has."""
+    tree = _TREES.get((group, kind))
+    if tree is None or not _occurs(obj, tree):
+        return
     for steps in _STEPS.get((group, kind), ()):
         if old is None or next(_holders(old, steps), None) is None:
             for holder, parent in list(_holders(obj, steps)):
