@@ -114,6 +114,8 @@ class PodWorker(HeldPod):
         self.node.judge()
         if self.resize is not resize_before and self.resize.progress is not None:
             await self._reporting.report()
+        if self.ending or lifecycle.phase(pod.spec, self.runs, self.restarting()) in ("Succeeded", "Failed"):
+            return await self._finish()
         return await self._bring_about(self.allocated())
 
     async def _bring_about(self, allocated: NodePod) -> Requeue | None:
@@ -129,8 +131,6 @@ class PodWorker(HeldPod):
             await self._reporting.report()
             return Requeue(after=ERROR_SECONDS)
         wait = await self._start_what_is_due(allocated, now)
-        if lifecycle.phase(self.pod.spec, self.runs, self.restarting()) in ("Succeeded", "Failed"):
-            return await self._finish()
         await self._reporting.report()
         waits = [] if wait is None else [wait]
         if self.pod.spec.volumes:

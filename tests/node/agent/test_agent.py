@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.node.agent.onenode import NODE, container, node
 
+from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
 from kohort.objects.jsontypes import JsonObject
 
@@ -43,6 +44,29 @@ async def test_init_containers_run_in_order_and_sidecars_stay(tmp_path: Path) ->
         bench.runtime.end(f"{uid}_second_0")
         await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
         assert bench.running() == ["c_0", "side_0"]
+
+
+async def test_sidecars_end_after_the_others_and_stay_ended(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(initContainers=[container("side", restartPolicy="Always")], restartPolicy="Never")
+        await bench.until(lambda: bench.running() == ["c_0", "side_0"])
+        bench.runtime.end(f"{uid}_c_0")
+        await bench.until(lambda: bench.phase() == "Succeeded")
+        assert bench.running() == [] and bench.status("side")["restartCount"] == 0
+        assert bench.status("side")["state"]["terminated"]["exitCode"] == 143
+
+
+async def test_somebody_who_looks_inside_changes_nothing(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create()
+        await bench.until(lambda: bench.phase() == "Running")
+        visitor = {"spec": {"ephemeralContainers": [container("visitor", targetContainerName="c")]}}
+        await bench.cluster.client.patch(PODS, "p", "default", visitor, PatchType.STRATEGIC, "ephemeralcontainers")
+        await bench.until(lambda: bench.running() == ["c_0", "visitor_0"])
+        assert bench.conditions()["Ready"]["status"] == "True"
+        bench.runtime.end(f"{uid}_visitor_0", 1)
+        await bench.until(lambda: "terminated" in bench.pod()["status"]["ephemeralContainerStatuses"][0]["state"])
+        assert bench.running() == ["c_0"] and bench.phase() == "Running"
 
 
 async def test_a_failed_init_container_ends_a_pod_that_never_restarts(tmp_path: Path) -> None:
