@@ -267,3 +267,12 @@ def test_other_namespaces_do_not_count_for_spreading() -> None:
         on={"a1": [pod("foreign", labels=X, namespace="other")]},
     )
     assert reasons(pod(labels=X, topologySpreadConstraints=[spread()]), state, "a1") == []
+
+
+def test_w16_figures_of_the_whole_pod_count_whatever_gates_others_have_turned() -> None:
+    """The scheduler has no gate for them: what a server has stored is held free, or the node would be overbooked."""
+    taken = pod("taken", node_name="n1", resources={"requests": {"cpu": "800m"}})
+    state = cluster(node("n1", "cpu=1,memory=1Gi"), on={"n1": [taken]})
+    assert reasons(pod("p", "cpu=200m"), state) == []
+    assert reasons(pod("p", "cpu=201m"), state) == ["Insufficient cpu"]
+    assert reasons(pod("p", resources={"requests": {"cpu": "201m"}}), state) == ["Insufficient cpu"]
