@@ -17,7 +17,8 @@ PROVISIONER: Final = "kohort.dev/local-path"
 _SYSTEM_CLASSES: Final = (
     ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, "
      "but can be moved to another node if necessary."),
-    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
+    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their "
+     "current node."),
 )  # fmt: skip
 
 

@@ -161,8 +161,8 @@ class ApiServer:
 
     async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:
         paths.check_segments(request.path)
-        user = self._acting_as(request, user)
         path = paths.parse(request.path)
+        user = self._acting_as(request, user, path)
         if path is None:
             return await self._non_resource(request, user)
         return await self._resource(request, user, path, warnings)
@@ -175,7 +175,7 @@ class ApiServer:
         path = paths.parse(request.path)
         if path is None or path.subresource not in ("exec", "attach", "portforward"):
             raise errors.bad_request("unable to upgrade: this path has no connections")
-        call = self._call(request, self._acting_as(request, user), path, [])
+        call = self._call(request, self._acting_as(request, user, path), path, [])
         self.router.find(call)
         return await self.nodes.connect(call)
 
@@ -232,8 +232,14 @@ class ApiServer:
             raise not_allowed()
         return Call(request, user, view, path, verb, Media(), warnings)
 
-    def _acting_as(self, request: Request, user: User) -> User:
-        return impersonated(user, request.headers, lambda wanted: access.check(self.parts.authorizer, wanted))
+    def _acting_as(self, request: Request, user: User, path: paths.ResourcePath | None) -> User:
+        def wanted() -> AccessRequest:
+            if path is None:
+                return AccessRequest(user, request.method.lower(), path=request.path)
+            verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
+            return access_request(user, verb or request.method.lower(), path, request)
+
+        return impersonated(user, request.headers, lambda asked: access.check(self.parts.authorizer, asked), wanted)
 
     # --- everything else ----------------------------------------------------------------------------------------------
 

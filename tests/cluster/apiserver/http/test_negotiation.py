@@ -15,7 +15,7 @@ KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applicatio
     [
         ("", Media()),
         ("*/*", Media()),
-        ("application/*", Media()),
+        ("application/*, application/json;q=0.5", Media()),
         ("application/json", Media()),
         ("application/yaml", Media("yaml")),
         ("application/vnd.kubernetes.protobuf,application/json", Media()),

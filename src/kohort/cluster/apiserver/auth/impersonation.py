@@ -1,11 +1,14 @@
 """Acting as somebody else, for those who may.
 
 The header `Impersonate-User` names whom; groups, uid and extra fields follow in headers of their own. Each of them is a
-resource on which the real caller needs the verb `impersonate`.
+resource on which the real caller needs the verb `impersonate`. Who lacks it is told of the narrower permission that
+would have been enough for this one request: `impersonate-on:<mode>:<verb>` on what is requested.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import unquote
+
+import msgspec
 
 from kohort.cluster.apiserver.auth.authentication import AUTHENTICATED
 from kohort.cluster.apiserver.auth.model import ANONYMOUS, AccessRequest, User
@@ -19,11 +22,18 @@ UID = "impersonate-uid"
 EXTRA = "impersonate-extra-"
 AUTHENTICATION = "authentication.k8s.io"
 ACCOUNT = "system:serviceaccount:"
+NODE = "system:node:"
 UNAUTHENTICATED = "system:unauthenticated"
 
 
-def impersonated(caller: User, headers: Mapping[str, str], check: Callable[[AccessRequest], None]) -> User:
-    """Whom the request is to be carried out as. `check` raises the refusal when the caller may not do something.
+def impersonated(
+    caller: User,
+    headers: Mapping[str, str],
+    check: Callable[[AccessRequest], None],
+    wanted: Callable[[], AccessRequest] | None = None,
+) -> User:
+    """Whom the request is to be carried out as. `check` raises the refusal when the caller may not do something;
+    `wanted` is what is to be done in the name of the other.
 
     `headers` have lower-case names; repeated ones are joined with commas.
     """
@@ -39,9 +49,25 @@ def impersonated(caller: User, headers: Mapping[str, str], check: Callable[[Acce
         if groups or uid or extra:
             raise errors.bad_request(f"requested {_shown(uid, groups, extra)} without impersonating a user name")
         return caller
-    for request in _requests(caller, name, groups, uid, extra):
-        check(request)
+    try:
+        for request in _requests(caller, name, groups, uid, extra):
+            check(request)
+    except errors.Forbidden:
+        mode = _mode(name, only_name=not (groups or uid or extra))
+        if not mode or wanted is None:
+            raise
+        narrow = wanted()
+        check(msgspec.structs.replace(narrow, user=caller, verb=f"impersonate-on:{mode}:{narrow.verb}"))
+        raise
     return User(name, _completed(name, groups), uid, extra)
+
+
+def _mode(name: str, *, only_name: bool) -> str:
+    """Which of the narrower permissions is about somebody of that name; some are about names alone."""
+    special = "serviceaccount" if _account(name) else "arbitrary-node" if name.startswith(NODE) else ""
+    if special:
+        return special if only_name else ""
+    return "user-info"
 
 
 def _shown(uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]) -> str:

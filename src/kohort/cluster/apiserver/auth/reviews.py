@@ -4,7 +4,7 @@ They are created, answered and forgotten; nothing is stored. `answer` takes the 
 send with 201.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kohort.cluster.apiserver.auth.jwt import BadToken
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
@@ -172,13 +172,31 @@ def _selector_errors(attributes: JsonObject, name: str) -> list[FieldError]:
     if selector is None:
         return []
     raw, requirements = selector.get("rawSelector"), selector.get("requirements")
+    found = _requirement_errors(f"{path}.requirements", requirements or ())
     if raw and requirements:
         detail = "may not specified at the same time as requirements"
-        return [fielderrors.invalid(f"{path}.rawSelector", raw, detail)]
+        return [fielderrors.invalid(f"{path}.rawSelector", raw, detail), *found]
     if not raw and not requirements:
         detail = f"when {path} is specified, requirements or rawSelector is required"
         return [fielderrors.required(f"{path}.requirements", detail)]
-    return []
+    return found
+
+
+def _requirement_errors(path: str, requirements: Sequence[JsonObject]) -> list[FieldError]:
+    problems: list[FieldError] = []
+    for index, requirement in enumerate(requirements):
+        here, operator, values = f"{path}[{index}]", requirement.get("operator"), requirement.get("values")
+        if not requirement.get("key"):
+            problems.append(fielderrors.required(f"{here}.key", "must be specified"))
+        if operator in ("In", "NotIn") and not values:
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            problems.append(fielderrors.required(f"{here}.values", detail))
+        elif operator in ("Exists", "DoesNotExist") and values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            problems.append(fielderrors.forbidden(f"{here}.values", detail))
+        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            problems.append(fielderrors.invalid(f"{here}.operator", operator or "", "not a valid selector operator"))
+    return problems
 
 
 def _subject_errors(spec: JsonObject) -> list[FieldError]:

@@ -148,3 +148,20 @@ def _invalid(field: str, entry: JsonObject, detail: str) -> FieldError:
     }
     text = msgspec.json.encode(shown).decode().translate(_HTML)
     return FieldError(fielderrors.INVALID, field, f"Invalid value: {text}: {detail}")
+
+
+def default_rule_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
+    """Defaults that break the rules of the schema they stand in."""
+    if schema.get("default") is not None:
+        from kohort.cluster.apiserver.crd.paths import ROOT
+        from kohort.cluster.apiserver.crd.rules import validate_rules
+        from kohort.cluster.apiserver.schema.structural import compile_schema
+
+        for error in validate_rules(schema["default"], None, compile_schema(schema)):
+            below = "" if error.field == ROOT else error.field
+            dot = "." if below and below[0] != "[" else ""
+            yield msgspec.structs.replace(error, field=f"{path}.default{dot}{below}")
+    if isinstance(schema.get("items"), dict):
+        yield from default_rule_errors(schema["items"], f"{path}.items")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from default_rule_errors(inner, f"{path}.properties[{name}]")

@@ -259,11 +259,13 @@ def _schema_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     if not has_rules(schema):
         return
     # A schema that is not structural has no types; one that is misspelt somewhere has them everywhere else.
-    from kohort.cluster.apiserver.crd.expressions import expression_errors
+    from kohort.cluster.apiserver.crd.expressions import default_rule_errors, expression_errors
 
     misspelt = list(vocabulary_errors(schema, where)) if found else []
     if len(misspelt) == len(found):
-        yield from expression_errors(compile_crd_schema(schema), where, unclear=[error.field for error in misspelt])
+        unclear = [error.field for error in misspelt]
+        wrong = expression_errors(compile_crd_schema(schema), where, unclear=unclear)
+        yield from wrong or (() if found else default_rule_errors(schema, where))
 
 
 def _subresource_errors(version: JsonObject, path: str) -> Iterator[FieldError]:

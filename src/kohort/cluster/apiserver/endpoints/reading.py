@@ -39,6 +39,8 @@ ANY_STATE: Final = -1
 
 
 async def get(parts: Parts, call: Call) -> Response:
+    if call.request.param("export") in ("1", "t", "T", "true", "True", "TRUE"):
+        raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     revision = revision_of(call.request.param("resourceVersion"))
     await reached(parts.store, revision)
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)

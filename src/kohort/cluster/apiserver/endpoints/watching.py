@@ -128,16 +128,17 @@ class TableFrames(Frames):
         if end_of_initial:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        return frame_of("BOOKMARK", self._table(document))
+        # a bookmark is nothing but its metadata, so that is included even when no objects are wanted
+        return frame_of("BOOKMARK", self._table(document, "Metadata"))
 
-    def _table(self, document: JsonObject) -> bytes:
+    def _table(self, document: JsonObject, include_object: str = "") -> bytes:
         from kohort.cluster.apiserver.http import tables
 
         revision = (document.get("metadata") or {}).get("resourceVersion", "")
         table = tables.table(
             self.view.kind,
             [document],
-            include_object=self._include_object,
+            include_object=include_object or self._include_object,
             metadata={"resourceVersion": revision},
             version=self.media.version,
         )

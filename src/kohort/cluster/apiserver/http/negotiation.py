@@ -21,6 +21,7 @@ Format = Literal["json", "yaml"]
 Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
 
 _FORMATS: Final[dict[str, Format]] = {JSON: "json", YAML: "yaml"}
+_NAMED: Final = frozenset({"*/*", JSON, YAML, PROTOBUF})
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -76,8 +77,9 @@ def _generality(media_type: str) -> int:
 
 def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) -> Media:
     """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
-    media = _accepted(request.headers.get("accept", ""))
-    if media is None:
+    header = request.headers.get("accept", "")
+    media = _accepted(header)
+    if media is None or (not custom and not _is_named(header)):
         raise not_acceptable(request, custom=custom, of_list=of_list)
     return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
 
@@ -107,6 +109,12 @@ def _accepted(header: str) -> Media | None:
     return None
 
 
+@lru_cache(maxsize=512)
+def _is_named(header: str) -> bool:
+    """Whether some clause names a known type or any type at all; `application/*` alone is not enough."""
+    return not header or any(clause.type in _NAMED for clause in clauses(header))
+
+
 def _covers(wanted: str, offered: str) -> bool:
     if wanted in ("*/*", offered):
         return True
@@ -117,7 +125,7 @@ def _with_params(format: Format, params: dict[str, str]) -> Media | None:
     if params.get("stream", "watch") not in ("", "watch") or params.get("sv"):
         return None
     pretty = params.get("pretty") == "1"
-    if not ({"as", "g", "v"} & params.keys()):
+    if not any(params.get(key) for key in ("as", "g", "v")):
         return Media(format, pretty=pretty)
     transform, group, version = params.get("as", ""), params.get("g", ""), params.get("v", "")
     if group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
@@ -141,9 +149,7 @@ def wants_pretty(request: Request) -> bool:
 def not_acceptable(request: Request, *, custom: bool = False, of_list: bool = False) -> errors.ApiError:
     """Two wordings: one when no media type is known at all, one when only its parameters are in the way."""
     offered = f"{JSON}, {YAML}, {PROTOBUF}"
-    known = (JSON, YAML, PROTOBUF)
-    named = any(_covers(clause.type, one) for clause in clauses(request.headers.get("accept", "")) for one in known)
-    if custom or named:
+    if custom or _is_named(request.headers.get("accept", "")):
         return errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
     streams = f", {JSON};stream=watch, {PROTOBUF};stream=watch" if of_list else ""
     message = f"406: Not Acceptable\n\nAvailable representations: {offered}{streams}"

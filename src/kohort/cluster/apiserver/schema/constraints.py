@@ -173,8 +173,8 @@ def _number_check(node: Node, types: tuple[str, ...]) -> Check:
         if fitting is not None and not fitting(value):
             shape = f"with format {node.format}" if node.format in _RANGED else "(default format)"
             findings.nowhere(f"Checked value must be of type {kind} {shape} in {path}")
-        if factor is not None and not _is_multiple(value, factor):
-            findings.errors.append(_invalid(path, value, f"should be a multiple of {as_go_prints(factor)}"))
+        if factor is not None:
+            findings.errors.extend(_factor_errors(value, factor, path))
         if lowest is not None and (value < lowest or (above and value == lowest)):
             rule = "greater than" if above else "greater than or equal to"
             findings.errors.append(_invalid(path, value, f"should be {rule} {as_go_prints(lowest)}"))
@@ -195,10 +195,15 @@ def _range_check(kind: str, format: str) -> Callable[[int | float], bool] | None
     return None
 
 
-def _is_multiple(value: int | float, factor: int | float) -> bool:
-    if type(value) is int and type(factor) is int:
-        return factor == 0 or value % factor == 0
-    return factor == 0 or (value / factor).is_integer()
+def _factor_errors(value: int | float, factor: int | float, path: Path) -> list[FieldError]:
+    """For whole numbers the factor is cut to a whole number as well, which may leave nothing of it."""
+    if type(value) is int:
+        factor = int(factor)
+    if factor <= 0:
+        detail = f"factor MultipleOf declared for {path} must be positive: {as_go_prints(factor)}"
+        return [fielderrors.invalid(str(path), factor, detail)]
+    fits = value % factor == 0 if type(value) is int else (value / factor).is_integer()
+    return [] if fits else [_invalid(path, value, f"should be a multiple of {as_go_prints(factor)}")]
 
 
 def _size_check(

@@ -11,6 +11,7 @@ users read them: `Pod in version "v1" cannot be handled as a Pod: json: cannot u
 """
 
 import copy
+from contextlib import suppress
 
 from kohort.cluster.apiserver.schema import jsontext
 from kohort.cluster.apiserver.schema.completion import complete
@@ -52,9 +53,13 @@ def decode_body(
         case "application/yaml" | "application/apply-patch+yaml":
             return _decode_yaml(body, kind)
         case "application/vnd.kubernetes.protobuf":
-            from kohort.cluster.apiserver.schema.protobuf import decode as decode_protobuf
+            from kohort.cluster.apiserver.schema import protobuf
 
-            return decode_protobuf(body), []
+            if not body:
+                raise unrecognized(kind, "empty data", body)
+            if not body.startswith(protobuf.MAGIC):
+                raise unrecognized(kind, protobuf.NOT_PROTOBUF, body)
+            return protobuf.decode(body), []
     raise failure(
         415,
         "UnsupportedMediaType",
@@ -76,17 +81,24 @@ def _decode_json(body: bytes, kind: str, wanted: bool, merge: bool) -> tuple[Jso
 
 def _decode_yaml(body: bytes, kind: str) -> tuple[JsonObject, list[str]]:
     if body.lstrip()[:1] == b"{":  # most clients send JSON here, which is YAML too, and much faster to read
-        try:
-            return _decode_json(body, kind, True, False)
-        except ApiError:
-            pass
+        with suppress(ApiError):
+            obj, messages = _decode_json(body, kind, True, False)
+            if not messages:
+                return obj, []
     from kohort.cluster.apiserver.schema import yamltext
 
     try:
         value, messages = yamltext.decode(body)
     except yamltext.YamlFault as fault:
         raise unrecognized(kind, str(fault), body) from None
-    return _object(value, kind, body), messages
+    return _object(_by_name(value), kind, body), messages
+
+
+def _by_name(value: Json) -> Json:
+    """With sorted keys: YAML is read by way of JSON, and what is unknown in it is reported in that order."""
+    if isinstance(value, dict):
+        return {key: _by_name(value[key]) for key in sorted(value)}
+    return [_by_name(item) for item in value] if isinstance(value, list) else value
 
 
 def _object(value: Json, kind: str, body: bytes) -> JsonObject:

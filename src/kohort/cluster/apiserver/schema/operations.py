@@ -10,6 +10,7 @@ from kohort.objects.jsontypes import JsonObject
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _STATUS: Final = f"{_META}.Status"
 _DELETE_OPTIONS: Final = f"{_META}.DeleteOptions"
+_WATCH_EVENT: Final = f"{_META}.WatchEvent"
 
 _TEXT: Final = {"type": "string"}
 
@@ -46,6 +47,10 @@ _TYPES: Final = {
 }
 
 
+def group_version_root(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
 def paths_of(kind: Kind, components: Components) -> JsonObject:
     """The paths of a kind and its subresources; the schemas they need go into `components`."""
     return _Paths(kind, components).all()
@@ -72,12 +77,31 @@ class _Paths:
             everywhere = self._operation(name, "list", self.list, parameters=_LIST)
             self._put(paths, resource.path(), {"get": everywhere})
         for name, subresource in self.kind.subresources.items():
-            self._put(paths, f"{collection}/{{name}}/{name}", self._subresource(name, subresource))
+            place = f"{collection}/{{name}}/{name}"
+            self._put(paths, place, self._subresource(name, subresource))
+            if name == "proxy":
+                self._put(paths, f"{place}/{{path}}", self._subresource("proxyWithPath", subresource))
+        if "watch" in self.kind.verbs and not self.kind.custom:
+            self._watches(paths, collection)
         return paths
+
+    def _watches(self, paths: JsonObject, collection: str) -> None:
+        """The paths that watches had before they became a parameter of lists; they still work."""
+        resource = self.kind.resource
+        root = group_version_root(resource.group, resource.version)
+        answer = self.components.reference(_WATCH_EVENT)
+        places = {f"{collection}/{{name}}": self.scope, collection: f"{self.scope}{{}}List"}
+        if resource.namespaced:
+            places[resource.path()] = "{}ListForAllNamespaces"
+        for place, form in places.items():
+            what = form.format(resource.kind) if "{}" in form else form + resource.kind
+            verb = "watch" if place.endswith("{name}") else "watchlist"
+            operation = self._operation(f"watch{self.label}{what}", verb, answer, parameters=_LIST)
+            self._put(paths, place.replace(root, f"{root}/watch", 1), {"get": operation})
 
     def _put(self, paths: JsonObject, path: str, operations: JsonObject) -> None:
         if operations:
-            names = [name for name in ("name", "namespace") if f"{{{name}}}" in path]
+            names = [name for name in ("name", "namespace", "path") if f"{{{name}}}" in path]
             parameters = [_parameter(name, "path", swagger=self.components.swagger) for name in names]
             paths[path] = operations | ({"parameters": parameters} if parameters else {})
 
@@ -142,10 +166,12 @@ class _Paths:
     def _connection(self, subresource: Subresource, suffix: str, gvk: JsonObject) -> JsonObject:
         """A stream or a proxy: no schema, only a method."""
         methods = {"get": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
+        served = [method for verb, method in methods.items() if verb in subresource.verbs]
+        if subresource.name == "proxy":
+            served += ["head", "options"]
         return {
             method: self._operation(f"connect{self.label}{method.capitalize()}{suffix}", "connect", _TEXT, gvk=gvk)
-            for verb, method in methods.items()
-            if verb in subresource.verbs
+            for method in served
         }
 
     def _patch(self, name: str, schema: JsonObject, gvk: JsonObject) -> JsonObject:

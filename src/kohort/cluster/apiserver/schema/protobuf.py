@@ -33,6 +33,7 @@ from kohort.kube.errors import ApiError, bad_request
 from kohort.objects.jsontypes import Json, JsonObject
 
 MAGIC: Final = b"k8s\x00"
+NOT_PROTOBUF: Final = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
 
 _Message: TypeAlias = Callable[[bytes, int, int, JsonObject], None]
 """Reads the bytes from start to stop as a message, into an object."""
@@ -47,7 +48,7 @@ _NumberField: TypeAlias = Callable[[JsonObject, int], None]
 def decode(body: bytes) -> JsonObject:
     """The object in a protobuf body, with `apiVersion` and `kind`. Raises ApiError 400."""
     if not body.startswith(MAGIC):
-        raise bad_request(f"provided data does not appear to be a protobuf message, expected prefix {list(MAGIC)}")
+        raise bad_request(NOT_PROTOBUF)
     try:
         api_version, kind, start, stop = _envelope(body)
         obj: JsonObject = {"kind": kind, "apiVersion": api_version}

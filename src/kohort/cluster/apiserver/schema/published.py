@@ -104,7 +104,7 @@ class Components:
         if field.enum:
             schema.get("items", extras)["enum"] = list(field.enum)
         extras |= _merge_extensions(field)
-        return self._with(schema, extras)
+        return self._with(self._alone(schema), extras)
 
     def _zero_default(self, field: FieldRecord) -> JsonObject:
         if field.type.kind == "struct":
@@ -113,15 +113,14 @@ class Components:
             return {"default": _ZEROS[field.type.word]}
         return {}
 
+    def _alone(self, schema: JsonObject) -> JsonObject:
+        """A reference must stand alone in OpenAPI 3; what may be said beside it goes around it."""
+        return {"allOf": [schema]} if "$ref" in schema and not self.swagger else schema
+
     def _with(self, schema: JsonObject, extras: JsonObject) -> JsonObject:
-        """A reference must stand alone in OpenAPI 3; what is to be said beside it goes around it."""
         if self.swagger:
             extras.pop("default", None)
-        if not extras:
-            return schema
-        if "$ref" in schema and not self.swagger:
-            schema = {"allOf": [schema]}
-        return schema | extras
+        return self._alone(schema) | extras if extras else schema
 
     def _type(self, expression: TypeExpression) -> JsonObject:
         match expression.kind:

@@ -41,14 +41,16 @@ def violations(schema: JsonObject, path: str, *, status_subresource: bool = Fals
         errors += _root_errors(schema, path)
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    misspelt = list(vocabulary_errors(schema, path))
+    if any(error.field.endswith(".$ref") for error in misspelt):
+        return errors + misspelt  # what a reference stands for is unknown, so nothing more can be said
     structural = sorted(
         set(_invariants(schema, path, "root")) | set(_completeness(schema, schema, path, path)), key=str
     )
     errors += structural
     if not structural:
         errors += _default_errors(schema, path)
-    errors += vocabulary_errors(schema, path)
-    return errors
+    return errors + misspelt
 
 
 # --- 1. structural ----------------------------------------------------------------------------------------------------

@@ -109,9 +109,11 @@ def _resource_errors(obj: JsonObject, path: str) -> list[FieldError]:
         errors += _api_version_errors(obj["apiVersion"], f"{path}.apiVersion")
     if "kind" in obj:
         errors += _kind_errors(obj["kind"], f"{path}.kind")
-    name = (obj.get("metadata") or {}).get("name")
-    if name:
-        errors += [invalid(f"{path}.metadata.name", name, message) for message in names.path_segment(name)]
+    metadata = obj.get("metadata")
+    if metadata:
+        from kohort.cluster.apiserver.kinds.metadata import embedded_errors as metadata_errors
+
+        errors += metadata_errors(metadata, f"{path}.metadata")
     return errors
 
 

@@ -12,6 +12,7 @@ from ipaddress import (
 )
 
 from kohort.cluster.apiserver.cel.errors import CelError
+from kohort.cluster.apiserver.cel.functions.addresstext import address_problem
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Extension
 
@@ -56,9 +57,7 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address:
     try:
         address = ip_address(text)
     except ValueError:
-        octets = text.split(".")
-        too_large = len(octets) == 4 and all(octet.isdigit() for octet in octets)
-        reason = f'ParseAddr("{text}"): ' + ("IPv4 field has value >255" if too_large else "unable to parse IP")
+        reason = address_problem(text)
         raise ValueError(f'IP Address "{text}" parse error during conversion from string: {reason}') from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
@@ -66,26 +65,29 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address:
 
 
 def _parse_network(text: str) -> IPv4Interface | IPv6Interface:
-    address, slash, bits = text.rpartition("/")
-    well_formed = slash and bits.isascii() and bits.isdigit() and (bits == "0" or bits[0] != "0") and "%" not in address
-    if not well_formed:
-        raise ValueError(f'network address parse error during conversion from string: netip.ParsePrefix("{text}")')
-    try:
-        interface = ip_interface(text)
-    except ValueError:
-        reason = f'netip.ParsePrefix("{text}"): ' + _prefix_problem(address)
-        raise ValueError(f"network address parse error during conversion from string: {reason}") from None
+    problem = _prefix_problem(text)
+    if problem:
+        reason = f'netip.ParsePrefix("{text}"): {problem}'
+        raise ValueError(f"network address parse error during conversion from string: {reason}")
+    interface = ip_interface(text)
     if isinstance(interface, IPv6Interface) and interface.ip.ipv4_mapped is not None:
         raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
     return interface
 
 
-def _prefix_problem(address: str) -> str:
+def _prefix_problem(text: str) -> str:
+    address, slash, bits = text.rpartition("/")
+    if not slash:
+        return "no '/'"
     try:
-        _parse_address(address)
+        parsed = ip_address(address)
     except ValueError:
-        return f'ParseAddr("{address}"): unable to parse IP'
-    return "prefix length out of range"
+        return address_problem(address)
+    if "%" in address:
+        return "IPv6 zones cannot be present in a prefix"
+    if not (bits.isascii() and bits.isdigit()) or (len(bits) > 1 and bits[0] == "0"):
+        return f'bad bits after slash: "{bits}"'
+    return "prefix length out of range" if int(bits) > parsed.max_prefixlen else ""
 
 
 def to_address(text: str) -> Address:

@@ -1,13 +1,9 @@
 """Semantic versions."""
 
-import re
-
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Extension
 
-_NUMBER = r"(0|[1-9]\d*)"
-_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
 _LIMIT = 2**64
 
 
@@ -28,17 +24,50 @@ class Version(Extension):
 
 
 def _parsed(text: str, normalize: bool) -> Version:
-    match = _VERSION.fullmatch(_normalized(text) if normalize else text)
-    if match is None:
+    text = _normalized(text) if normalize else text
+    if not text:
+        raise ValueError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found")
-    numbers = (int(match[1]), int(match[2]), int(match[3]))
-    release = tuple(match[4].split(".")) if match[4] else ()
-    build = tuple(match[5].split(".")) if match[5] else ()
-    if any(number >= _LIMIT for number in numbers) or "" in release or "" in build:
-        raise ValueError("Invalid character(s) found")
-    if any(part.isdigit() and part != "0" and part[0] == "0" for part in release):
-        raise ValueError("Numeric PreRelease version must not contain leading zeroes")
-    return Version(numbers, release)
+    patch, plus, build = parts[2].partition("+")
+    patch, dash, release = patch.partition("-")
+    numbers = (_number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch))
+    release_parts = tuple(release.split(".")) if dash else ()
+    for part in release_parts:
+        _check_release(part)
+    for part in build.split(".") if plus else ():
+        if not part:
+            raise ValueError("Build meta data is empty")
+        if not _is_plain(part):
+            raise ValueError(f'Invalid character(s) found in build meta data "{part}"')
+    return Version(numbers, release_parts)
+
+
+def _number(what: str, text: str) -> int:
+    if not all(char in "0123456789" for char in text):
+        raise ValueError(f'Invalid character(s) found in {what.lower()} number "{text}"')
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'{what} number must not contain leading zeroes "{text}"')
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
+    if int(text) >= _LIMIT:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(text)
+
+
+def _check_release(part: str) -> None:
+    if not part:
+        raise ValueError("Prerelease is empty")
+    if part.isascii() and part.isdigit():
+        if len(part) > 1 and part[0] == "0":
+            raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
+    elif not _is_plain(part):
+        raise ValueError(f'Invalid character(s) found in prerelease "{part}"')
+
+
+def _is_plain(part: str) -> bool:
+    return part.isascii() and part.replace("-", "a").isalnum()
 
 
 def _normalized(text: str) -> str:

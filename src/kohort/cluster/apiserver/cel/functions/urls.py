@@ -84,7 +84,8 @@ def _host(text: str, authority: str) -> str:
     if not _PORT.fullmatch(port):
         raise _problem(text, f'invalid port "{port}" after host')
     if not _HOST.fullmatch(host):
-        raise _problem(text, "invalid character in host name")
+        bad = next(char for char in host if not _HOST.fullmatch(char))
+        raise _problem(text, f'invalid character "{bad}" in host name')
     return unquote_to_bytes(host).decode(errors="replace")
 
 

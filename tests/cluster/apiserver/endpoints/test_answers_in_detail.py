@@ -1,0 +1,70 @@
+"""Answers to requests that hardly anybody sends on purpose, as a real server gave them."""
+
+from tests.cluster.apiserver.caller import Answer, Api
+
+from kohort.cluster.apiserver.auth.model import User
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+BOB = User("bob", ("system:authenticated",))
+
+
+async def test_who_may_not_act_for_others_hears_of_the_narrowest_permission(api: Api) -> None:
+    api.everybody.refused.add("bob")
+    said = Answer(await api.send("GET", MAPS, None, {"impersonate-user": "eve"}, BOB))
+    assert said.code == 403
+    assert said.message == (
+        'configmaps is forbidden: User "bob" cannot impersonate-on:user-info:list resource "configmaps" '
+        'in API group "" in the namespace "default"'
+    )
+    account = {"impersonate-user": "system:serviceaccount:a:b"}
+    said = Answer(await api.send("GET", MAPS, None, account, BOB))
+    assert "cannot impersonate-on:serviceaccount:list resource" in said.message
+    grouped = Answer(await api.send("GET", MAPS, None, {**account, "impersonate-group": "g"}, BOB))
+    assert 'cannot impersonate resource "serviceaccounts"' in grouped.message
+
+
+async def test_export_is_gone(api: Api) -> None:
+    await api.config_map("a")
+    said = await api.get(f"{MAPS}/a", export="true")
+    assert (said.code, said.message) == (
+        400,
+        "the export parameter, deprecated since v1.14, is no longer supported",
+    )
+
+
+async def test_a_family_of_media_types_is_not_enough(api: Api) -> None:
+    await api.config_map("a")
+    assert (await api.get(f"{MAPS}/a", {"accept": "application/*"})).code == 406
+    assert (await api.get(f"{MAPS}/a", {"accept": "*/*"})).code == 200
+    assert (await api.get(f"{MAPS}/a", {"accept": "application/json;as=;v=;g="})).code == 200
+
+
+async def test_what_is_unknown_in_yaml_is_named_in_order(api: Api) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  zz: 1\nfoo: 1\n"
+    said = Answer(await api.send("POST", MAPS, body, {"content-type": "application/yaml"}))
+    assert said.warnings == ['299 - "unknown field \\"foo\\""', '299 - "unknown field \\"metadata.zz\\""']
+
+
+async def test_protobuf_that_is_none(api: Api) -> None:
+    headers = {"content-type": "application/vnd.kubernetes.protobuf"}
+    said = Answer(await api.send("POST", MAPS, b"{{{", headers))
+    assert (said.code, said.message) == (
+        400,
+        "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a "
+        "protobuf message, expected prefix [107 56 115 0] ({{{)",
+    )
+
+
+async def test_documents_have_the_old_paths_of_watches(api: Api) -> None:
+    paths = (await api.get("/openapi/v3/apis/apps/v1")).json["paths"]
+    assert paths["/apis/apps/v1/watch/namespaces/{namespace}/deployments/{name}"]["get"]["operationId"] == (
+        "watchAppsV1NamespacedDeployment"
+    )
+    assert paths["/apis/apps/v1/watch/deployments"]["get"]["operationId"] == "watchAppsV1DeploymentListForAllNamespaces"
+
+
+async def test_references_stand_alone(api: Api) -> None:
+    schemas = (await api.get("/openapi/v3/apis/apps/v1")).json["components"]["schemas"]
+    selector = schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["selector"]
+    meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
+    assert selector == {"allOf": [{"$ref": meta}]}
