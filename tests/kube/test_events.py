@@ -147,3 +147,24 @@ async def test_a_refused_event_is_dropped_and_the_next_one_is_written(bench: Ben
     bench.warn("two", reason="Two")
     await bench.recorder.flush()
     assert [event["reason"] for event in bench.events] == ["Two"]
+
+
+async def test_a_hundred_are_written_at_once_and_fifty_a_second_from_then_on(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    for number in range(200):
+        pod = PartialObject(metadata=ObjectMeta(name=f"web-{number}", namespace="n", uid=f"u{number}"))
+        bench.recorder.normal(PODS, pod, "Scheduled", "assigned")
+    await asyncio.sleep(0.001)
+    assert len(bench.events) == 100
+    await bench.recorder.flush()
+    assert len(bench.events) == 200
+    assert loop.time() - begun == pytest.approx(2.0, abs=0.1)
+
+
+async def test_what_waits_for_its_turn_is_written_at_the_end(bench: Bench) -> None:
+    for number in range(150):
+        pod = PartialObject(metadata=ObjectMeta(name=f"web-{number}", namespace="n", uid=f"u{number}"))
+        bench.recorder.normal(PODS, pod, "Scheduled", "assigned")
+    await bench.recorder.close()
+    assert len(bench.events) == 150

@@ -3,13 +3,15 @@
 An event must never hold up or fail the work it tells about. `EventRecorder.event` only puts a note into a bounded
 queue; a background task writes, and what cannot be written is dropped with a log line.
 
-Three dams against floods, with the limits that Kubernetes users know:
+Four dams against floods, with the limits that Kubernetes users know:
 
 | dam         | what                                                                                         |
 |-------------|----------------------------------------------------------------------------------------------|
 | repetition  | the same event again raises `count` of the existing one                                      |
 | similarity  | after 10 events in 10 minutes that differ only in their message, they are merged into one    |
 | spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped          |
+| haste       | per component: 100 at once, then 50 a second; the rest waits. Events are for people to read  |
+|             | later; a thousand pods that start at once need the server for themselves                     |
 """
 
 import asyncio
@@ -32,11 +34,12 @@ from kohort.objects.jsontypes import Json, JsonObject
 _log = Log(module="kohort.kube.events")
 
 _REMEMBERED = 4096
-_QUEUED = 1000
+_QUEUED = 5000
 _SIMILAR = 10
 _SIMILAR_SECONDS = 600.0
 _SPAM_BURST = 25
 _SPAM_RATE = 1 / 300
+_RATE, _BURST = 50.0, 100
 _ATTEMPTS = 5
 
 EventType = Literal["Normal", "Warning"]
@@ -115,6 +118,8 @@ class EventRecorder:
         self._written: _Recent[_Written] = _Recent(_REMEMBERED)
         self._similar: _Recent[_Similar] = _Recent(_REMEMBERED)
         self._buckets: _Recent[TokenBucket] = _Recent(_REMEMBERED)
+        self._pace = TokenBucket(_RATE, _BURST)
+        self._closing = False
         self._last_stamp = 0
         self._dropped = 0
         """Events that found the queue full since it was last empty."""
@@ -177,7 +182,8 @@ class EventRecorder:
         await self._notes.join()
 
     async def close(self, timeout: float = 2.0) -> None:
-        """Write what waits, within `timeout` seconds, and end."""
+        """Write what waits, without delay and within `timeout` seconds, and end."""
+        self._closing = True
         if self._writer is None:
             return
         try:
@@ -205,6 +211,8 @@ class EventRecorder:
             self._log.debug("event dropped as spam", reason=note.reason, object=note.about.name)
             return
         note = self._merged(note)
+        if not self._closing:
+            await self._pace.take()
         backoff = Backoff(base=0.5, limit=5.0)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
