@@ -10,7 +10,7 @@ from kohort.kube.controller import Requeue
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Key
-from kohort.node import eviction, machine
+from kohort.node import machine, pressure
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
@@ -21,11 +21,12 @@ from kohort.node.names.directory import Directory
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
+from kohort.node.pressure import Candidate, Pressure
 from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
 from kohort.node.resizes import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
-from kohort.node.starting import parsed_id
+from kohort.node.starting import parsed_id, pod_directory
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Service
@@ -69,7 +70,7 @@ class Agent:
         self.port = 0
         self._instances: dict[str, Instance] = {}
         self._recovered = False
-        self._low_memory = False
+        self._pressure = Pressure()
         self._stop_pods = stop_pods
         self._api_server = api_server
         self._size = {**machine.capacity(directory), **(capacity or {})}
@@ -136,7 +137,7 @@ class Agent:
         manager.prepare(self.names.start)
         manager.background("node-names", self.names.run)
         manager.background("node-heartbeat", self.heartbeat.run)
-        manager.background("node-pressure", self._watch_memory)
+        manager.background("node-pressure", self._watch_pressure)
         manager.background("node-retries", self._retry)
         manager.background("node-orphans", self._end_orphans)
         manager.clean_up(self._close)
@@ -272,8 +273,7 @@ class Agent:
     # The node itself
 
     def facts(self) -> NodeFacts:
-        pressure = "The node was low on resource: memory" if self._low_memory else ""
-        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=pressure)
+        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=self._pressure.words)
 
     def _status(self) -> JsonObject:
         return machine.node_status(
@@ -281,39 +281,55 @@ class Agent:
         )
 
     def _conditions(self, now: str) -> list[JsonObject]:
-        return machine.node_conditions(now, low_memory=self._low_memory, limits=self.limits)
+        return machine.node_conditions(now, pressure=self._pressure, limits=self.limits)
 
     async def _retry(self) -> None:
         while True:
             await asyncio.sleep(PERIODIC_SECONDS)
             self.resizes.go_through("periodic_retry")
 
-    async def _watch_memory(self) -> None:
+    async def _watch_pressure(self) -> None:
         while True:
-            low = machine.memory_info().get("MemAvailable", 1 << 62) < machine.EVICTION_BYTES
-            if low != self._low_memory:
-                self._low_memory = low
-                self.heartbeat.changed()
-                if not low:
-                    self.resizes.go_through("node_changed")
-            if low:
-                self._evict_one()
+            available = machine.memory_info().get("MemAvailable", 1 << 62)
+            self.under(pressure.measure(available, self.node.directory))
             await asyncio.sleep(PRESSURE_SECONDS)
 
-    def _evict_one(self) -> None:
+    def under(self, found: Pressure) -> None:
+        """The machine is under this pressure now."""
+        if found != self._pressure:
+            relieved = not found.words
+            self._pressure = found
+            self.heartbeat.changed()
+            if relieved:
+                self.resizes.go_through("node_changed")
+        if found.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
+            self._evict(chosen, pressure.memory_words(chosen))
+        elif found.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
+            self._evict(chosen, pressure.disk_words(chosen))
+
+    def _evictable(self) -> list[PodWorker]:
+        return [each for each in self.workers.values() if each.admitted and not each.finished and each.evicted is None]
+
+    def _memory_users(self) -> list[Candidate]:
         if self.node.cgroups is None:
-            return
-        candidates = []
+            return []
+        places, found = self.node.cgroups.pods(), []
+        for worker in self._evictable():
+            path = places.get(worker.uid)
+            usage = self.node.cgroups.usage(path, []).pod if path is not None else None
+            found.append(Candidate(worker.allocated(), usage or 0))
+        return found
+
+    def _disk_users(self) -> list[Candidate]:
+        return [
+            Candidate(worker.allocated(), pressure.written_bytes(pod_directory(self.node, worker.uid)))
+            for worker in self._evictable()
+        ]
+
+    def _evict(self, chosen: Candidate, words: str) -> None:
         for worker in self.workers.values():
-            if worker.admitted and not worker.finished and worker.evicted is None:
-                path = self.node.cgroups.pods().get(worker.uid)
-                usage = self.node.cgroups.usage(path, []).pod if path is not None else None
-                candidates.append(eviction.Candidate(worker.allocated(), usage or 0))
-        chosen = eviction.first_to_go(candidates)
-        if chosen is not None:
-            for worker in self.workers.values():
-                if worker.uid == chosen.pod.metadata.uid:
-                    worker.evict("Evicted", eviction.words(chosen))
+            if worker.uid == chosen.pod.metadata.uid:
+                worker.evict("Evicted", words)
 
 
 def _for_services(name: str, directory: Path) -> AddressBook:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kohort.node.pressure import LEAST_MEMORY, Pressure
 from kohort.objects.jsontypes import JsonObject
 
 FEATURES: Final = ("ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers")
@@ -16,8 +17,6 @@ POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
 """Declared where cgroups can be written to."""
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
-EVICTION_BYTES: Final = 100 << 20
-"""Below this much available memory the node is under pressure."""
 LEASE_SECONDS: Final = 40
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -43,7 +42,7 @@ def capacity(directory: Path) -> dict[str, str]:
 
 def allocatable(of: Mapping[str, str]) -> dict[str, str]:
     """What pods may have: all but what keeps the machine alive."""
-    return {**of, "memory": str(max(int(of["memory"]) - EVICTION_BYTES, 0))}
+    return {**of, "memory": str(max(int(of["memory"]) - LEAST_MEMORY, 0))}
 
 
 def outward_address(peer: str) -> str:
@@ -100,7 +99,7 @@ def node_status(
     }
 
 
-def node_conditions(now: str, *, low_memory: bool, limits: bool) -> list[JsonObject]:
+def node_conditions(now: str, *, pressure: Pressure, limits: bool) -> list[JsonObject]:
     def condition(type: str, status: bool, reason: str, message: str) -> JsonObject:
         return {
             "type": type,
@@ -113,7 +112,7 @@ def node_conditions(now: str, *, low_memory: bool, limits: bool) -> list[JsonObj
 
     memory = (
         ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available")
-        if low_memory
+        if pressure.memory
         else ("KubeletHasSufficientMemory", "kubelet has sufficient memory available")
     )
     enforced = (
@@ -121,10 +120,20 @@ def node_conditions(now: str, *, low_memory: bool, limits: bool) -> list[JsonObj
         if limits
         else ("NoWritableCgroupV2", "no writable cgroup v2 with cpu and memory: limits are not enforced")
     )
+    disk = (
+        ("KubeletHasDiskPressure", "kubelet has disk pressure")
+        if pressure.disk
+        else ("KubeletHasNoDiskPressure", "kubelet has no disk pressure")
+    )
+    pids = (
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available")
+        if pressure.pids
+        else ("KubeletHasSufficientPID", "kubelet has sufficient PID available")
+    )
     return [
-        condition("MemoryPressure", low_memory, *memory),
-        condition("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        condition("PIDPressure", False, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        condition("MemoryPressure", pressure.memory, *memory),
+        condition("DiskPressure", pressure.disk, *disk),
+        condition("PIDPressure", pressure.pids, *pids),
         condition("ResourcesEnforced", limits, *enforced),
         condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
     ]

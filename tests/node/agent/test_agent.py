@@ -8,6 +8,8 @@ from tests.node.agent.onenode import NODE, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
+from kohort.node.pressure import Pressure
+from kohort.node.runtimes.interface import Launch
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -293,3 +295,42 @@ async def test_a_resize_that_was_taken_back_is_forgotten(tmp_path: Path) -> None
         await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "400m"}}}]})
         await bench.until(lambda: "PodResizePending" not in bench.conditions())
         assert bench.pod()["status"]["observedGeneration"] == 3
+
+
+async def test_under_pressure_the_node_says_so_ends_one_pod_politely_and_waits_with_growth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [Pressure()]
+    monkeypatch.setattr("kohort.node.pressure.measure", lambda memory, directory: left[0])
+    async with node(tmp_path, tree=True, cpu="4") as bench:
+        hook = {"preStop": {"exec": {"command": ["goodbye"]}}}
+        asked: list[str] = []
+
+        def answer(launch: Launch) -> int:
+            asked.append(launch.command[0])
+            return 0
+
+        def condition(type: str) -> str:
+            found = bench.cluster.find(NODES, NODE)
+            assert found is not None
+            return next(str(each["status"]) for each in found["status"]["conditions"] if each["type"] == type)
+
+        bench.runtime.answers = answer
+        sizes = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+        await bench.create("greedy", containers=[container("c", lifecycle=hook, resources=sizes)])
+        await bench.create("p", containers=[container("c", resources=sizes)])
+        for name in ("greedy", "p"):
+            await bench.until(lambda name=name: bench.phase(name) == "Running")  # type: ignore[misc]
+        uid = bench.pod("greedy")["metadata"]["uid"]
+        (bench.cgroup(uid) / "memory.current").write_text(str(500 << 20))
+        left[0] = Pressure(memory=True)
+        await bench.until(lambda: condition("MemoryPressure") == "True")
+        left[0] = Pressure(disk=True, pids=True)
+        await bench.until(lambda: bench.phase("greedy") == "Failed")
+        assert bench.pod("greedy")["status"]["reason"] == "Evicted" and asked == ["goodbye"]
+        await bench.until(lambda: condition("DiskPressure") == condition("PIDPressure") == "True")
+        assert condition("MemoryPressure") == "False" and bench.phase("p") == "Running"
+        await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]})
+        await bench.until(lambda: bench.conditions().get("PodResizePending", {}).get("reason") == "Deferred")
+        left[0] = Pressure()
+        await bench.until(lambda: bench.status()["allocatedResources"]["cpu"] == "200m")

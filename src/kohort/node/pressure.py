@@ -1,0 +1,120 @@
+"""Whether a machine runs out of something, and whom to end then. Pure, except for `measure`.
+
+| what   | under pressure when                        | who goes first                                             |
+|--------|--------------------------------------------|------------------------------------------------------------|
+| memory | less than 100 MiB are available            | who uses more than it asked for, low priority, most excess |
+| disk   | less than 1 GiB and less than 5 % are free | low priority, then who has written most, if it is worth it |
+| pids   | less than a tenth of all numbers is left   | nobody: new pods stay away                                 |
+
+Under any of them the node takes on nothing more; resizes that need nothing more are always accepted.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.objects.pods import Pod
+from kohort.resources import MEMORY, SPEC, requests
+
+CRITICAL: Final = 2_000_000_000
+LEAST_MEMORY: Final = 100 << 20
+LEAST_DISK: Final = 1 << 30
+LEAST_DISK_SHARE: Final = 0.05
+LEAST_PIDS_SHARE: Final = 0.1
+WORTH_ENDING: Final = 1 << 20
+"""Ending a pod that has written less would not help."""
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    memory: bool = False
+    disk: bool = False
+    pids: bool = False
+
+    @property
+    def words(self) -> str:
+        """Why the node takes on nothing more; empty if it does."""
+        low = (("memory", self.memory), ("ephemeral-storage", self.disk), ("pids", self.pids))
+        names = [name for name, is_low in low if is_low]
+        return f"The node was low on resource: {', '.join(names)}" if names else ""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    pod: Pod
+    """As allocated."""
+    usage: int
+
+
+def judged(*, memory: int, disk: int, disk_total: int, pids: int, pids_total: int) -> Pressure:
+    """From what is left of each."""
+    return Pressure(
+        memory=memory < LEAST_MEMORY,
+        disk=disk < LEAST_DISK and disk < disk_total * LEAST_DISK_SHARE,
+        pids=pids < pids_total * LEAST_PIDS_SHARE,
+    )
+
+
+def measure(available_memory: int, directory: Path) -> Pressure:
+    disk = os.statvfs(directory)
+    pids_total = int(Path("/proc/sys/kernel/pid_max").read_text())
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    return judged(
+        memory=available_memory,
+        disk=disk.f_bavail * disk.f_frsize,
+        disk_total=disk.f_blocks * disk.f_frsize,
+        pids=pids_total - running,
+        pids_total=pids_total,
+    )
+
+
+def first_for_memory(candidates: Iterable[Candidate]) -> Candidate | None:
+    """None when only critical pods are left."""
+
+    def place(candidate: Candidate) -> tuple[bool, int, int, str]:
+        excess = candidate.usage - asked(candidate.pod)
+        return excess <= 0, candidate.pod.spec.priority or 0, -excess, candidate.pod.metadata.uid
+
+    return min(_possible(candidates), key=place, default=None)
+
+
+def first_for_disk(candidates: Iterable[Candidate]) -> Candidate | None:
+    """None when nobody has written much."""
+
+    def place(candidate: Candidate) -> tuple[int, int, str]:
+        return candidate.pod.spec.priority or 0, -candidate.usage, candidate.pod.metadata.uid
+
+    return min((each for each in _possible(candidates) if each.usage >= WORTH_ENDING), key=place, default=None)
+
+
+def memory_words(candidate: Candidate) -> str:
+    return (
+        f"The node was low on resource: memory. Pod was using {candidate.usage}, "
+        f"request is {asked(candidate.pod)}, has larger consumption of memory."
+    )
+
+
+def disk_words(candidate: Candidate) -> str:
+    return f"The node was low on resource: ephemeral-storage. Pod was using {candidate.usage}."
+
+
+def asked(pod: Pod) -> int:
+    amount = requests(pod, SPEC).get(MEMORY)
+    return amount.value if amount is not None else 0
+
+
+def written_bytes(directory: Path) -> int:
+    """What lies below a directory."""
+    total = 0
+    for place, _, files in os.walk(directory):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def _possible(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL]

@@ -1,0 +1,56 @@
+"""Who goes first when a machine runs out of something."""
+
+from pathlib import Path
+
+import pytest
+from tests.node.resizing import sized
+
+from kohort.node.pressure import Candidate, Pressure, first_for_disk, first_for_memory, judged, written_bytes
+
+MI, GI = 1 << 20, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ({}, Pressure()),
+        ({"memory": 99 * MI}, Pressure(memory=True)),
+        ({"disk": GI - 1}, Pressure(disk=True)),
+        ({"disk": GI - 1, "disk_total": 10 * GI}, Pressure()),
+        ({"pids": 9}, Pressure(pids=True)),
+    ],
+)
+def test_when_there_is_pressure(left: dict[str, int], expected: Pressure) -> None:
+    plenty = {"memory": GI, "disk": 50 * GI, "disk_total": 100 * GI, "pids": 90, "pids_total": 100}
+    assert judged(**{**plenty, **left}) == expected
+
+
+def using(uid: str, usage: int, **more: object) -> Candidate:
+    return Candidate(sized(uid, c1="-/100Mi", **more), usage * MI)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "first"),
+    [
+        ([using("modest", 90), using("greedy", 150)], "greedy"),
+        ([using("much", 300), using("more", 400)], "more"),
+        ([using("humble", 110), using("greedy", 400, priority=10)], "humble"),
+        ([using("modest", 90, priority=-5), using("greedy", 101, priority=10)], "greedy"),
+        ([using("critical", 900, priority=2_000_000_000)], None),
+    ],
+)
+def test_who_goes_first_for_memory(candidates: list[Candidate], first: str | None) -> None:
+    found = first_for_memory(candidates)
+    assert (found.pod.metadata.uid if found else None) == first
+
+
+def test_who_goes_first_for_disk() -> None:
+    found = first_for_disk([using("idle", 0, priority=-1), using("writes", 10), using("floods", 20)])
+    assert found is not None and found.pod.metadata.uid == "floods"
+    assert first_for_disk([using("idle", 0)]) is None
+
+
+def test_what_was_written_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").write_bytes(b"x" * 100_000)
+    assert 100_000 <= written_bytes(tmp_path) < 200_000
