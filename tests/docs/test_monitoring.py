@@ -10,7 +10,9 @@ from tests.docs.pages import ROOT
 from tools.reference.metrics import PARTS, families
 
 FOLDER = ROOT / "deploy" / "monitoring"
-_NAME = re.compile(r"\b((?:kohort|rollout|workqueue|controller_runtime|kubelet|scheduler)_[a-z_]+)\b")
+_NAME = re.compile(
+    r"\b((?:kohort|rollout|workqueue|controller_runtime|rest_client|kubelet|scheduler|apiserver)_[a-z_]+)\b"
+)
 
 
 def exposed() -> dict[str, tuple[str, ...]]:
@@ -54,4 +56,26 @@ def test_every_alert_says_what_to_do() -> None:
 
 
 def test_there_are_enough_series_to_run_a_service_by() -> None:
-    assert len({name for _, register in PARTS.values() for name, *_ in families(register)}) >= 30
+    """Thirty that are about groups, releases, requests and resizes; queues and latencies come on top."""
+    domain = ("Groups", "Rollouts", "Webhooks", "Gateway", "Node")
+    shared = {name for name, *_ in families(PARTS["Queues, reconciles, requests"][1])}
+    own = {name for part in domain for name, *_ in families(PARTS[part][1])} - shared
+    assert len(own) >= 30
+    assert {"workqueue_queue_duration_seconds", "rest_client_request_duration_seconds"} <= shared
+
+
+def test_every_subject_is_on_the_board() -> None:
+    """Groups, rolls, restarts, rollouts, steps, traffic, resizes, queue and API latency."""
+    asked = " ".join(expression for _, expression in expressions())
+    for word in (
+        "kohort_groups_ready",
+        "kohort_group_rolls_total",
+        "kohort_group_restarts_total",
+        "rollout_outcomes_total",
+        "rollout_step_index",
+        "rollout_traffic_weight_percent",
+        "kubelet_pod_pending_resizes",
+        "workqueue_queue_duration_seconds",
+        "rest_client_request_duration_seconds",
+    ):
+        assert word in asked

@@ -6,6 +6,8 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from kohort.admission.metrics import WebhookMetrics
+from kohort.cluster.apiserver.endpoints.metering import Meters as ServerMeters
+from kohort.cluster.gateway.metrics import requests_counter
 from kohort.cluster.scheduler.meters import Meters
 from kohort.groups.metrics import GroupMetrics
 from kohort.kube.metrics import Metrics
@@ -42,6 +44,14 @@ def _scheduler(registry: CollectorRegistry) -> None:
     Meters(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
 
 
+def _gateway(registry: CollectorRegistry) -> None:
+    requests_counter(registry)
+
+
+def _server(registry: CollectorRegistry) -> None:
+    registry.register(ServerMeters().families)
+
+
 PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
     "Groups": ("Exposed by the operator. `name` is that of the set.", _groups),
     "Rollouts": ("Exposed by the operator, one set of series per Rollout.", _rollouts),
@@ -50,6 +60,8 @@ PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
         "Exposed by every part; names as in controller-runtime where they exist.",
         _runtime,
     ),
+    "Gateway": ("Exposed by the embedded gateway.", _gateway),
+    "API server": ("Exposed by the embedded API server at `/metrics`; names as in Kubernetes.", _server),
     "Scheduler": ("Exposed by the embedded scheduler.", _scheduler),
     "Node": ("Exposed by the node agent.", _node),
 }

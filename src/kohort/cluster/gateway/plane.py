@@ -169,14 +169,9 @@ class DataPlane:
 
     def _count(self, service: str, status: int) -> None:
         if self._requests is None:
-            import prometheus_client as prometheus
+            from kohort.cluster.gateway.metrics import requests_counter
 
-            self._requests = prometheus.Counter(
-                "kohort_gateway_requests_total",
-                "Requests answered, by Service and status",
-                ["service", "code"],
-                registry=self.manager.metrics.registry,
-            )
+            self._requests = requests_counter(self.manager.metrics.registry)
         self._requests.labels(service, str(status)).inc()
 
     async def _open(self, port: int) -> "Proxy":

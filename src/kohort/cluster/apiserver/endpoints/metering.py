@@ -54,15 +54,15 @@ def scope_of(request: Request, path: ResourcePath) -> str:
 
 class Meters:
     def __init__(self) -> None:
-        self._families = Families()
-        self._total = self._families.counter(
+        self.families = Families()
+        self._total = self.families.counter(
             "apiserver_request", "Requests by verb, resource and answer.", *LABELS, "code"
         )
-        self._durations = self._families.histogram(
+        self._durations = self.families.histogram(
             "apiserver_request_duration_seconds", "How long requests took.", *LABELS, bounds=BOUNDS
         )
-        self._long = self._families.gauge("apiserver_longrunning_requests", "Open watches.", *LONG_LABELS)
-        in_flight = self._families.gauge(
+        self._long = self.families.gauge("apiserver_longrunning_requests", "Open watches.", *LONG_LABELS)
+        in_flight = self.families.gauge(
             "apiserver_current_inflight_requests", "Requests that are being answered.", "request_kind"
         )
         self.mutating, self.read_only = in_flight.labels("mutating"), in_flight.labels("readOnly")
@@ -105,7 +105,7 @@ class Meters:
         from prometheus_client import CollectorRegistry, generate_latest
 
         registry = CollectorRegistry()
-        registry.register(self._families)
+        registry.register(self.families)
         registry.register(_Objects(store))
         return generate_latest(registry)
 
