@@ -124,6 +124,7 @@ class Agent:
             judge=lambda: self.resizes.go_through("pod_updated"),
             freed=self._freed,
             actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
+            admitted=lambda pod: self.metrics.count_admission(pod),
             cgroups=tree,
             actuator=Actuator(tree, allocations) if tree is not None else None,
             namespaces=networks,
@@ -178,7 +179,7 @@ class Agent:
 
     def _forget(self, key: Key, worker: PodWorker) -> None:
         self.workers.pop(key, None)
-        self.resizes.forget(worker.uid)
+        self.resizes.forget(worker)
         self.node.allocations.forget({each.uid for each in self.workers.values()} | self._bound())
         self._weigh()
         self._freed("pods_removed")

@@ -1,15 +1,28 @@
 """What a node counts, under the names that dashboards know from the kubelet."""
 
+from collections import Counter as Counted
 from collections.abc import Iterable
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from kohort.kube import clock
 from kohort.node.resize.conditions import ResizeState
 from kohort.node.views import Allocated
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
-from kohort.resources import CPU, MEMORY
+from kohort.resources import CPU, MEMORY, pod_level_set, stored_qos_class
 
+BUCKETS = {
+    "system-critical": 2_000_000_000,
+    "high": 100_000,
+    "medium": 1,
+    "normal": 0,
+    "low": -999,
+    "very-low": -(1 << 31),
+}
+Resolution = Literal["accepted", "reverted", "terminated"]
+_WAITS = (5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 300, 600, 1200, 1800, 3600)
 _DURATIONS = (10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000)
 
 
@@ -29,7 +42,22 @@ class NodeMetrics:
             buckets=_DURATIONS,
             registry=registry,
         )
-        self.pending = Gauge("kubelet_pod_pending_resizes", "Resizes that wait", ["reason"], registry=registry)
+        self.pending = Gauge(
+            "kubelet_pod_pending_resizes", "Resizes that wait", ["reason", "priority_bucket"], registry=registry
+        )
+        self.deferred = Histogram(
+            "kubelet_pod_deferred_resize_duration_seconds",
+            "How long resizes have been deferred, and how that ended",
+            ["resolution", "priority_bucket"],
+            buckets=_WAITS,
+            registry=registry,
+        )
+        self.admitted = Counter(
+            "kubelet_pod_level_resources_admission_total",
+            "Pods taken in, by where their resources are written",
+            ["config_mode", "qos_class"],
+            registry=registry,
+        )
         self.in_progress = Gauge("kubelet_pod_in_progress_resizes", "Resizes under way", registry=registry)
         self.infeasible = Counter(
             "kubelet_pod_infeasible_resizes_total", "Resizes found infeasible", ["reason_detail"], registry=registry
@@ -44,12 +72,25 @@ class NodeMetrics:
     def observe_attempt(self, seconds: float, done: bool) -> None:
         self.duration.labels("true" if done else "false").observe(seconds * 1000)
 
-    def count_conditions(self, states: Iterable[ResizeState]) -> None:
+    def count_conditions(self, states: Iterable[tuple[Pod, ResizeState]]) -> None:
         found = list(states)
+        waiting = Counted(
+            (each.pending.reason, priority_bucket(pod)) for pod, each in found if each.pending is not None
+        )
         for reason in ("Deferred", "Infeasible"):
-            waiting = sum(each.pending is not None and each.pending.reason == reason for each in found)
-            self.pending.labels(reason.lower()).set(waiting)
-        self.in_progress.set(sum(each.progress is not None for each in found))
+            for bucket in BUCKETS:
+                self.pending.labels(reason.lower(), bucket).set(waiting[reason, bucket])
+        self.in_progress.set(sum(each.progress is not None for _, each in found))
+
+    def observe_wait(self, pod: Pod, before: ResizeState, resolution: Resolution) -> None:
+        """A resize that was deferred is not any more; infeasible ones are not measured."""
+        pending = before.pending
+        if pending is not None and pending.reason == "Deferred" and pending.last_transition_time:
+            waited = clock.seconds() - clock.parse_time(pending.last_transition_time).timestamp()
+            self.deferred.labels(resolution, priority_bucket(pod)).observe(max(waited, 0.0))
+
+    def count_admission(self, pod: Pod) -> None:
+        self.admitted.labels(config_mode(pod), stored_qos_class(pod).lower()).inc()
 
     def count_request(self, pod: Pod, allocated: Allocated) -> None:
         """Once for each figure that a new spec changes."""
@@ -57,6 +98,20 @@ class NodeMetrics:
         for old, new in zip(before.spec.all_containers, pod.spec.all_containers, strict=True):
             _count(self.containers, old.resources, new.resources)
         _count(self.pods, before.spec.resources, pod.spec.resources)
+
+
+def priority_bucket(pod: Pod) -> str:
+    """A name for a range of priorities, as dashboards know it."""
+    priority = pod.spec.priority or 0
+    return next(name for name, least in BUCKETS.items() if priority >= least)
+
+
+def config_mode(pod: Pod) -> str:
+    """Where a pod's resources are written."""
+    inside = any(each.resources.requests or each.resources.limits for each in pod.spec.all_containers)
+    if pod_level_set(pod.spec):
+        return "pod_and_container_level" if inside else "pod_level"
+    return "container_level" if inside else "empty"
 
 
 def _count(counter: Counter, before: ResourceRequirements | None, after: ResourceRequirements | None) -> None:

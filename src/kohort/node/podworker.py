@@ -155,6 +155,7 @@ class PodWorker(HeldPod):
             await self._reporting.refuse(refusal.reason, refusal.message)
             return False
         self.admitted = True
+        self.node.admitted(pod)
         self._pushing.begin()
         return True
 

@@ -43,10 +43,11 @@ class Resizes:
                 entries.append(Waiting(worker.pod, allocated, since))
         for entry in in_order(entries):
             self._judge(waiting[entry.pod.metadata.uid], trigger)
-        self._metrics.count_conditions(worker.resize for worker in self._workers.values())
+        self._metrics.count_conditions((worker.pod, worker.resize) for worker in self._workers.values())
 
-    def forget(self, uid: str) -> None:
-        self._judged.pop(uid, None)
+    def forget(self, worker: PodWorker) -> None:
+        self._judged.pop(worker.uid, None)
+        self._metrics.observe_wait(worker.pod, worker.resize, "terminated")
 
     def _unsettled(self, worker: PodWorker, trigger: Trigger) -> bool:
         if not worker.admitted or worker.finished or worker.ending or worker.pod.metadata.deleting:
@@ -75,8 +76,10 @@ class Resizes:
         now = clock.timestamp()
         match verdict:
             case Reverted():
+                self._metrics.observe_wait(pod, before, "reverted")
                 worker.resize = worker.resize.without_pending()
             case Accepted():
+                self._metrics.observe_wait(pod, before, "accepted")
                 worker.note(*conditions.accepted(pod, now))
                 if before.pending is not None and before.pending.reason == "Deferred":
                     self._metrics.deferred_accepted.labels(trigger).inc()

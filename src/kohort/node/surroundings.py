@@ -54,6 +54,8 @@ class Surroundings:
     """Room has been freed, for this reason: somebody may have been waiting."""
     actuated: Callable[[float, bool], None]
     """An attempt to carry a resize out took so many seconds, and succeeded or not."""
+    admitted: Callable[[NodePod], None]
+    """A pod has been taken in."""
     cgroups: Cgroups | None = None
     actuator: Actuator | None = None
     settings: Settings = DEFAULT_SETTINGS
