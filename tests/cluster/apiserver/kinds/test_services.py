@@ -89,3 +89,20 @@ async def test_after_a_restart_nothing_is_given_out_twice(admitting: Api) -> Non
     again = admitting.restarted()
     refused = await again.post(SERVICES, service("x", clusterIP=min(taken)))
     assert refused.code == 422
+
+
+async def test_two_ports_cannot_have_one_node_port(admitting: Api) -> None:
+    ports = [{"name": "a", "port": 80, "nodePort": 31999}, {"name": "b", "port": 81, "nodePort": 31999}]
+    body = {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports}}
+    said = await admitting.post(SERVICES, body)
+    assert said.message == (
+        'Service "s" is invalid: spec.ports[1].nodePort: Invalid value: 31999: provided port is already allocated'
+    )
+    ports[1] = {"name": "b", "port": 80, "protocol": "UDP", "nodePort": 31999}
+    assert (await admitting.post(SERVICES, body)).code == 201
+
+
+async def test_a_name_has_no_traffic_of_its_own(admitting: Api) -> None:
+    await admitting.post(SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
+    changed = await admitting.patch(f"{SERVICES}/s", {"spec": {"type": "ExternalName", "externalName": "a.b"}})
+    assert "internalTrafficPolicy" not in changed.json["spec"]

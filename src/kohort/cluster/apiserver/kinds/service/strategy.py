@@ -37,6 +37,9 @@ AFFINITY_SECONDS: Final = 10800
 FAMILY: Final = "IPv4"
 
 
+_TAKEN: Final = "provided port is already allocated"
+
+
 class ServiceStrategy(Strategy):
     create_on_update = True
     has_generation = False
@@ -197,8 +200,11 @@ class ServiceStrategy(Strategy):
                     continue
                 wanted = wanted or by_number.get(number) or _asked_elsewhere(spec["ports"], number)
                 if wanted:
+                    path = f"spec.ports[{index}].nodePort"
                     if wanted not in kept and wanted not in by_number.values():
-                        self._take_port(context.reader, service, owner, f"spec.ports[{index}].nodePort", wanted)
+                        self._take_port(context.reader, service, owner, path, wanted)
+                    elif not kept and by_number.get(number) != wanted:  # another port of this service has it
+                        self._refuse(service, [invalid(path, wanted, _TAKEN)])
                 else:
                     wanted = self._pick_port(context.reader, owner)
                 port["nodePort"] = by_number[number] = wanted
@@ -216,7 +222,7 @@ class ServiceStrategy(Strategy):
         try:
             self.allocator.ports.take(reader, owner, port)
         except Taken:
-            detail = "provided port is already allocated"
+            detail = _TAKEN
         except OutOfRange:
             valid = f"The range of valid ports is {universe.start}-{universe.stop - 1}"
             detail = f"provided port is not in the valid range. {valid}"
@@ -316,6 +322,7 @@ def _drop_unused(service: JsonObject, old: JsonObject) -> None:
         ("allocateLoadBalancerNodePorts", _stops_balancing(spec, before)),
         ("loadBalancerClass", _stops_balancing(spec, before)),
         ("externalTrafficPolicy", is_external(before) and not is_external(spec)),
+        ("internalTrafficPolicy", before.get("type") != "ExternalName" and spec.get("type") == "ExternalName"),
     )
     for field, pointless in unused:
         if pointless and spec.get(field) == before.get(field):
