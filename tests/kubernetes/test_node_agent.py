@@ -211,6 +211,30 @@ def test_its_metrics_are_for_those_whom_the_cluster_trusts(cluster: Joined, web:
     assert "kubelet_pod_resize_duration_milliseconds" in text
 
 
+def test_somebody_looks_inside(cluster: Joined, web: JsonObject) -> None:
+    script = ("sh", "-c", "echo looking; hostname")
+    words = ("debug", "web", "--image=host", "--container=visitor", "--target=c", "--", *script)
+    assert cluster.kubectl(*words).returncode == 0
+
+    def seen() -> bool:
+        found = cluster.get("pod", "web")["status"].get("ephemeralContainerStatuses", [])
+        return bool(found) and "terminated" in found[0]["state"]
+
+    cluster.until(seen, lambda: json.dumps(cluster.get("pod", "web")["status"]))
+    assert cluster.kubectl("logs", "web", "-c", "visitor").stdout == "looking\nweb\n"
+
+
+def test_services_lead_to_pods(cluster: Joined, web: JsonObject) -> None:
+    assert cluster.kubectl("label", "pod", "web", "app=web").returncode == 0
+    assert cluster.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080", "--name=front").returncode == 0
+    fetch = "import urllib.request as u; print(u.urlopen('http://front.default.svc.cluster.local/', timeout=5).status)"
+
+    def answered() -> bool:
+        return cluster.kubectl("exec", "web", "--", sys.executable, "-c", fetch).stdout == "200\n"
+
+    cluster.until(answered, lambda: cluster.kubectl("get", "endpointslices", "-o", "wide").stdout)
+
+
 def test_a_deleted_pod_ends(cluster: Joined) -> None:
     cluster.run(pod("goes", "sleep", "1000"))
     assert cluster.kubectl("delete", "pod", "goes").returncode == 0
