@@ -69,7 +69,11 @@ class Jobs:
             return None
         if not self.expectations.met(key):
             return Requeue(after=1.0)
-        return await self._advance(key, job, await self._members(job))
+        try:
+            return await self._advance(key, job, await self._members(job))
+        except Conflict:
+            # The cache is behind our own last write. Going on from there could lose the note of a pod.
+            return Requeue()
 
     async def _members(self, job: JsonObject) -> list[Pod]:
         """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
@@ -92,7 +96,7 @@ class Jobs:
         if end is not None:
             return await self._finish(key, job, status, pods, results, end, notes.release)
         if notes.release:
-            await self._write(job, {**status, **states.running(results, Work(), 0)})
+            job = await self._write(job, {**status, **states.running(results, Work(), 0)})
             await self._release(pod for pod in pods if pod.metadata.uid in notes.release)
         step, pause = self._paced(facts, rules.work(facts, tally, results), results, waiting)
         made, failure = await self._carry_out(key, job, pods, step, waiting)
@@ -228,17 +232,20 @@ class Jobs:
             status["startTime"] = clock.timestamp()
             self.recorder.normal(JOBS, job, "Resumed", "Job resumed")
 
-    async def _write(self, job: JsonObject, status: JsonObject) -> None:
+    async def _write(self, job: JsonObject, status: JsonObject) -> JsonObject:
+        """The Job with this status, written only if it is still the one that was read."""
         changed = states.changes(job, status)
         if not changed:
-            return
+            return job
         metadata = job["metadata"]
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": changed}
         try:
-            await self.client.patch(
-                JOBS, metadata["name"], metadata["namespace"], {"status": changed}, subresource="status"
+            written: JsonObject = await self.client.patch(
+                JOBS, metadata["name"], metadata["namespace"], body, subresource="status"
             )
         except NotFound:
-            return
+            return job
+        return {**job, "metadata": written["metadata"], "status": written.get("status") or {}}
 
     async def _expire(self, job: JsonObject) -> Requeue | None:
         """ttlSecondsAfterFinished: a finished Job removes itself."""
