@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kohort.cluster.apiserver.http.pacing import LONGEST, SECONDS_PER_STREAM, Rounds
+from kohort.cluster.apiserver.http.pacing import LONGEST, SECONDS_PER_STREAM, Chunks, Rounds
 from kohort.testing import virtual_time
 
 
@@ -12,9 +12,9 @@ from kohort.testing import virtual_time
     ("streams", "seconds"),
     [
         (1, 0.0),
-        (13, 0.0),
-        (14, 14 * SECONDS_PER_STREAM),
-        (200, 0.03),
+        (9, 0.0),
+        (10, 10 * SECONDS_PER_STREAM),
+        (200, 0.04),
         (100_000, LONGEST),
     ],
 )
@@ -42,7 +42,7 @@ def test_all_who_wait_go_on_in_the_same_round() -> None:
 
         return await asyncio.gather(*(wait_from(start) for start in (0.0, 0.01, 0.02)))
 
-    assert virtual_time.run(ends()) == [pytest.approx(0.03)] * 3
+    assert virtual_time.run(ends()) == [pytest.approx(0.04)] * 3
 
 
 def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
@@ -56,3 +56,14 @@ def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
         return leaving.cancelled()
 
     assert virtual_time.run(scenario())
+
+
+def test_a_frame_is_wrapped_as_a_chunk_whoever_gets_it() -> None:
+    chunks = Chunks()
+    first, second = b"a" * 10, b"b" * 17
+    assert [chunks.of(first), chunks.of(first), chunks.of(second), chunks.of(first)] == [
+        b"a\r\n" + first + b"\r\n",
+        b"a\r\n" + first + b"\r\n",
+        b"11\r\n" + second + b"\r\n",
+        b"a\r\n" + first + b"\r\n",
+    ]

@@ -168,7 +168,7 @@ async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest, rounds:
                 raise ConnectionResetError("the client is gone")
             if not frame:
                 continue
-            transport.write(b"%x\r\n%b\r\n" % (len(frame), frame))
+            transport.write(rounds.chunks.of(frame))
             if transport.get_write_buffer_size() > UNSENT_LIMIT:
                 await _drained(protocol)
             await rounds.next()
