@@ -1,6 +1,8 @@
 """The operator may die at any of its writes: groups end as they do without a crash."""
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.builders import lws
@@ -8,6 +10,7 @@ from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
 
 from kohort.groups import wire
+from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
@@ -22,10 +25,21 @@ def new_cluster() -> Cluster:
     return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4)
 
 
+async def patiently(attempt: Callable[[], Awaitable[None]]) -> None:
+    """While the operator is down, its webhooks are; a user tries again."""
+    while True:
+        try:
+            await attempt()
+        except InternalError:
+            await asyncio.sleep(0.5)
+        else:
+            return
+
+
 async def creation_and_roll(cluster: Cluster) -> None:
-    await create(cluster, lws("llm").replicas(2).size(2).max_surge(1))
+    await patiently(lambda: create(cluster, lws("llm").replicas(2).size(2).max_surge(1)))
     await cluster.until(lambda: settled(cluster, 2))
-    await patch(cluster, "llm", new_image("new:2"))
+    await patiently(lambda: patch(cluster, "llm", new_image("new:2")))
     await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
     await cluster.settle(quiet=10)
     assert sorted(pods(cluster)) == ["llm-0", "llm-0-1", "llm-1", "llm-1-1"]
@@ -34,7 +48,7 @@ async def creation_and_roll(cluster: Cluster) -> None:
 
 
 async def loss_and_end(cluster: Cluster) -> None:
-    await create(cluster, lws("llm").replicas(1).size(2))
+    await patiently(lambda: create(cluster, lws("llm").replicas(1).size(2)))
     await cluster.until(lambda: settled(cluster, 1))
     await cluster.client.delete(PODS, "llm-0-1", NAMESPACE)
     await cluster.settle(quiet=10)

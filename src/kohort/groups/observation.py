@@ -70,6 +70,25 @@ def group_states(cache: GroupCache, group_set: LeaderWorkerSet, revision: str) -
     return found
 
 
+def blocking(leaders: Mapping[int, Pod], group_set: LeaderWorkerSet, revision: str, partition: int) -> list[Pod]:
+    """Leaders that must go for a roll and that their StatefulSet will not touch.
+
+    A StatefulSet that knows maxUnavailable replaces nothing while that many of its pods are away, for whatever reason:
+    leaders that were broken before the roll began would stay for ever. Those that the roll has reached cost nothing.
+    """
+    if sum(not pod.ready for pod in leaders.values()) < max(1, group_set.unavailable + group_set.surge):
+        return []
+    placement = wanted_placement(group_set)
+    return [
+        pod
+        for index, pod in leaders.items()
+        if index >= partition
+        and not pod.ready
+        and not pod.metadata.deleting
+        and (pod.metadata.labels.get(wire.REVISION) != revision or placement_of(pod.metadata.annotations) != placement)
+    ]
+
+
 def in_order(states: Mapping[int, GroupState], count: int) -> list[GroupState]:
     """By index from 0, with groups that do not exist as neither ready nor updated."""
     return [states.get(index, ABSENT) for index in range(count)]

@@ -8,7 +8,7 @@ import msgspec
 from kohort.groups import objects, revisions, wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
-from kohort.groups.observation import group_states, in_order, placement_of, wanted_placement
+from kohort.groups.observation import blocking, group_states, in_order, placement_of, wanted_placement
 from kohort.groups.reporting import Facts, Reporter
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, plan_roll
@@ -16,10 +16,10 @@ from kohort.groups.services import SharedServices
 from kohort.groups.status import tally
 from kohort.groups.views import GroupCache, GroupService, GroupStatefulSet, sets_of
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import ObjectReference, reference_to
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, STATEFUL_SETS, Key
+from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Key
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 
@@ -64,6 +64,7 @@ class SetController:
         states = group_states(self.cache, group_set, revision.key)
         plan = plan_roll(_view(group_set, leaders, states, changed))
         leaders = await self._apply(group_set, leaders, revision, plan, changed)
+        await self._unblock(group_set, revision, plan)
         found = tally(group_set.replicas, group_set.partition, states)
         facts = Facts(group_set, leaders, revision, states, found, roll_began=changed)
         waits = [await self._services(facts)]
@@ -170,6 +171,18 @@ class SetController:
         self._applied[key] = Applied(uid, document, found.metadata.generation)
         self._announce(group_set, leaders, revision, plan, changed)
         return found
+
+    async def _unblock(self, group_set: LeaderWorkerSet, revision: Revision, plan: RollPlan) -> None:
+        """Delete broken leaders that keep their StatefulSet from replacing them."""
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        for pod in blocking(self.cache.leaders(key), group_set, revision.key, plan.partition):
+            metadata = pod.metadata
+            try:
+                await self.client.delete(PODS, metadata.name, metadata.namespace, uid=metadata.uid)
+            except (NotFound, Conflict):
+                continue
+            text = f"Deleted leader pod {metadata.name}, which was not ready, to update its group"
+            self._event(group_set, "GroupsUpdating", "Delete", text, reference_to(PODS, pod))
 
     def _announce(
         self,
