@@ -7,13 +7,15 @@ from contextlib import asynccontextmanager
 
 import msgspec
 from tests.builders import lws, service
-from tests.rollouts.monitor import Monitor
+from tests.rollouts.monitor import GRACE, Monitor
+from tests.rollouts.routes import DESTINATION_RULES, free_definition
 
 from kohort import operator
 from kohort.kube.errors import AlreadyExists, ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     BATCH_RELEASES,
+    CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     INGRESSES,
     LEADER_WORKER_SETS,
@@ -59,9 +61,15 @@ def new_cluster(nodes: int = 12, features: Features | None = None) -> Cluster:
 
 
 @asynccontextmanager
-async def release_cluster(nodes: int = 12, features: Features | None = None) -> AsyncIterator[tuple[Cluster, Monitor]]:
+async def release_cluster(
+    nodes: int = 12, features: Features | None = None, *, routes: tuple[Resource, ...] = (), grace: float = GRACE
+) -> AsyncIterator[tuple[Cluster, Monitor]]:
+    """A cluster and the monitor on it. `routes` are kinds of routes that it knows besides Ingresses."""
     async with new_cluster(nodes, features) as cluster:
-        monitor = Monitor()
+        for resource in routes:
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, free_definition(resource))
+        await asyncio.sleep(1.0)
+        monitor = Monitor(routes=[one for one in routes if one is not DESTINATION_RULES], grace=grace)
         async with monitor.watching(cluster):
             yield cluster, monitor
         monitor.check()

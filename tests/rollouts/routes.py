@@ -7,7 +7,20 @@ from kohort.kube.resources import HTTP_ROUTES, INGRESSES, Resource
 from kohort.objects.jsontypes import JsonObject
 
 VIRTUAL_SERVICES = Resource("networking.istio.io", "v1", "virtualservices", "VirtualService")
+DESTINATION_RULES = Resource("networking.istio.io", "v1", "destinationrules", "DestinationRule")
 NGINX = "nginx.ingress.kubernetes.io/canary"
+
+
+def free_definition(resource: Resource) -> JsonObject:
+    """Of a kind that takes anything."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"plural": resource.plural, "kind": resource.kind, "singular": resource.kind.lower()}
+    version = {"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    metadata: JsonObject = {"name": resource.qualified}
+    if resource.group.endswith("k8s.io"):
+        metadata["annotations"] = {"api-approved.kubernetes.io": "unapproved, test"}
+    spec = {"group": resource.group, "names": names, "scope": "Namespaced", "versions": [version]}
+    return {"metadata": metadata, "spec": spec}
 
 
 class Share(NamedTuple):

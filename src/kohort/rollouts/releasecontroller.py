@@ -58,6 +58,8 @@ class ReleaseController:
             finalizers = [*release.metadata.finalizers, wire.RELEASE_FINALIZER]
             await self._patch(release, {"metadata": {"finalizers": finalizers}})
             return None
+        if release.status.phase == wire.PROGRESSING and release.plan.batch_partition is not None:
+            self._tell(release, await control.keep_hold(release))
         view = self._view(release, control)
         move = batches.decide(view)
         if move.act is not None:

@@ -22,6 +22,8 @@ step has routed.
 
 from typing import Final
 
+import msgspec
+
 from kohort.rollouts import analysis, arithmetic, wire
 from kohort.rollouts.api import Batch, ReleasePlan
 from kohort.rollouts.state import Act, ActKind, Move, State, World, settled
@@ -39,9 +41,20 @@ def decide(world: World) -> Move:
     jump = jumped(world)
     if jump is not None:
         return jump
+    renamed = _renamed(world)
+    if renamed is not None:
+        return Move(world.state, Act("write_release", renamed))
     if not world.step.routes and world.rollout.strategy.traffic_routings:
         return Move(world.state, Act(_GIVE_BACK[0]))
     return _in_state(world)
+
+
+def _renamed(world: World) -> ReleasePlan | None:
+    """The user gave the release another id: its BatchRelease gets it too, and pods their labels anew."""
+    release, name = world.release, world.progress.observed_rollout_id
+    if release is None or release.plan.rollout_id == name or world.progress.current_step_state == wire.UPGRADE:
+        return None
+    return msgspec.structs.replace(release.plan, rollout_id=name)
 
 
 def _lost(world: World) -> Move | None:

@@ -92,7 +92,7 @@ def test_other_backends_of_a_rule_keep_their_share() -> None:
     }
 
 
-def test_a_header_modifier_with_a_weight_is_a_filter_of_the_canary_only() -> None:
+def test_w09_a_header_modifier_with_a_weight_is_a_filter_of_the_canary_only() -> None:
     step = TrafficStep(20, header_modifier=HeaderModifier(set=(Header("x-version", "new"),)))
     (only,) = routed([rule(ref("llm"))], "llm", "llm-canary", step)
     stable, canary = only["backendRefs"]
@@ -160,7 +160,7 @@ def test_a_modifier_goes_into_the_filter_that_is_there() -> None:
 # Order of steps, and the way back
 
 
-def test_steps_in_any_order_build_on_the_original() -> None:
+def test_w09_steps_in_any_order_build_on_the_original() -> None:
     fresh = route(rule(ref("llm", 7)))
     by_weight, by_match = TrafficStep(20), TrafficStep(matches=(by_header(),))
     rules = stepped(stepped(fresh, by_weight), by_match)["spec"]["rules"]
@@ -195,7 +195,7 @@ rules_of_users = st.lists(
 
 
 @given(rules_of_users, steps, st.sampled_from(["llm-canary", "llm"]))
-def test_after_any_steps_the_route_is_restored_byte_for_byte(
+def test_w09_after_any_steps_the_route_is_restored_byte_for_byte(
     rules: list[JsonObject], taken: list[TrafficStep], canary: str
 ) -> None:
     fresh = route(*rules)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 from tests.builders import container, pod, service
+from tests.rollouts.routes import VIRTUAL_SERVICES, free_definition
 
 from kohort.kube import clock
 from kohort.kube.resources import (
@@ -48,18 +49,6 @@ OWNER = {
 }
 SELECTORS = Selectors(REVISION, "v1", "v2", {WORKER: "0"})
 NO_STEP = TrafficStep()
-VIRTUAL_SERVICES = Resource("networking.istio.io", "v1", "virtualservices", "VirtualService")
-
-
-def crd(resource: Resource) -> JsonObject:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": resource.plural, "kind": resource.kind, "singular": resource.kind.lower()}
-    version = {"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    metadata: JsonObject = {"name": resource.qualified}
-    if resource.group.endswith("k8s.io"):
-        metadata["annotations"] = {"api-approved.kubernetes.io": "unapproved, test"}
-    spec = {"group": resource.group, "names": names, "scope": "Namespaced", "versions": [version]}
-    return {"metadata": metadata, "spec": spec}
 
 
 def user_ingress() -> JsonObject:
@@ -106,7 +95,7 @@ class Story:
         await client.create(SERVICES, service("llm").selecting(app="llm").port(80, target=8000))
         await client.create(INGRESSES, user_ingress())
         for resource in (HTTP_ROUTES, VIRTUAL_SERVICES):
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd(resource))
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, free_definition(resource))
         await asyncio.sleep(1)
         await client.create(HTTP_ROUTES, user_route())
         spec = {"hosts": ["a"], "http": [{"route": [{"destination": {"host": "llm"}}]}]}
@@ -188,7 +177,7 @@ async def test_the_order_of_a_first_weighted_step() -> None:
         assert 12 <= took < 13, "four times the grace period: pods, Services, Ingress, weight"
 
 
-async def test_a_change_is_noted_before_it_is_made_and_waits_are_kept_over_restarts() -> None:
+async def test_w02_a_change_is_noted_before_it_is_made_and_waits_are_kept_over_restarts() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
         noted = await story.ask("pin_stable")
@@ -202,7 +191,7 @@ async def test_a_change_is_noted_before_it_is_made_and_waits_are_kept_over_resta
         assert (await story.ask("pin_stable")).done
 
 
-async def test_a_crash_between_a_change_and_its_answer_does_not_skip_the_grace_period() -> None:
+async def test_w02_a_crash_between_a_change_and_its_answer_does_not_skip_the_grace_period() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
         await story.finish("route", TrafficStep(20))
@@ -257,7 +246,7 @@ async def test_a_ready_pod_on_loopback_counts_although_no_slice_can_name_it() ->
         await story.finish("route", TrafficStep(20))
 
 
-async def test_all_providers_of_a_reference_are_driven() -> None:
+async def test_row_36_all_providers_of_a_reference_are_driven() -> None:
     async with Cluster() as cluster:
         everything = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.custom_network_refs)
         story = await Story(cluster, everything).prepare()

@@ -39,7 +39,7 @@ def test_patched_labels_never_widen_a_selection_to_workers() -> None:
     assert services.canary_selector({WORKER: "0"}, patched)[WORKER] == "0"
 
 
-def test_the_canary_service_is_a_copy_without_what_only_one_service_can_have() -> None:
+def test_w15_the_canary_service_is_a_copy_without_what_only_one_service_can_have() -> None:
     given = (
         service("llm").version(1).labels(team="a").annotations({"note": "x", "rollouts.kruise.io/added-selector": "{}"})
     )
@@ -70,7 +70,7 @@ def test_the_canary_service_is_a_copy_without_what_only_one_service_can_have() -
     }
 
 
-def test_a_node_port_service_stays_one() -> None:
+def test_row_51_a_node_port_service_stays_one() -> None:
     copy = services.canary_service(stable().but("spec.type", "NodePort"), "llm-canary", asking())  # type: ignore[attr-defined]
     assert copy["spec"]["type"] == "NodePort"
 
@@ -119,7 +119,7 @@ def _patched(given: JsonObject, patch: JsonObject) -> JsonObject:
 
 
 @pytest.mark.parametrize("selector", [{"app": "llm"}, {"app": "llm", REVISION: "old"}, {"app": "llm", WORKER: "0"}])
-def test_the_pin_comes_off_without_a_trace_even_when_the_workload_is_gone(selector: dict[str, str]) -> None:
+def test_w03_the_pin_comes_off_without_a_trace_even_when_the_workload_is_gone(selector: dict[str, str]) -> None:
     given = service("llm").version(7).annotations(mine="x").selecting(selector)
     on = pinned(given)
     assert on["spec"]["selector"] == {**selector, REVISION: "v1"}

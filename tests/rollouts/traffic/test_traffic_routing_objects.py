@@ -121,7 +121,7 @@ async def test_routes_follow_the_rollouts_that_use_them() -> None:
         assert cluster.find(SERVICES, "llm-canary", "default") is None
 
 
-async def test_routes_are_restored_before_the_object_goes() -> None:
+async def test_w10_routes_are_restored_before_the_object_goes() -> None:
     async with Cluster(extra={"traffic": plug}) as cluster:
         scene = await Scene(cluster).prepare()
         await scene.used_by(FIRST)

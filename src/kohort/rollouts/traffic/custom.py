@@ -12,13 +12,14 @@ import msgspec
 from kohort.kube.patches import locked, merge_patch
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts.traffic.model import NetworkRef, TrafficStep
-from kohort.rollouts.traffic.names import ORIGINAL_SPEC
+from kohort.rollouts.traffic.edits import rebased
+from kohort.rollouts.traffic.model import NetworkRef, Note, TrafficStep
+from kohort.rollouts.traffic.names import ORIGINAL_SPEC, WRITTEN_SPEC
 from kohort.rollouts.traffic.plans import NOTHING_TO_DO, Plan, TrafficProblem, Write
 
 
-def saved(obj: JsonObject) -> JsonObject | None:
-    text = (obj["metadata"].get("annotations") or {}).get(ORIGINAL_SPEC)
+def saved(obj: JsonObject, name: str = ORIGINAL_SPEC) -> JsonObject | None:
+    text = (obj["metadata"].get("annotations") or {}).get(name)
     if text is None:
         return None
     try:
@@ -26,19 +27,28 @@ def saved(obj: JsonObject) -> JsonObject | None:
     except (msgspec.DecodeError, msgspec.ValidationError) as problem:
         metadata = obj["metadata"]
         raise TrafficProblem(
-            f"{obj.get('kind')} {metadata['namespace']}/{metadata['name']}: annotation {ORIGINAL_SPEC} is not readable "
+            f"{obj.get('kind')} {metadata['namespace']}/{metadata['name']}: annotation {name} is not readable "
             f"({problem}); restore the object by hand and remove the annotation"
         ) from None
 
 
 def as_it_was(obj: JsonObject) -> JsonObject:
-    """What a script works on, and what is restored."""
-    known = saved(obj)
-    if known is not None:
-        return known
+    """What a script works on, and what is restored: the object without our doing, with all edits of others."""
+    live, original, written = _content(obj), saved(obj), saved(obj, WRITTEN_SPEC)
+    if original is None:
+        return copy.deepcopy(live)
+    if written is None:
+        return original
+    found: JsonObject = rebased(original, written, live)
+    return found
+
+
+def _content(obj: JsonObject) -> JsonObject:
     metadata = obj["metadata"]
-    parts = {"spec": obj.get("spec"), "labels": metadata.get("labels"), "annotations": metadata.get("annotations")}
-    return {name: copy.deepcopy(part) for name, part in parts.items() if part}
+    annotations = metadata.get("annotations") or {}
+    others = {name: text for name, text in annotations.items() if name not in (ORIGINAL_SPEC, WRITTEN_SPEC)}
+    parts = {"spec": obj.get("spec"), "labels": metadata.get("labels"), "annotations": others}
+    return {name: part for name, part in parts.items() if part}
 
 
 def script_input(data: JsonObject, step: TrafficStep, stable: str, canary: str) -> JsonObject:
@@ -99,15 +109,40 @@ def _kind(value: Json) -> str:
 
 
 def plan_change(obj: JsonObject, resource: Resource, original: JsonObject, desired: JsonObject) -> Plan:
-    """Make the object as the script says, keeping how it was in the same write."""
-    text = msgspec.json.encode(original).decode()
-    annotations = {**(desired.get("annotations") or {}), ORIGINAL_SPEC: text}
+    """Make the object as the script says, keeping how it was, and what we made of it, in the same write."""
+    kept = {ORIGINAL_SPEC: _text(original), WRITTEN_SPEC: _text(desired)}
+    annotations = {**(desired.get("annotations") or {}), **kept}
     return _write(obj, resource, {**desired, "annotations": annotations}, "route")
 
 
-def plan_restore(obj: JsonObject, resource: Resource) -> Plan:
+def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> Plan:
+    """Edits that others made meanwhile stay, unless they would leave a route to the canary behind: then the original
+    counts, and that is said. `canary` is empty where both versions share a Service."""
     original = saved(obj)
-    return NOTHING_TO_DO if original is None else _write(obj, resource, original, "restore")
+    if original is None:
+        return NOTHING_TO_DO
+    wanted = as_it_was(obj)
+    if canary and _names(wanted, canary) and not _names(original, canary):
+        metadata = obj["metadata"]
+        text = (
+            f"{resource.kind} {metadata['namespace']}/{metadata['name']} was edited where the release had changed it, "
+            f"and still names {canary}; it is put back as it was before the release, apply your edit again"
+        )
+        return _write(obj, resource, original, "restore") + Plan(notes=(Note("EditLost", text, warning=True),))
+    return _write(obj, resource, wanted, "restore")
+
+
+def _names(value: Json, service: str) -> bool:
+    """Whether some text is the name of a Service, alone or with its domain."""
+    if isinstance(value, dict):
+        return any(_names(member, service) for member in value.values())
+    if isinstance(value, list):
+        return any(_names(member, service) for member in value)
+    return isinstance(value, str) and value.partition(".")[0] == service
+
+
+def _text(value: JsonObject) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _write(obj: JsonObject, resource: Resource, desired: Mapping[str, Json], what: str) -> Plan:

@@ -39,11 +39,14 @@ class CustomRefs:
             ) from None
         return custom.plan_change(obj, resource, original, custom.checked(result, where))
 
-    async def plan_restore(self, network: NetworkRef, asking: Asking) -> Plan:
+    async def plan_restore(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
         """An object or a whole kind that is gone needs no restoring."""
         resource = await self._resource(network)
         obj = None if resource is None else await self._client.find(resource, network.name, asking.namespace)
-        return NOTHING_TO_DO if resource is None or obj is None else custom.plan_restore(obj, resource)
+        if resource is None or obj is None:
+            return NOTHING_TO_DO
+        canary = asking.canary_service(ref)
+        return custom.plan_restore(obj, resource, canary if canary != ref.service else "")
 
     async def _object(self, ref: NetworkRef, asking: Asking) -> tuple[Resource, JsonObject]:
         resource = await self._resource(ref)

@@ -163,7 +163,7 @@ class ClusterTraffic:
             canary = asking.canary_service(ref)
             plan = NOTHING_TO_DO
             for network in ref.custom_network_refs:
-                plan += await self._custom.plan_restore(network, asking)
+                plan += await self._custom.plan_restore(network, ref, asking)
             if ref.ingress is not None:
                 copy = await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking)
                 plan += ingress.plan_deletion(copy, asking)

@@ -80,6 +80,13 @@ class WorkloadControl(ABC, Generic[T]):
         """The patch that takes everything of a release off but the hold itself."""
 
     @abstractmethod
+    def is_held(self, stable: T) -> bool: ...
+
+    @abstractmethod
+    def held_again(self, stable: T) -> JsonObject:
+        """The patch that puts a lost hold back."""
+
+    @abstractmethod
     async def finalize_stable(self, stable: T, release: BatchRelease) -> Outcome: ...
 
     async def awakened(self, stable: T) -> None:
@@ -117,18 +124,36 @@ class WorkloadControl(ABC, Generic[T]):
         body = {"metadata": {"labels": {wire.WORKLOAD_TYPE: self.type_label}}}
         await self.client.patch(self.resource, key.name, key.namespace, body)
 
-    async def resize_copy(self, copy: T, desired: int, release: BatchRelease, notes: tuple[Note, ...] = ()) -> Outcome:
+    async def keep_hold(self, release: BatchRelease) -> tuple[Note, ...]:
+        """As long as something is released. A webhook that was away must not cost the stable version."""
+        stable = self.stable(release)
+        if stable is None or wire.IN_PROGRESSING not in stable.metadata.annotations:
+            return ()
+        return await self.ensure_hold(stable, release)
+
+    async def ensure_hold(self, stable: T, release: BatchRelease) -> tuple[Note, ...]:
+        metadata = stable.metadata
+        if not self.is_held(stable):
+            await self.patch(stable, self.held_again(stable))
+            text = f"the hold of {metadata.name} was gone (somebody wrote past the webhook); it is back"
+            return (Note("HoldLost", text, warning=True),)
+        info = control_info(release)
+        if metadata.annotations.get(wire.CONTROL_INFO) != info:
+            await self.patch(stable, {"metadata": {"annotations": {wire.CONTROL_INFO: info}}})
+        return ()
+
+    async def resize_copy(self, copy: T, desired: int, release: BatchRelease) -> Outcome:
         """It only grows, unless the release says that traffic has left what is too much."""
         size, metadata = self.size(copy), copy.metadata
         if size == desired or (size > desired and not may_shrink(release)):
-            return Outcome("done", notes=notes)
+            return DONE
         await self.client.patch(self.resource, metadata.name, metadata.namespace, {"spec": {"replicas": desired}})
         note = Note("CanaryScaled", f"{metadata.name}: {size} to {desired} {self.unit}")
         word = "grows" if desired > size else "shrinks"
-        return wait(f"{metadata.name} {word} to {desired} {self.unit}", *notes, note)
+        return wait(f"{metadata.name} {word} to {desired} {self.unit}", note)
 
-    async def label_pod(self, pod: Pod, release_id: str, batch: int) -> None:
-        wanted = {wire.ROLLOUT_ID: release_id, wire.BATCH_ID: str(batch)}
+    async def label_pod(self, pod: Pod, name: str, batch: int) -> None:
+        wanted = {wire.ROLLOUT_ID: name, wire.BATCH_ID: str(batch)}
         if all(pod.metadata.labels.get(name) == value for name, value in wanted.items()):
             return
         try:
@@ -241,7 +266,14 @@ def may_shrink(release: BatchRelease) -> bool:
     return wire.WITHDRAWN in annotations or annotations.get(wire.SHRINK) == str(release.plan.batch_partition)
 
 
-def batch_label(labels: Mapping[str, str], release_id: str) -> int | None:
+def batch_label(labels: Mapping[str, str], name: str) -> int | None:
     """The batch of this release that brought a pod."""
     text = labels.get(wire.BATCH_ID, "")
-    return int(text) if labels.get(wire.ROLLOUT_ID) == release_id and text.isdigit() else None
+    return int(text) if labels.get(wire.ROLLOUT_ID) == name and text.isdigit() else None
+
+
+def release_id(stable: Subject) -> str:
+    """What the user calls this release. One concept with two places: the label is what pods get, the annotation is
+    what the webhook looks at; whoever fills in only one of them means both."""
+    metadata = stable.metadata
+    return metadata.labels.get(wire.ROLLOUT_ID) or metadata.annotations.get(wire.ROLLOUT_ID, "")

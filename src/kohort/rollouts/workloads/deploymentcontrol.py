@@ -11,7 +11,14 @@ from kohort.rollouts import arithmetic, wire
 from kohort.rollouts.api import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads import deployments
-from kohort.rollouts.workloads.control import WorkloadControl, batch_label, control_info, is_blue_green, owned
+from kohort.rollouts.workloads.control import (
+    WorkloadControl,
+    batch_label,
+    control_info,
+    is_blue_green,
+    owned,
+    release_id,
+)
 from kohort.rollouts.workloads.labels import assign
 from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
 
@@ -71,7 +78,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             stable_revision=stable_hash,
             canary_revision=self.version(stable),
             pod_template_hash=new_hash,
-            rollout_id=metadata.labels.get(wire.ROLLOUT_ID, ""),
+            rollout_id=release_id(stable),
             canary_name=canary_name,
             extra_workload=not rollout.blue_green,
             canary_lost=lost,
@@ -159,15 +166,9 @@ class DeploymentControl(WorkloadControl[Deployment]):
         info = control_info(release)
         if is_blue_green(release):
             return await self._hold_in_place(stable, info)
-        notes = []
-        if stable.metadata.annotations.get(wire.CONTROL_INFO) != info or not stable.spec.paused:
-            if not stable.spec.paused:
-                text = f"the hold of {stable.metadata.name} was gone (somebody wrote past the webhook); it is back"
-                notes.append(Note("HoldLost", text, warning=True))
-            body = {"metadata": {"annotations": {wire.CONTROL_INFO: info}}, "spec": {"paused": True}}
-            await self.patch(stable, body)
+        notes = await self.ensure_hold(stable, release)
         if self._canary(release) is not None:
-            return Outcome("done", notes=tuple(notes))
+            return Outcome("done", notes=notes)
         whole: JsonObject = await self.client.get(DEPLOYMENTS, stable.metadata.name, stable.metadata.namespace)
         made = deployments.canary_deployment(stable, whole["spec"], release, info)
         name = made["metadata"]["name"]
@@ -176,6 +177,15 @@ class DeploymentControl(WorkloadControl[Deployment]):
         except AlreadyExists:
             return wait(f"canary {name} is not in sight yet", *notes)
         return wait(f"canary {name} is not in sight yet", *notes, Note("CanaryCreated", f"created {name}, 0 pods"))
+
+    def is_held(self, stable: Deployment) -> bool:
+        in_place = wire.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations
+        return deployments.held_in_place(stable) if in_place else stable.spec.paused
+
+    def held_again(self, stable: Deployment) -> JsonObject:
+        if wire.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations:
+            return deployments.hold_in_place(stable, stable.metadata.annotations.get(wire.CONTROL_INFO, ""))
+        return {"spec": {"paused": True}}
 
     async def _hold_in_place(self, stable: Deployment, info: str) -> Outcome:
         await self.set_autoscalers(stable, enabled=False, blue_green=True)
@@ -213,17 +223,17 @@ class DeploymentControl(WorkloadControl[Deployment]):
         return wait(f"{stable.metadata.name} starts {desired} pods of the new version")
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
-        release_id, replicas, value = release.plan.rollout_id, self.replicas(release), self._new_hash(release)
-        if not release_id or replicas is None or not value:
+        name, replicas, value = release.plan.rollout_id, self.replicas(release), self._new_hash(release)
+        if not name or replicas is None or not value:
             return
         listed = await self.client.list(
             PODS, release.metadata.namespace, type=Pod, label_selector=f"{wire.TEMPLATE_HASH}={value}"
         )
         pods = {one.metadata.name: one for one in listed.items if not one.metadata.deleting}
-        known = {name: batch_label(pods[name].metadata.labels, release_id) for name in sorted(pods)}
+        known = {pod: batch_label(pods[pod].metadata.labels, name) for pod in sorted(pods)}
         planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
-        for name, number in assign(known, planned).items():
-            await self.label_pod(pods[name], release_id, number)
+        for pod, batch_number in assign(known, planned).items():
+            await self.label_pod(pods[pod], name, batch_number)
 
     def _new_hash(self, release: BatchRelease) -> str:
         if is_blue_green(release):

@@ -22,6 +22,7 @@ from kohort.rollouts.workloads.control import (
     is_blue_green,
     key_of,
     owned,
+    release_id,
 )
 from kohort.rollouts.workloads.groupset import GroupSet
 from kohort.rollouts.workloads.labels import assign
@@ -87,7 +88,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             stable_revision=stable_revision,
             canary_revision=stable.fingerprint,
             pod_template_hash=self.cache.live_hash(key_of(canary)) if canary is not None else "",
-            rollout_id=stable.metadata.labels.get(wire.ROLLOUT_ID, ""),
+            rollout_id=release_id(stable),
             canary_name=canary.metadata.name if canary is not None else "",
             pinned=_pinned(canary) if canary is not None else {},
             canary_lost=canary is None and bool(ours),
@@ -160,24 +161,19 @@ class GroupControl(WorkloadControl[GroupSet]):
             return wait("the LeaderWorkerSet does not exist")
         if not stable.in_progress:
             return wait(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
-        notes = await self._ensure_hold(stable, release)
+        notes = await self.ensure_hold(stable, release)
         await self.set_autoscalers(stable, enabled=False, blue_green=is_blue_green(release))
         if self._canary(release) is not None:
-            return Outcome("done", notes=tuple(notes))
+            return Outcome("done", notes=notes)
         return await self._create_canary(stable, release, notes)
 
-    async def _ensure_hold(self, stable: GroupSet, release: BatchRelease) -> list[Note]:
-        metadata = stable.metadata
-        if not groupset.is_held(stable.spec):
-            await self.patch(stable, groupset.hold_again(stable))
-            text = f"the hold of {metadata.name} was gone (somebody wrote past the webhook); it is back"
-            return [Note("HoldLost", text, warning=True)]
-        info = control_info(release)
-        if metadata.annotations.get(wire.CONTROL_INFO) != info:
-            await self.patch(stable, {"metadata": {"annotations": {wire.CONTROL_INFO: info}}})
-        return []
+    def is_held(self, stable: GroupSet) -> bool:
+        return groupset.is_held(stable.spec)
 
-    async def _create_canary(self, stable: GroupSet, release: BatchRelease, notes: list[Note]) -> Outcome:
+    def held_again(self, stable: GroupSet) -> JsonObject:
+        return groupset.hold_again(stable)
+
+    async def _create_canary(self, stable: GroupSet, release: BatchRelease, notes: tuple[Note, ...]) -> Outcome:
         for salt in range(_SALTS):
             body = canaryset.canary_set(stable, release, control_info(release), salt)
             name = body["metadata"]["name"]
@@ -199,24 +195,22 @@ class GroupControl(WorkloadControl[GroupSet]):
         canary = self._canary(release)
         if canary is None:
             return await self.initialize(release)
-        stable = self.stable(release)
-        notes = await self._ensure_hold(stable, release) if stable is not None and stable.in_progress else []
-        return await self.resize_copy(canary, desired, release, tuple(notes))
+        return await self.resize_copy(canary, desired, release)
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
         canary, replicas = self._canary(release), self.replicas(release)
-        release_id = release.plan.rollout_id
-        if canary is None or replicas is None or not release_id:
+        name = release.plan.rollout_id
+        if canary is None or replicas is None or not name:
             return
         planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
         groups = groups_of(self.cache.pods_of(key_of(canary)))
-        known = {str(index): _batch_of(groups[index], release_id) for index in sorted(groups)}
+        known = {str(index): _batch_of(groups[index], name) for index in sorted(groups)}
         known |= assign(known, planned)
         for index, assigned in known.items():
             if assigned is None:
                 continue
             for pod in groups[int(index)]:
-                await self.label_pod(pod, release_id, assigned)
+                await self.label_pod(pod, name, assigned)
 
     # Ending
 
@@ -246,10 +240,10 @@ def _leads(pod: Pod) -> bool:
     return pod.metadata.labels.get(wire.WORKER_INDEX) == wire.LEADER
 
 
-def _batch_of(members: list[Pod], release_id: str) -> int | None:
+def _batch_of(members: list[Pod], name: str) -> int | None:
     """The leader decides for its group."""
     leader = next((pod for pod in members if _leads(pod)), None)
-    return batch_label(leader.metadata.labels, release_id) if leader is not None else None
+    return batch_label(leader.metadata.labels, name) if leader is not None else None
 
 
 def _not_promoted(stable: GroupSet) -> str:

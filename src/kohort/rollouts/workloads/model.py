@@ -120,6 +120,10 @@ class Control(Protocol):
         """`desired` replicas of the new version; never fewer than there are."""
         ...
 
+    async def keep_hold(self, release: BatchRelease) -> tuple[Note, ...]:
+        """Put a hold back that somebody has taken off."""
+        ...
+
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
         """Pods carry the release and the batch that brought them."""
         ...

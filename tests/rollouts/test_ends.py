@@ -1,0 +1,156 @@
+"""Releases that are broken off, turned round or put away, and what is left of them: nothing."""
+
+import pytest
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, release_cluster, rollout
+
+from kohort.kube.errors import ApiError
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    ROLLOUT_HISTORIES,
+    ROLLOUTS,
+    SERVICES,
+)
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.testing import Cluster
+
+
+async def test_row_56_disabling_midway_unwinds_and_lets_the_workload_go_on() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.edit({"spec": {"disabled": True}})
+        await story.until(lambda: story.phase == "Disabled" and story.images() == {V2} and story.nothing_left())
+        await story.change(V3)
+        await story.until(lambda: story.images() == {V3})
+        await story.edit({"spec": {"disabled": False}})
+        await story.until(lambda: story.phase == "Healthy")
+
+
+async def test_l12_deleting_the_rollout_midway_unwinds() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
+
+
+async def test_w04_row_45_a_rollout_deleted_right_after_the_change_leaves_no_hold() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
+
+
+async def test_w03_l12_the_workload_deleted_midway_leaves_nothing_behind() -> None:
+    async with release_cluster() as (cluster, monitor):
+        monitor.excused |= {"I4"}
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await cluster.client.delete(LEADER_WORKER_SETS, NAME, NAMESPACE)
+        await story.until(lambda: story.phase == "Initial" and not story.canaries)
+        assert wire.GROUP_REVISION not in story.selector("llm-leader")
+        assert cluster.find(SERVICES, "llm-leader-canary", NAMESPACE) is None
+        assert cluster.find(INGRESSES, "llm-canary", NAMESPACE) is None
+        await story.until(lambda: not cluster.objects(BATCH_RELEASES, NAMESPACE))
+
+
+async def test_l12_a_canary_or_its_release_deleted_by_hand_is_made_again() -> None:
+    async with release_cluster() as (cluster, monitor):
+        # The user marks it for deletion; its groups stay until traffic has left them, which I2 shows.
+        monitor.excused |= {"I3"}
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        first = story.canary["metadata"]["uid"]
+        await cluster.client.delete(LEADER_WORKER_SETS, story.canary["metadata"]["name"], NAMESPACE)
+        await story.until(lambda: [one["metadata"]["uid"] for one in story.canaries] not in ([], [first]))
+        await story.at(1)
+        second = story.canary["metadata"]["uid"]
+        await cluster.client.delete(BATCH_RELEASES, NAME, NAMESPACE)
+        await story.until(lambda: [one["metadata"]["uid"] for one in story.canaries] not in ([], [second]))
+        await story.at(1)
+        await story.approve()
+        await story.healthy(V2)
+
+
+async def test_w05_l10_another_template_before_promotion_is_released_in_steps() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.jump(3)
+        await story.until(lambda: (story.condition("Progressing") or {}).get("reason") == "Finalising")
+        await story.change(V3)
+        await story.at(1)
+        assert story.images() == {V1}
+        await story.approve()
+        await story.healthy(V3)
+
+
+async def test_w05_l10_another_template_during_promotion_is_refused_with_a_remedy() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.jump(3)
+        await story.until(lambda: story.progress["finalisingStep"] == "ResumeWorkload" and V2 in story.images())
+        with pytest.raises(ApiError, match="is being promoted"):
+            await story.change(V3)
+        await story.healthy(V2)
+        await story.change(V3)
+        await story.at(1)
+
+
+async def test_history_tells_what_was_released_and_how_it_ended() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.approve()
+        await story.healthy(V2)
+        await story.change(V3)
+        await story.at(1)
+        await story.change(V2)
+        await story.healthy(V2)
+        await cluster.until(lambda: all(one["status"]["phase"] == "completed" for one in _records(cluster)))
+        records = _records(cluster)
+        assert sorted(one["spec"]["rollout"]["data"]["outcome"] for one in records) == ["rolled_back", "succeeded"]
+        released = next(one for one in records if one["spec"]["rollout"]["data"]["outcome"] == "succeeded")
+        first = released["status"]["canarySteps"][0]
+        assert (first["canaryStepIndex"], len(first["pods"]), first["pods"][0]["workers"]) == (1, 1, 1)
+        assert released["spec"]["service"]["data"]["selector"]["app"] == "llm"
+
+
+def _records(cluster: Cluster) -> list[JsonObject]:
+    found = cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)
+    assert found
+    return found
+
+
+async def test_w11_bad_references_are_told_with_their_name_and_the_workload_is_not_left_alone() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        plan = rollout()
+        plan["spec"]["strategy"]["canary"]["trafficRoutings"][0]["ingress"]["name"] = "missing"
+        await story.begin(plan=plan)
+        await story.change(V2)
+        await story.until(lambda: "missing" in story.rollout["status"]["message"])
+        assert story.events("InitializeFailed")
+        assert story.images() == {V1}
+        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
