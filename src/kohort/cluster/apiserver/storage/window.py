@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.storage.model import Change, HistoryExpired
 
 KEEP_SECONDS = 300.0
 KEEP_CHANGES = 4096
-KEEP_BYTES = 64 << 20
+KEEP_BYTES = 32 << 20
 TRIM_EVERY = 256
 """Cutting the head of a list moves its tail, so surplus is cut after this many changes, not after each."""
 
