@@ -3,8 +3,12 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from kohort.node.runtimes.interface import Runtime
 
 
 @click.command()
@@ -22,6 +26,13 @@ import click
 @click.option(
     "--capacity", multiple=True, metavar="NAME=AMOUNT", help="Instead of what the machine has; may be repeated."
 )
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "simulated"]),
+    default="process",
+    show_default=True,
+    help="What runs containers: processes of this machine, or nothing that only says so.",
+)
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
 def command(
@@ -31,6 +42,7 @@ def command(
     cgroup_parent: Path | None,
     labels: tuple[str, ...],
     capacity: tuple[str, ...],
+    runtime: str,
     stop_pods: bool,
     shared_network: bool,
 ) -> None:
@@ -57,6 +69,7 @@ def command(
             cgroup_parent=cgroup_parent,
             labels=_pairs(labels),
             capacity=_pairs(capacity),
+            runtime=_runtime(runtime),
             stop_pods=stop_pods,
             own_networks=not shared_network,
         )
@@ -76,6 +89,15 @@ def command(
             await transport.close()
 
     asyncio.run(run())
+
+
+def _runtime(name: str) -> "Runtime | None":
+    """None for the one that a node has unless told otherwise."""
+    if name == "process":
+        return None
+    from kohort.node.runtimes.simulated import SimulatedRuntime
+
+    return SimulatedRuntime()
 
 
 def _pairs(items: tuple[str, ...]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node.agent import Agent
+from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.starting import own_name
@@ -35,6 +36,8 @@ def register(
 ) -> Callable[[], Awaitable[None]]:
     """Make this machine a node called `name` (the machine's own name unless given).
 
+    `runtime` runs containers; processes of this machine unless given. Only those need networks, names and cgroups.
+
     `directory` holds volumes, logs and records. `root_certificate` is the authority whose client certificates may use
     the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
     otherwise, and after any other end, they run on and are found again. Returns what to await for the node being
@@ -47,6 +50,7 @@ def register(
         own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
     place.mkdir(parents=True, exist_ok=True)
+    real = runtime is None
     agent = Agent(
         manager,
         name or own_name(),
@@ -57,8 +61,10 @@ def register(
         capacity=capacity,
         api_server=api_server,
         stop_pods=stop_pods,
-        own_networks=own_networks,
-        serve_names=True,
+        own_networks=own_networks and real,
+        serve_names=real,
+        cgroups=real,
+        addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
     )
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
     return agent.heartbeat.registered.wait  # type: ignore[return-value]

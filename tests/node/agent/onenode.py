@@ -13,7 +13,7 @@ from kohort.node.agent import Agent
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.network import AddressBook, loopback_block
-from kohort.node.runtimes.memory import MemoryRuntime
+from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.resources import CgroupValues
 from kohort.testing import Cluster
@@ -22,7 +22,7 @@ NODE = "n1"
 
 
 class Bench:
-    def __init__(self, cluster: Cluster, runtime: MemoryRuntime, agents: list[Agent]) -> None:
+    def __init__(self, cluster: Cluster, runtime: SimulatedRuntime, agents: list[Agent]) -> None:
         self.cluster = cluster
         self.runtime = runtime
         self._agents = agents
@@ -99,7 +99,7 @@ async def node(
     directory: Path, *, tree: bool = False, witness: Witness = nobody, **capacity: str
 ) -> AsyncIterator[Bench]:
     """With `tree`, pods have cgroups; `witness` is told of every write to them."""
-    runtime, agents = MemoryRuntime(), list[Agent]()
+    runtime, agents = SimulatedRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
         addresses = AddressBook(loopback_block("tests"))

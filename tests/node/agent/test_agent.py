@@ -27,7 +27,7 @@ async def test_a_pod_runs_gets_ready_and_succeeds(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         uid = await bench.create(restartPolicy="Never")
         await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
-        assert bench.phase() == "Running" and bench.status()["containerID"] == f"memory://{uid}_c_0"
+        assert bench.phase() == "Running" and bench.status()["containerID"] == f"simulated://{uid}_c_0"
         assert bench.pod()["status"]["observedGeneration"] == 1
         bench.runtime.end(f"{uid}_c_0")
         await bench.until(lambda: bench.phase() == "Succeeded")

@@ -31,12 +31,11 @@ from kohort.node.runtimes.interface import (
     Launch,
 )
 from kohort.node.runtimes.process import launching
-from kohort.node.runtimes.process.logs import LogWriter, stamp
+from kohort.node.runtimes.process.logs import stamp
+from kohort.node.runtimes.process.supervised import Supervised
 from kohort.node.runtimes.process.wire import CONTROL, LONGEST, Answer, Ask, frame, read, socket_path
 
 IDLE_SECONDS: Final = 20.0
-DRAIN_SECONDS: Final = 0.5
-CHUNK: Final = 65536
 UNKNOWN_CODE: Final = 137
 
 
@@ -45,72 +44,6 @@ class Kept(msgspec.Struct):
 
     launch: Launch
     instance: Instance
-
-
-class Supervised:
-    """One process with its output. `listeners` get what it writes and, at the end, its exit code."""
-
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.instance: Instance | None = None
-        self.listeners: set[asyncio.StreamWriter] = set()
-        self.input: int | None = None
-        self.sources: dict[int, int] = {}
-        self.drained = asyncio.Event()
-        self.log = LogWriter(launch.log) if launch.log else None
-
-    def tell(self, channel: int, data: bytes) -> None:
-        for listener in self.listeners:
-            listener.write(frame(channel, data))
-
-    def follow(self, source: int, channel: int) -> None:
-        """Take what comes out of a descriptor."""
-        os.set_blocking(source, False)
-        self.sources[source] = channel
-        asyncio.get_running_loop().add_reader(source, self._take, source)
-
-    def _take(self, source: int) -> None:
-        try:
-            data = os.read(source, CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data:
-            channel = self.sources[source]
-            if self.log is not None:
-                self.log.write("stderr" if channel == STDERR else "stdout", data)
-            self.tell(channel, data)
-        else:
-            self.unfollow(source)
-
-    def unfollow(self, source: int) -> None:
-        if self.sources.pop(source, None) is not None:
-            asyncio.get_running_loop().remove_reader(source)
-            if source != self.input:
-                os.close(source)
-        if not self.sources:
-            self.drained.set()
-
-    def close_input(self) -> None:
-        if self.input is not None and not self.launch.tty:
-            os.close(self.input)
-            self.input = None
-
-    async def drain(self) -> None:
-        """Wait for the last words; somebody else may hold the other end."""
-        if self.sources:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.drained.wait(), DRAIN_SECONDS)
-        for source in list(self.sources):
-            self._take(source)
-            self.unfollow(source)
-        if self.log is not None:
-            self.log.close()
-        if self.input is not None:
-            with contextlib.suppress(OSError):
-                os.close(self.input)
-            self.input = None
 
 
 class Supervisor:

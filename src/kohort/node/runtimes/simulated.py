@@ -1,4 +1,7 @@
-"""A runtime without processes: instances start, and end when they are told to. For tests of what is above it."""
+"""A runtime without processes: containers start, and end when they are told to.
+
+For tests of what is above it, and for nodes that should look busy: `kohort node --runtime simulated`.
+"""
 
 import signal
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from kohort.kube import clock
 from kohort.node.runtimes.interface import ERROR, CannotStart, Instance, Launch, Session
 
 
-class MemorySession:
+class SimulatedSession:
     def __init__(self, output: list[tuple[int, bytes]]) -> None:
         self._output = output
 
@@ -24,8 +27,8 @@ class MemorySession:
         pass
 
 
-class MemoryRuntime:
-    name = "memory"
+class SimulatedRuntime:
+    name = "simulated"
 
     def __init__(self) -> None:
         self.launches: dict[str, Launch] = {}
@@ -77,10 +80,10 @@ class MemoryRuntime:
         self._instances.pop(id, None)
 
     async def execute(self, within: str, launch: Launch) -> Session:
-        return MemorySession([(ERROR, str(self.answers(launch)).encode())])
+        return SimulatedSession([(ERROR, str(self.answers(launch)).encode())])
 
     async def attach(self, id: str) -> Session:
-        return MemorySession([])
+        return SimulatedSession([])
 
     async def close(self, *, stop: bool) -> None:
         if stop:

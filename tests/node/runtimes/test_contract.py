@@ -1,0 +1,72 @@
+"""What every runtime must do, whatever it runs: the contract of `runtimes.interface.Runtime`."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kohort.node.runtimes.interface import ERROR, CannotStart, Instance, Launch, Runtime
+from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.simulated import SimulatedRuntime
+
+
+@pytest.fixture(params=["process", "simulated"])
+async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    made: Runtime = ProcessRuntime(tmp_path / "state") if request.param == "process" else SimulatedRuntime()
+    yield made
+    await made.close(stop=True)
+
+
+def sleeping(tmp_path: Path, id: str = "u1_c_0") -> Launch:
+    return Launch(id, ("sleep", "1000"), {"PATH": "/usr/bin:/bin"}, log=str(tmp_path / "log"))
+
+
+async def ended(runtime: Runtime, id: str) -> Instance:
+    async with asyncio.timeout(10):
+        while True:
+            found = (await runtime.instances())[id]
+            if not found.running:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_what_was_started_is_listed_until_it_is_removed(runtime: Runtime, tmp_path: Path) -> None:
+    instance = await runtime.start(sleeping(tmp_path))
+    assert instance.running and instance.pid and (await runtime.instances())[instance.id] == instance
+    await runtime.signal(instance.id, signal.SIGTERM)
+    assert (await ended(runtime, instance.id)).exit_code == 128 + signal.SIGTERM
+    await runtime.remove(instance.id)
+    assert await runtime.instances() == {}
+
+
+async def test_an_end_is_told_once(runtime: Runtime, tmp_path: Path) -> None:
+    told: list[Instance] = []
+    over = asyncio.Event()
+    runtime.on_exit(lambda instance: (told.append(instance), over.set()))  # type: ignore[func-returns-value,arg-type]
+    await runtime.start(sleeping(tmp_path))
+    await runtime.signal("u1_c_0", signal.SIGKILL)
+    await asyncio.wait_for(over.wait(), 10)
+    assert [(each.id, each.exit_code) for each in told] == [("u1_c_0", 137)]
+
+
+async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(sleeping(tmp_path))
+    session = await runtime.execute("u1_c_0", Launch("x", ("true",), {"PATH": "/usr/bin:/bin"}))
+    async with asyncio.timeout(10):
+        assert await session.read() == (ERROR, b"0")
+    await session.close()
+
+
+async def test_what_cannot_be_started_says_why(runtime: Runtime, tmp_path: Path) -> None:
+    if isinstance(runtime, SimulatedRuntime):
+        runtime.broken["/no/such/program"] = "no such program"
+    with pytest.raises(CannotStart, match="no such program|not found"):
+        await runtime.start(Launch("u1_c_0", ("/no/such/program",), log=str(tmp_path / "log")))
+
+
+async def test_signals_to_what_is_not_there_are_not_an_error(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(sleeping(tmp_path))
+    await runtime.signal("nobody", signal.SIGTERM)
+    await runtime.remove("nobody")
