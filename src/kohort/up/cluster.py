@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.assembly import announce, assemble
 from kohort.cluster.apiserver.auth.certificates import IncompleteAuthority, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
@@ -151,6 +151,7 @@ async def _serving(
     except OSError as error:
         raise address_problem(options.host, options.port, error) from error
     try:
+        await announce(server, _reachable(options.host), front.port)
         yield server, f"https://{_reachable(options.host)}:{front.port}"
     finally:
         await front.stop()

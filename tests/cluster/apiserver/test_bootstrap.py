@@ -66,3 +66,8 @@ async def test_the_service_leads_to_where_the_server_listens() -> None:
 def test_a_loopback_address_is_no_endpoint() -> None:
     assert own_endpoints("127.0.0.1", 6443) == []
     assert own_endpoints("::1", 6443) == []
+    assert own_endpoints("[::1]", 6443) == []
+
+
+def test_a_name_is_no_endpoint() -> None:
+    assert own_endpoints("cluster.example.com", 6443) == []

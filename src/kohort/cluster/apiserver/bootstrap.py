@@ -35,9 +35,13 @@ def bootstrap_objects(*, provisioner: bool = True, client_ca: str = "", front_pr
 def own_endpoints(address: str, port: int) -> list[JsonObject]:
     """Where the `kubernetes` service leads: `address` and `port` of the API server, as pods reach it.
 
-    Loopback addresses cannot be endpoints, since they lead each pod to itself; then there are none.
+    Names cannot be endpoints, and loopback addresses neither, since they lead each pod to itself; then there are none.
     """
-    if ipaddress.ip_address(address).is_loopback:
+    try:
+        leads_here = not ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        leads_here = False
+    if not leads_here:
         return []
     return [_endpoints(address, port), _endpoint_slice(address, port)]
 

@@ -32,6 +32,7 @@ from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics,
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, PROTOBUF, Media, negotiate, negotiate_or_json, only_protobuf
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -131,6 +132,9 @@ class ApiServer:
             response = await self._converted_answer(request, user, warnings)
         except errors.ApiError as error:
             response = failure_response(request, error)
+        except StorageError as problem:
+            self._log.error("write failed", method=request.method, path=request.path, problem=str(problem))
+            response = failure_response(request, errors.internal("the write could not be made durable"))
         except Exception as problem:
             self._log.exception("request failed", method=request.method, path=request.path)
             response = failure_response(request, errors.internal(str(problem) or type(problem).__name__))

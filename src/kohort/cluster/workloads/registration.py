@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kohort.cluster.workloads import accounts, namespaces, quota, tokens
+from kohort.cluster.workloads import accounts, namespaces, quota, roles, tokens
 from kohort.cluster.workloads.deployment import controller as deployment
 from kohort.cluster.workloads.disruption import controller as disruption
 from kohort.cluster.workloads.endpoints import controller as endpoints
@@ -27,6 +27,7 @@ _PARTS = (
     namespaces,
     quota,
     replicaset,
+    roles,
     statefulset,
 )
 

@@ -141,37 +141,14 @@ async def test_decisions_follow_every_change() -> None:
     assert not authorizer.authorize(request).allowed
 
 
-async def test_aggregated_roles_are_the_sum_of_what_they_select() -> None:
+async def test_an_aggregated_role_counts_for_what_is_written_in_it() -> None:
+    """The sum is written by a controller; without one, as Kubernetes has it, the role is empty."""
     store = await with_bootstrap()
-    for name in ("view", "edit", "admin"):
-        await put(store, bind(f"b-{name}", "ClusterRole", name, f"User {name}", "ns"))
-    own = role("widgets", allow("get", "widgets", "example.com"))
-    own["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-    await put(store, own)
-    table = {
-        ("view", "get", "pods", ""): True,
-        ("view", "get", "secrets", ""): False,
-        ("view", "create", "pods", ""): False,
-        ("edit", "get", "pods", ""): True,
-        ("edit", "create", "pods", ""): True,
-        ("edit", "create", "roles", GROUP): False,
-        ("admin", "create", "roles", GROUP): True,
-        ("admin", "get", "secrets", ""): True,
-        ("view", "get", "widgets", "example.com"): True,
-        ("admin", "get", "widgets", "example.com"): True,
-    }
-    found = {key: can(store, User(key[0]), key[1], key[2], "ns", key[3]) for key in table}
-    assert found == table
+    await put(store, bind("b", "ClusterRole", "view", "User bob", "ns"))
+    assert not can(store, BOB, "get", "pods", "ns")
+    await put(store, role("view", allow("get", "pods"), aggregationRule={"clusterRoleSelectors": [{}]}))
+    assert can(store, BOB, "get", "pods", "ns")
 
-
-async def test_roles_that_aggregate_each_other_do_not_hang() -> None:
-    store = open_store()
-    for name in ("a", "b"):
-        document = role(name, allow("get", name), aggregationRule={"clusterRoleSelectors": [{}]})
-        await put(store, document)
-    await put(store, bind("x", "ClusterRole", "a", "User bob"))
-    assert can(store, BOB, "get", "a")
-    assert can(store, BOB, "get", "b")
 
 
 def attributes(document: JsonObject, user: User = BOB, old: JsonObject | None = None) -> Attributes:

@@ -1,8 +1,11 @@
 """Answers to requests that hardly anybody sends on purpose, as a real server gave them."""
 
+import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.storage.errors import WriteFailed
+from kohort.cluster.apiserver.storage.model import Stored
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 BOB = User("bob", ("system:authenticated",))
@@ -68,3 +71,19 @@ async def test_references_stand_alone(api: Api) -> None:
     selector = schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["selector"]
     meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
     assert selector == {"allOf": [{"$ref": meta}]}
+
+
+async def test_a_write_that_fails_leaves_nothing_behind(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is answered with a Status that says no more than it must, and what was given out is given back."""
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "default"}})
+    service = {"metadata": {"name": "s"}, "spec": {"clusterIP": "10.96.7.7", "ports": [{"port": 80}]}}
+
+    async def full(*_: object, **__: object) -> Stored:
+        raise WriteFailed("cannot write to /secret/place: disk full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(type(api.server.store), "write", full)
+        said = await api.post("/api/v1/namespaces/default/services", service)
+        assert (said.code, said.reason) == (500, "InternalError")
+        assert "/secret/place" not in said.message
+    assert (await api.post("/api/v1/namespaces/default/services", service)).code == 201

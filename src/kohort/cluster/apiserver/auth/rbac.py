@@ -4,19 +4,16 @@ All roles and bindings are turned into one index from user and group to grants. 
 until something in it changes, so noticing that the index is out of date is four comparisons, and decisions are kept
 until then.
 
-A ClusterRole with an aggregation rule counts as the sum of the roles it selects even before a controller has written
-that sum into it.
+A ClusterRole with an aggregation rule counts for what is written in it: the sum is the work of a controller.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
 from kohort.cluster.apiserver.auth.rules import Rule
 from kohort.cluster.apiserver.storage.model import Store, Stored
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.selectors import LabelSelector
 
 SUPERUSERS = "system:masters"
 ALLOWED = Decision(True)
@@ -27,15 +24,6 @@ ROLES = "roles.rbac.authorization.k8s.io"
 CLUSTER_ROLE_BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
 ROLE_BINDINGS = "rolebindings.rbac.authorization.k8s.io"
 BUCKETS = (CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
-
-
-class Aggregation(msgspec.Struct, frozen=True, rename="camel"):
-    cluster_role_selectors: list[JsonObject] | None = None
-
-
-class ClusterRole(msgspec.Struct, frozen=True, rename="camel"):
-    rules: tuple[Rule, ...] | None = ()
-    aggregation_rule: Aggregation | None = None
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -137,7 +125,7 @@ class Index:
         cluster_bindings: Sequence[Stored],
         bindings: Sequence[Stored],
     ) -> None:
-        self._cluster_roles = _effective(cluster_roles)
+        self._cluster_roles = _rules_by_name(cluster_roles)
         self._roles = {
             (stored.namespace, stored.name): msgspec.json.decode(stored.raw, type=Role).rules or () for stored in roles
         }
@@ -175,39 +163,8 @@ class Index:
                 self._by_user.setdefault(account, []).append(grant)
 
 
-def _effective(cluster_roles: Sequence[Stored]) -> dict[str, tuple[Rule, ...]]:
-    """The rules of every ClusterRole by name, aggregated ones summed up."""
-    roles = {stored.name: msgspec.json.decode(stored.raw, type=ClusterRole) for stored in cluster_roles}
-    parts = {name: _selected(name, role, cluster_roles) for name, role in roles.items()}
-    return {name: _summed(roles[whole].rules for whole in _closure(name, parts)) for name in roles}
-
-
-def _selected(name: str, role: ClusterRole, cluster_roles: Sequence[Stored]) -> list[str]:
-    """The other roles that an aggregated role is the sum of."""
-    if role.aggregation_rule is None:
-        return []
-    selectors = [LabelSelector.from_object(item) for item in role.aggregation_rule.cluster_role_selectors or ()]
-    return [
-        stored.name
-        for stored in cluster_roles
-        if stored.name != name and any(selector.matches(stored.labels) for selector in selectors)
-    ]
-
-
-def _closure(name: str, parts: dict[str, list[str]]) -> Iterable[str]:
-    """The role and all that it is made of, each once, even when roles aggregate each other."""
-    reached = {name: None}
-    waiting = [name]
-    while waiting:
-        for part in parts[waiting.pop()]:
-            if part not in reached:
-                reached[part] = None
-                waiting.append(part)
-    return reached
-
-
-def _summed(rules: Iterable[tuple[Rule, ...] | None]) -> tuple[Rule, ...]:
-    return tuple(dict.fromkeys(rule for some in rules for rule in some or ()))
+def _rules_by_name(cluster_roles: Sequence[Stored]) -> dict[str, tuple[Rule, ...]]:
+    return {stored.name: msgspec.json.decode(stored.raw, type=Role).rules or () for stored in cluster_roles}
 
 
 def _described(stored: Stored, ref: RoleRef, subject: Subject) -> str:

@@ -22,6 +22,7 @@ from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_typ
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.disabled import drop_disabled
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
@@ -137,7 +138,7 @@ class Writer:
                 return Written(stored=await self.store(call, obj, expected=0), created=True)
             except StaleRevision as stale:
                 raise self._exists(kind, stale.current, metadata["name"]) from None
-        except errors.ApiError:
+        except (errors.ApiError, StorageError):
             strategy.after_delete(context, obj)
             raise
 
