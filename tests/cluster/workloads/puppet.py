@@ -27,8 +27,8 @@ class Puppet:
         made: JsonObject = await self.client.create(resource, {"metadata": metadata, **fields})
         return made
 
-    async def patch(self, resource: Resource, name: str, body: JsonObject, subresource: str = "") -> None:
-        await self.client.patch(resource, name, NS, body, PatchType.STRATEGIC, subresource=subresource)
+    async def patch(self, resource: Resource, name: str, body: JsonObject) -> None:
+        await self.client.patch(resource, name, NS, body, PatchType.STRATEGIC)
 
     async def settle(self) -> None:
         """Only a moment: the node has no heartbeat, and must not be missed."""
@@ -61,7 +61,8 @@ class Puppet:
                 body = {"metadata": {"name": name}, "target": target}
                 await self.client.create(PODS, body, NS, subresource="binding", name=name)
             self._addresses += 1
-            await self.patch(PODS, name, {"status": self._report(ready, phase, exit_code)}, "status")
+            body = {"status": self._report(ready, phase, exit_code)}
+            await self.client.patch(PODS, name, NS, body, subresource="status")
         await self.settle()
 
     def _report(self, ready: bool, phase: str, exit_code: int | None) -> JsonObject:

@@ -379,3 +379,22 @@ async def test_a_token_secret_is_filled_and_goes_with_its_account() -> None:
         assert "lost" not in scene.names(SECRETS)
         await scene.delete(SERVICE_ACCOUNTS, "robot")
         assert "token" not in scene.names(SECRETS)
+
+
+async def test_a_pod_that_is_lost_after_a_rollout_does_not_begin_another() -> None:
+    async with puppet() as scene:
+        await scene.create(DEPLOYMENTS, "web", spec=workload(2))
+        await scene.settle()
+        await scene.run(*scene.names(PODS))
+        assert _progress(scene) == ("True", "NewReplicaSetAvailable")
+        await scene.delete(PODS, scene.names(PODS)[0], grace=0)
+        await scene.run(*scene.names(PODS))
+        assert _progress(scene) == ("True", "NewReplicaSetAvailable")
+        await scene.patch(DEPLOYMENTS, "web", {"spec": {"template": template(WEB, "img:2")}})
+        await scene.settle()
+        assert _progress(scene) == ("True", "ReplicaSetUpdated")
+
+
+def _progress(scene: Puppet) -> tuple[str, str]:
+    found = scene.status(DEPLOYMENTS, "web")["conditions"]
+    return next((one["status"], one["reason"]) for one in found if one["type"] == "Progressing")

@@ -78,10 +78,11 @@ def _progress(
     if deadline is None or deadline == 2147483647 or deployment["spec"].get("paused"):
         return found
     finished = current is not None and current.get("reason") == "NewReplicaSetAvailable"
+    if finished and (status.get("replicas") or 0) == (status.get("updatedReplicas") or 0):
+        # No rollout is under way: pods that come and go now are no progress of one.
+        return found
     if is_complete(deployment, status) and new is not None:
         return _set(found, "Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
-    if finished and not _moved(deployment, status):
-        return found
     if _moved(deployment, status):
         return _touched(found, f"{subject} is progressing.")
     if current is not None and _overdue(current, deadline):
