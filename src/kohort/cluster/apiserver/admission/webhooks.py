@@ -308,7 +308,9 @@ def _patched(document: JsonObject, patch: list[Json]) -> JsonObject:
             kind, path = operation.get("op"), operation.get("path")
             reason = f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
             raise errors.internal(reason) from None
-    return document
+    # A patched document shares what it did not change, and it is going to be fitted to its schema in place.
+    copy: JsonObject = msgspec.json.decode(msgspec.json.encode(document))
+    return copy
 
 
 def _snapshot(attributes: Attributes) -> bytes:
