@@ -63,7 +63,7 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
     )
     code, _, err = invoke("get", "--kubeconfig", str(config))
     assert code == 1
-    assert err.startswith("kohort: no answer: GET http://127.0.0.1:9/")
+    assert err.startswith("kohort: no answer: http://127.0.0.1:9 cannot be reached; is the cluster running?")
     assert "is the cluster running? (kohort up --detach" in err
     assert len(err.splitlines()) == 1
 

@@ -379,7 +379,8 @@ async def test_a_name_that_does_not_exist(story: Callable[..., Json]) -> None:
         _, code = await user.run(looking.get, "lmm", "text", False)
         assert (code, user.complaint) == (
             REFUSED,
-            "kohort: there is no LeaderWorkerSet lmm in namespace default, nor any other\n",
+            "kohort: there is no LeaderWorkerSet lmm in namespace default, nor any other; "
+            "kubectl apply -f examples/llm.yaml makes one\n",
         )
         await user.create(lws("llm").replicas(1).size(1))
         await user.run(looking.get, "lmm", "text", False)
@@ -401,7 +402,9 @@ async def test_logs_of_pods_that_nobody_runs(story: Callable[..., Json]) -> None
         await user.create(lws("llm").replicas(1).size(2))
         _, code = await user.run(logs.logs, "llm", None, "", "", ())
         assert code == REFUSED
-        assert [line.split("  ")[0] for line in user.complaint.splitlines()] == ["llm-0", "llm-0-1"]
+        *pods, reason = user.complaint.splitlines()
+        assert [line.split("  ")[0] for line in pods] == ["llm-0", "llm-0-1"]
+        assert reason.startswith("kohort: pods on simulated nodes only pretend to run")
         _, code = await user.run(logs.logs, "llm", 4, "", "", ())
         assert user.complaint == "kohort: LeaderWorkerSet llm has no pods in group 4; there are: llm-0, llm-0-1\n"
 

@@ -1,12 +1,10 @@
 """`kubectl kohort`, run by kubectl against an embedded cluster."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import Sandbox
+from tests.docs.pages import Sandbox, kubectl
 
 SESSION = """
 set -eu
@@ -24,11 +22,7 @@ echo "code $code"
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
-    kubectl = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
-    if not kubectl:
-        pytest.skip("needs kubectl: install it, or name it in KUBECTL")
-    found = Sandbox(tmp_path, kubectl)
+    found = Sandbox(tmp_path, kubectl())
     try:
         yield found
     finally:

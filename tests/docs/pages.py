@@ -8,9 +8,12 @@ under test.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -46,6 +49,15 @@ def script(commands: list[str]) -> str:
             )
             lines.append(f"code=0; {expected['command']} || code=$?; {check}")
     return "\n".join(lines) + "\n"
+
+
+def kubectl() -> str:
+    """Any that is here; who needs one is skipped where there is none."""
+    built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
+    found = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
+    if not found:
+        pytest.skip("needs kubectl: install it, or name it in KUBECTL")
+    return found
 
 
 class Sandbox:

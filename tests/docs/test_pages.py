@@ -1,6 +1,5 @@
 """Documentation is executable: every command of README, tutorial and how-to pages is run."""
 
-import os
 import re
 import shutil
 import tomllib
@@ -8,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, Sandbox, blocks, hidden, script, spoken
+from tests.docs.pages import ROOT, Sandbox, blocks, hidden, kubectl, script, spoken
 
 DOCS = ROOT / "docs"
 HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md"))
@@ -17,11 +16,7 @@ BEFORE = "kohort up --simulated-nodes 8 --detach\nexport KUBECONFIG=~/.local/sha
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
-    kubectl = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
-    if not kubectl:
-        pytest.skip("needs kubectl: install it, or name it in KUBECTL")
-    found = Sandbox(tmp_path, kubectl)
+    found = Sandbox(tmp_path, kubectl())
     try:
         yield found
     finally:

@@ -1,7 +1,10 @@
 """Answers of an API server, told so that a person knows what to do."""
 
+import re
+
 from kohort.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
 
+_CONNECTING = re.compile(r"^[A-Z]+ (https?://[^/]+)\S*: Cannot connect.*$", re.DOTALL)
 _KIND_UNKNOWN = ("the server could not find the requested resource", "404 page not found")
 
 
@@ -18,6 +21,7 @@ def described(problem: ApiError, namespace: str) -> str:
     """
     text = problem.message
     if isinstance(problem, Unreachable):
+        text = _CONNECTING.sub(r"\1 cannot be reached", text)
         return f"no answer: {text}; is the cluster running? (kohort up --detach, or choose another --context)"
     if isinstance(problem, Unauthorized):
         return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
@@ -38,5 +42,14 @@ def _fields(problem: ApiError) -> str:
     details = problem.status.details
     if details is None or not details.causes:
         return problem.message
-    lines = dict.fromkeys(f"  {cause.field}: {cause.message}" for cause in details.causes)
+    lines = dict.fromkeys(
+        f"  {cause.field}: {cause.message.replace(f'{cause.field} in body ', '')}"
+        for cause in details.causes
+        if _speaks(cause.field)
+    )
     return "\n".join([f"{details.kind} {details.name} is refused:", *lines])
+
+
+def _speaks(field: str) -> bool:
+    """What follows from a wrong type is told as well: rules that could not be judged, under no or an odd field."""
+    return not field.startswith(("<nil>", "."))

@@ -5,12 +5,22 @@ import click
 from kohort.cli.connection import Target, cluster_options, execute, set_argument
 
 
+def _amount(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from kohort.objects.quantity import Quantity
+
+    try:
+        Quantity.parse(value or 0)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no amount: write 500m, 2 or 1.5, for memory 512Mi or 4Gi") from None
+    return value
+
+
 @click.command("resize")
 @set_argument()
 @click.option("--size", type=click.IntRange(1), help="Pods of a group. Groups are recreated.")
 @click.option("--recreate", is_flag=True, help="With --size: allow it, whatever the set's resizePolicy says.")
-@click.option("--cpu", default="", help="CPU of running pods, in place.")
-@click.option("--memory", default="", help="Memory of running pods, in place.")
+@click.option("--cpu", default="", callback=_amount, help="CPU of running pods, in place.")
+@click.option("--memory", default="", callback=_amount, help="Memory of running pods, in place.")
 @click.option("--container", default="", help="With --cpu and --memory: which one.  [default: the first]")
 @click.option("--role", type=click.Choice(["all", "leader", "worker"]), default="all", help="Which pods.")
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")

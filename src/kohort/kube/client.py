@@ -387,7 +387,8 @@ class Client:
     def _options(self, dry_run: bool, field_manager: str = "") -> tuple[tuple[str, str], ...]:
         manager = field_manager or self.field_manager
         options = (("fieldManager", manager),) if manager else ()
-        return (*options, ("dryRun", "All")) if dry_run else options
+        # Whoever tries something without doing it wants to hear of a misspelt field, too.
+        return (*options, ("dryRun", "All"), ("fieldValidation", "Strict")) if dry_run else options
 
     def _headers(self, *, accept: str = _JSON, content_type: str = "") -> dict[str, str]:
         headers = {"accept": accept, "user-agent": self.user_agent}

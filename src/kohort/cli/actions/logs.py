@@ -12,9 +12,10 @@ from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, from_response
 from kohort.kube.http import Request
-from kohort.kube.resources import PODS
+from kohort.kube.resources import NODES, PODS
 from kohort.objects.core import Pod
 
+SIMULATED: Final = "simulation.kohort.dev/node"
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 
 Query = tuple[tuple[str, str], ...]
@@ -32,7 +33,20 @@ async def logs(
         for number, one in enumerate(pods)
     ]
     results = await asyncio.gather(*jobs)
+    if all(results) and await _pretends(client, pods[0].spec.node_name):
+        click.echo(
+            "kohort: pods on simulated nodes only pretend to run; a node without --simulated-nodes has logs", err=True
+        )
     return REFUSED if all(results) else 0
+
+
+async def _pretends(client: Client, node: str) -> bool:
+    """Whether a node is simulated. Not everybody may ask."""
+    try:
+        found = await client.find(NODES, node) if node else None
+    except ApiError:
+        return False
+    return found is not None and SIMULATED in (found["metadata"].get("labels") or {})
 
 
 def chosen(snapshot: Snapshot, group: int | None, pod: str) -> list[Pod]:

@@ -104,7 +104,11 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
     if elsewhere:
         return f"{text}, but in {', '.join(elsewhere)}: -n {elsewhere[0]}"
     here = sorted(one.metadata.name for one in everywhere if one.metadata.namespace == namespace)
-    return f"{text}; there are: {', '.join(here)}" if here else f"{text}, nor any other"
+    return (
+        f"{text}; there are: {', '.join(here)}"
+        if here
+        else f"{text}, nor any other; kubectl apply -f examples/llm.yaml makes one"
+    )
 
 
 async def names(client: Client, namespace: str) -> list[str]:
