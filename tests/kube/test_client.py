@@ -72,7 +72,9 @@ async def test_writes(wire: Wire) -> None:
     assert wire.body == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n"}}
     assert wire.last.headers["content-type"] == "application/json"
     await client.update(STATEFUL_SETS, {"metadata": {"name": "a", "namespace": "n"}}, dry_run=True)
-    assert wire.line == "PUT /apis/apps/v1/namespaces/n/statefulsets/a?fieldManager=lws&dryRun=All"
+    assert (
+        wire.line == "PUT /apis/apps/v1/namespaces/n/statefulsets/a?fieldManager=lws&dryRun=All&fieldValidation=Strict"
+    )
     await client.update_status(PODS, {"metadata": {"name": "a"}, "status": {}}, "n")
     assert wire.line == "PUT /api/v1/namespaces/n/pods/a/status?fieldManager=lws"
     await client.patch(PODS, "a", "n", {"spec": {}})
