@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,20 +33,25 @@ print(struct.unpack_from('>H', answer, 6)[0], answer[-4:].hex())
 SERVE = "import http.server as h; h.HTTPServer(('0.0.0.0', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounts of volumes are only sure to work for root")
-    directory = tmp_path_factory.mktemp("processes")
-    command = [sys.executable, "-m", "kohort", "up", "--data-dir", str(directory / "data"), "--port", "0"]
+@contextlib.contextmanager
+def up(directory: Path, *before: str) -> Iterator[Path]:
+    command = [*before, sys.executable, "-m", "kohort", "up", "--data-dir", str(directory), "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None and child.stdout.readline().startswith("ready ")
-        yield directory / "data"
+        yield directory
     finally:
         child.send_signal(signal.SIGTERM)
         child.wait(30)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounts of volumes are only sure to work for root")
+    with up(tmp_path_factory.mktemp("processes") / "data") as directory:
+        yield directory
 
 
 class Bench:
@@ -298,3 +304,32 @@ getent hosts first.group.default.svc.cluster.local | cut -d' ' -f1
     await bench.ended("asks")
     packed = "".join(f"{int(part):02x}" for part in address.split("."))
     assert (await bench.log("asks")).splitlines() == ["200", address, f"1 {packed}", "1", "0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="rights are given up by setpriv")
+async def test_without_any_rights_services_still_lead_to_pods(tmp_path: Path) -> None:
+    """No address can be added and none of the pods' own is allowed in endpoints: the node knows its pods all the same."""
+    serve = SERVE.replace("'0.0.0.0'", "__import__('os').environ['IP']")
+    own = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    fetch = (
+        "import os, urllib.request as u; print(u.urlopen('http://%s:8888/' % os.environ['FRONT_SERVICE_HOST']).status)"
+    )
+    with up(tmp_path / "data", "setpriv", "--inh-caps=-all", "--bounding-set=-all") as directory:
+        client = Client(kubeconfig.load(directory / "kubeconfig"))
+        bench = Bench(client, directory)
+        ports = [{"name": "http", "port": 8888, "targetPort": 8080}]
+        front = {
+            "metadata": {"name": "front", "namespace": "default"},
+            "spec": {"selector": {"app": "x"}, "ports": ports},
+        }
+        await client.create(SERVICES, front, "default")
+        ready = {"httpGet": {"port": 8080}, "periodSeconds": 1}
+        command = [sys.executable, "-c", serve]
+        server = {"name": "c", "image": "host", "command": command, "env": own, "readinessProbe": ready}
+        await bench.run("one", server, labels={"app": "x"})
+        assert (await bench.ready("one"))["podIP"].startswith("127.")
+        script = f'for i in $(seq 50); do {sys.executable} -c "{fetch}" 2>/dev/null && exit; sleep 0.2; done; exit 1'
+        await bench.run("asks", shell(script), restartPolicy="Never")
+        await bench.ended("asks")
+        assert await bench.log("asks") == "200\n"
+        await client.close()

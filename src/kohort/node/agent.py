@@ -79,6 +79,7 @@ class Agent:
         self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
         self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS)
         self._controller.watches(self._pods, when=_matters)
+        self._pods.on_change(self._notice_readiness)
         allocations = Allocations(directory / "records", witness)
         parent = find_parent(cgroup_parent) if cgroups else None
         tree = Cgroups(parent, witness) if parent is not None else None
@@ -257,8 +258,19 @@ class Agent:
             with contextlib.suppress(OSError):
                 worker.refresh_names()
 
+    def _notice_readiness(self, old: NodePod | None, new: NodePod | None) -> None:
+        """Names and services follow those who are ready, which the API server may not be able to say: it does not take
+        every address in endpoints."""
+        if (old is not None and old.ready) != (new is not None and new.ready):
+            self.names.notice()
+
     def _addressed(self) -> list[tuple[NodePod, str]]:
-        return [(each.pod, each.address) for each in self.workers.values() if each.address and not each.finished]
+        """Pods as they were last reported, with their addresses."""
+        return [
+            (self._pods.get(key) or each.pod, each.address)
+            for key, each in self.workers.items()
+            if each.address and not each.finished
+        ]
 
     def _refresh_api_server(self) -> None:
         """Where containers find the API server: what it says itself, else where we found it."""

@@ -62,7 +62,7 @@ async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: P
 async def test_what_cannot_be_started_says_why(runtime: Runtime, tmp_path: Path) -> None:
     if isinstance(runtime, SimulatedRuntime):
         runtime.broken["/no/such/program"] = "no such program"
-    with pytest.raises(CannotStart, match="no such program|not found"):
+    with pytest.raises(CannotStart, match=r"no such program|not found"):
         await runtime.start(Launch("u1_c_0", ("/no/such/program",), log=str(tmp_path / "log")))
 
 

@@ -78,7 +78,9 @@ class ServiceEndpoints:
 
     def _backend(self, pod: Pod) -> BackendPod:
         node = self.nodes.get(Key("", pod.spec.node_name))
-        addresses = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
+        found = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
+        # Nodes without the right to give out better ones use loopback addresses, which endpoints may not hold.
+        addresses = tuple(address for address in found if not address.startswith("127."))
         return BackendPod(
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
