@@ -6,6 +6,7 @@ from tests.cluster.apiserver.caller import Answer, Api
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.storage.errors import WriteFailed
 from kohort.cluster.apiserver.storage.model import Stored
+from kohort.objects.jsontypes import Json
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 BOB = User("bob", ("system:authenticated",))
@@ -87,3 +88,18 @@ async def test_a_write_that_fails_leaves_nothing_behind(api: Api, monkeypatch: p
         assert (said.code, said.reason) == (500, "InternalError")
         assert "/secret/place" not in said.message
     assert (await api.post("/api/v1/namespaces/default/services", service)).code == 201
+
+
+@pytest.mark.parametrize("media", ["application/merge-patch+json", "application/strategic-merge-patch+json"])
+@pytest.mark.parametrize("field", ["kind", "apiVersion"])
+@pytest.mark.parametrize("value", [5, {"a": 1}, [[]]])
+async def test_a_type_that_is_no_text(api: Api, media: str, field: str, value: Json) -> None:
+    await api.config_map("a")
+    said = await api.patch(f"{MAPS}/a", {field: value}, media)
+    assert (said.code, said.reason) == (422, "Invalid")
+    assert [cause["field"] for cause in said.json["details"]["causes"]] == ["patch"]
+
+
+async def test_a_field_without_a_name(api: Api) -> None:
+    said = await api.post(MAPS, {"metadata": {"name": "a", "": "x"}})
+    assert said.warnings == ['299 - "unknown field \\"metadata.\\""']

@@ -171,6 +171,11 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
     often that fails already."""
     if call.kind.custom and live.get("kind") == call.kind.resource.kind:
         return
+    for name in ("apiVersion", "kind"):
+        found = obj.get(name)
+        if found is not None and type(found) is not str:
+            detail = f"json: cannot unmarshal {json_type(found)} into Go struct field .{name} of type string"
+            raise decode.Undecodable(live["kind"], live["apiVersion"], live["kind"], detail)
     if media_type == STRATEGIC:
         obj["kind"], obj["apiVersion"] = live["kind"], live["apiVersion"]
         return

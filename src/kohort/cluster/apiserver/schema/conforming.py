@@ -92,7 +92,7 @@ def _struct_conformer(described: Record) -> Conformer:
 
 
 def _joined(key: str, path: str) -> str:
-    return key + path if path[0] == "[" else f"{key}.{path}"
+    return key + path if path[:1] == "[" else f"{key}.{path}"
 
 
 def _go_paths(described: Record) -> dict[str, str]:
