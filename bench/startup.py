@@ -7,7 +7,6 @@ Modules are compiled before, as they are in an installation, whatever the enviro
 """
 
 import argparse
-import os
 import signal
 import statistics
 import subprocess
@@ -15,13 +14,7 @@ import sys
 import tempfile
 import time
 
-from bench.servers import cpu_seconds, resident_megabytes
-
-
-def compiled(directory: str) -> dict[str, str]:
-    """The environment of an interpreter that keeps compiled modules in a directory of its own."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**environment, "PYTHONPYCACHEPREFIX": directory}
+from bench.servers import compiled, cpu_seconds, resident_megabytes
 
 
 def start_once(directory: str, parts: str, environment: dict[str, str]) -> tuple[float, float, float]:

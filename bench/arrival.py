@@ -1,0 +1,136 @@
+"""An operator starts on a cluster that is full: how long until it works?
+
+    python -m bench.arrival [--pods 10000]
+
+On a real API server there are thousands of pods of groups, and one set that nobody has looked at. The clock runs from
+the start of the process until the StatefulSet of that set exists: everything has been read by then. The pods are
+workers of sets that are gone, so that there is nothing else to do.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from bench.course import peak_megabytes
+from bench.groups import our_operator
+from tests.kubernetes.controlplane import ControlPlane, control_plane
+from tests.kubernetes.operators import administrator
+from tests.kubernetes.upstream import Upstream
+from tools.kubernetes import build as kubernetes
+from tools.lws import build as lws
+
+from kohort.groups import wire
+from kohort.groups.crd import NAME, definition
+from kohort.kube.client import Client
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS
+from kohort.objects.jsontypes import JsonObject
+from kohort.operator import wait_established
+
+FLAGS = {"kube-apiserver": ("--disable-admission-plugins=ServiceAccount",)}
+"""There is no controller that would make service accounts."""
+WRITERS = 32
+PATIENCE = 120.0
+SPACE = "default"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    seconds: float
+    megabytes: float
+
+
+def worker(number: int) -> JsonObject:
+    group, index = divmod(number, 7)
+    labels = {wire.NAME: f"gone-{group // 10}", wire.GROUP_INDEX: str(group % 10), wire.WORKER_INDEX: str(index + 1)}
+    return {
+        "metadata": {"name": f"gone-{group // 10}-{group % 10}-{index + 1}", "labels": labels},
+        "spec": {"nodeName": f"node-{number % 100}", "containers": [{"name": "server", "image": "one:1"}]},
+    }
+
+
+async def crowd(client: Client, pods: int) -> None:
+    numbers = iter(range(pods))
+
+    async def write() -> None:
+        for number in numbers:
+            await client.create(PODS, worker(number), SPACE)
+
+    await asyncio.gather(*(write() for _ in range(WRITERS)))
+
+
+async def arrive(client: Client, start: Callable[[], AbstractContextManager[int]]) -> Arrival:
+    template = {"spec": {"containers": [{"name": "server", "image": "one:1"}]}}
+    rolling = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
+    spec = {
+        "replicas": 1,
+        "leaderWorkerTemplate": {"size": 2, "workerTemplate": template, "restartPolicy": "RecreateGroupOnPodRestart"},
+        # What webhooks would fill in: nobody has looked at this set.
+        "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling},
+        "networkConfig": {"subdomainPolicy": "Shared"},
+        "startupPolicy": "LeaderCreated",
+    }
+    await client.create(LEADER_WORKER_SETS, {"metadata": {"name": "waiting"}, "spec": spec}, SPACE)
+    begun = time.perf_counter()
+    with start() as pid:
+        async with asyncio.timeout(PATIENCE):
+            while await client.find(STATEFUL_SETS, "waiting", SPACE) is None:
+                await asyncio.sleep(0.02)
+        found = Arrival(time.perf_counter() - begun, peak_megabytes(pid))
+    await client.delete(STATEFUL_SETS, "waiting", SPACE)
+    return found
+
+
+async def _define(client: Client, definitions: list[JsonObject]) -> None:
+    for one in definitions:
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, one, field_manager="bench")
+        await wait_established(client, one["metadata"]["name"])
+
+
+async def compare(pods: int) -> dict[str, Arrival]:
+    """By operator. Each has its own definition, so the set of one is gone before the other comes."""
+    lws.build()
+    with tempfile.TemporaryDirectory(prefix="kohort-bench-") as name:
+        directory = Path(name)
+        with control_plane(kubernetes.build(), directory / "plane", flags=FLAGS) as plane:
+            async with administrator(plane) as client:
+                await crowd(client, pods)
+                await _define(client, [yaml.safe_load(one.read_text()) for one in sorted(lws.definitions().iterdir())])
+                theirs = await arrive(client, lambda: _their_operator(plane, directory))
+                await client.delete(CUSTOM_RESOURCE_DEFINITIONS, NAME)
+                async with asyncio.timeout(PATIENCE):
+                    while await client.find(CUSTOM_RESOURCE_DEFINITIONS, NAME) is not None:
+                        await asyncio.sleep(0.1)
+                await _define(client, [definition()])
+                ours = await arrive(client, lambda: our_operator(plane, directory))
+    return {"lws": theirs, "kohort": ours}
+
+
+@contextmanager
+def _their_operator(plane: ControlPlane, directory: Path) -> Iterator[int]:
+    """Its webhooks are not needed for this, and without a configuration nobody asks them."""
+    manager = Upstream(plane.kubeconfig, directory / "upstream")
+    manager.certify()
+    manager.start()
+    assert manager.process is not None
+    try:
+        yield manager.process.pid
+    finally:
+        manager.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=10_000)
+    options = parser.parse_args()
+    for name, found in asyncio.run(compare(options.pods)).items():
+        print(f"{name}: {found.seconds:.1f} s until the first reconcile, {found.megabytes:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
