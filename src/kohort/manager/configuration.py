@@ -23,7 +23,7 @@ LEASE: Final = "b8b2488c.x-k8s.io"
 NAMESPACE: Final = "lws-system"
 SERVICE: Final = "lws-webhook-service"
 SECRET: Final = "lws-webhook-server-cert"
-PROVIDERS: Final = ("volcano",)
+PROVIDERS: Final = ("volcano", "kubernetes")
 
 
 class ConfigurationError(Exception):
