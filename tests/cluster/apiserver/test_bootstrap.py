@@ -71,3 +71,12 @@ def test_a_loopback_address_is_no_endpoint() -> None:
 
 def test_a_name_is_no_endpoint() -> None:
     assert own_endpoints("cluster.example.com", 6443) == []
+
+
+async def test_the_range_of_service_addresses_is_ready() -> None:
+    server = await started()
+    found = stored(server, "servicecidrs.networking.k8s.io", "kubernetes")
+    assert found["spec"] == {"cidrs": ["10.96.0.0/16"]}
+    [condition] = found["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "True")
+    assert condition["message"] == "Kubernetes default Service CIDR is ready"

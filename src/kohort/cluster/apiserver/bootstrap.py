@@ -10,8 +10,10 @@ from typing import Final
 from kohort.objects.jsontypes import JsonObject
 
 NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+SERVICE_RANGE: Final = "10.96.0.0/16"
+"""Where services get their addresses from."""
 SERVICE_ADDRESS: Final = "10.96.0.1"
-"""The first of the addresses that services get."""
+"""The first of them."""
 STORAGE_CLASS: Final = "local-path"
 PROVISIONER: Final = "kohort.dev/local-path"
 _SYSTEM_CLASSES: Final = (
@@ -28,7 +30,7 @@ def bootstrap_objects(*, provisioner: bool = True, client_ca: str = "", front_pr
     `provisioner` says that somebody makes volumes for the default storage class. The certificates let other API
     servers verify clients and proxies of this one.
     """
-    objects = [*_priority_classes(), _authentication(client_ca, front_proxy_ca), _service()]
+    objects = [*_priority_classes(), _authentication(client_ca, front_proxy_ca), _service(), _service_range()]
     return [*objects, _storage_class()] if provisioner else objects
 
 
@@ -105,6 +107,15 @@ def _service() -> JsonObject:
             "sessionAffinity": "None",
             "type": "ClusterIP",
         },
+    }
+
+
+def _service_range() -> JsonObject:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [SERVICE_RANGE]},
     }
 
 

@@ -1,11 +1,18 @@
 """IPAddress and ServiceCIDR: the ranges that services get their addresses from, and who holds which."""
 
+from typing import Final
+
 from kohort.cluster.apiserver.kinds.checks import IMMUTABLE, Errors, address_problem, cidr, immutable, named
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.kube import clock
 from kohort.objects.fielderrors import FieldError, invalid, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_subdomain, path_segment
+
+DEFAULT_RANGE: Final = "kubernetes"
+SERVER: Final = "system:apiserver"
+"""Who makes the range that services get their addresses from, and knows that it does."""
 
 
 class IPAddressStrategy(Strategy):
@@ -46,6 +53,9 @@ class ServiceCidrStrategy(Strategy):
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
+        if obj["metadata"].get("name") == DEFAULT_RANGE and context.user.name == SERVER:
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": clock.timestamp(), "reason": ""}
+            obj["status"]["conditions"] = [{**ready, "message": "Kubernetes default Service CIDR is ready"}]
 
     def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         reset_for_status(obj["metadata"], old["metadata"])
