@@ -97,7 +97,7 @@ async def test_memory_below_usage_writes_nothing_and_a_way_back_opens(tmp_path: 
     assert machine.files(BEFORE)["podu1/cpu.max"] == "50000 100000"
 
 
-async def test_W3_a_pure_pod_level_decrease_is_checked_too(tmp_path: Path) -> None:
+async def test_w3_a_pure_pod_level_decrease_is_checked_too(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(BEFORE, usage=250 << 20)
     shrunk = sized(pod="200m/200Mi:400m/210Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
@@ -105,7 +105,7 @@ async def test_W3_a_pure_pod_level_decrease_is_checked_too(tmp_path: Path) -> No
         await machine.resize(shrunk)
 
 
-async def test_W10_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> None:
+async def test_w10_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(BEFORE)
 
@@ -143,6 +143,6 @@ def test_pods_are_taken_in_by_what_they_have(tmp_path: Path) -> None:
     assert third is not None and third.reason == "OutOfpods"
 
 
-def test_W15_without_cgroup_v2_pods_with_resources_of_their_own_are_refused(tmp_path: Path) -> None:
+def test_w15_without_cgroup_v2_pods_with_resources_of_their_own_are_refused(tmp_path: Path) -> None:
     refused = Machine(tmp_path).allocations.admit(sized(pod="100m", c1=""), [], NodeFacts({}, cgroup_v2=False))
     assert refused is not None and refused.reason == "PodLevelResourcesNotSupported"

@@ -18,7 +18,7 @@ def test_what_was_put_is_there_after_a_restart(tmp_path: Path) -> None:
     assert Checkpoint(tmp_path / "a.json", Allocated).get("u1") == held("100m")
 
 
-def test_W10_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_w10_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "a.json", Allocated)
     checkpoint.put("u1", held("100m"))
 
@@ -58,7 +58,7 @@ def test_forgotten_pods_do_not_come_back(tmp_path: Path) -> None:
     assert Checkpoint(tmp_path / "a.json", Allocated).known() == ["u2"]
 
 
-def test_W11_a_record_from_before_pod_level_resources_takes_the_spec_over() -> None:
+def test_w11_a_record_from_before_pod_level_resources_takes_the_spec_over() -> None:
     old = msgspec.json.decode(b'{"containers":{"c1":{"requests":{"cpu":"100m"}}}}', type=Allocated)
     pod = sized(pod="200m", c1="100m")
     assert agrees(Desired.of(pod.spec), old)

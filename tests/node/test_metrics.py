@@ -35,7 +35,7 @@ def metrics(registry: CollectorRegistry) -> NodeMetrics:
     return NodeMetrics(registry)
 
 
-def test_Z7_what_waits_and_what_is_under_way(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
+def test_z7_what_waits_and_what_is_under_way(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
     deferred, _ = refused(ResizeState(), Deferred("later"), POD, "t")
     infeasible, _ = refused(ResizeState(), Infeasible("never", "feature_gate_off"), POD, "t")
     under_way, _ = failed(accepted(POD, "t")[0], "below usage", POD, "t")
@@ -51,7 +51,7 @@ def test_Z7_what_waits_and_what_is_under_way(metrics: NodeMetrics, registry: Col
     assert counted(metrics, registry) == {}
 
 
-def test_Z8_how_long_resizes_were_deferred(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
+def test_z8_how_long_resizes_were_deferred(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
     deferred, _ = refused(ResizeState(), Deferred("later"), POD, clock.timestamp())
     infeasible, _ = refused(ResizeState(), Infeasible("never", "feature_gate_off"), POD, clock.timestamp())
     for state in (ResizeState(), infeasible):
@@ -84,7 +84,7 @@ def test_Z8_how_long_resizes_were_deferred(metrics: NodeMetrics, registry: Colle
         ({"c1": "", "pod": "1"}, {"c1": "", "pod": "2"}, {"pod_requested_resizes_total cpu requests increase": 1}),
     ],
 )
-def test_Z10_W8_what_was_asked_for(
+def test_z10_w8_what_was_asked_for(
     metrics: NodeMetrics,
     registry: CollectorRegistry,
     before: dict[str, str],
@@ -105,7 +105,7 @@ def test_Z10_W8_what_was_asked_for(
         (sized(c1=""), "empty"),
     ],
 )
-def test_Z14_where_resources_are_written(
+def test_z14_where_resources_are_written(
     metrics: NodeMetrics, registry: CollectorRegistry, pod: NodePod, mode: str
 ) -> None:
     metrics.count_admission(pod)

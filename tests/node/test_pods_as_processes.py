@@ -308,7 +308,7 @@ getent hosts first.group.default.svc.cluster.local | cut -d' ' -f1
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="rights are given up by setpriv")
 async def test_without_any_rights_services_still_lead_to_pods(tmp_path: Path) -> None:
-    """No address can be added and none of the pods' own is allowed in endpoints: the node knows its pods all the same."""
+    """No address can be added, and no address of a pod may be in endpoints: the node knows its pods all the same."""
     serve = SERVE.replace("'0.0.0.0'", "__import__('os').environ['IP']")
     own = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
     fetch = (

@@ -37,13 +37,13 @@ def test_what_is_not_applied_yet_is_reported_as_it_is() -> None:
     assert found["allocatedResources"] == {"cpu": "50m", "memory": "100Mi"}
 
 
-def test_W7_all_names_are_there_whatever_was_resized() -> None:
+def test_w7_all_names_are_there_whatever_was_resized() -> None:
     pod = sized(pod="50m:-", c1="10m/64Mi:20m/64Mi", c2="10m/64Mi:20m/64Mi")
     found = pod_resources(pod, figures_of(pod), held(pod))
     assert found["resources"] == block("50m/128Mi:40m/128Mi")
 
 
-def test_W1_overhead_is_not_part_of_what_is_reported() -> None:
+def test_w1_overhead_is_not_part_of_what_is_reported() -> None:
     pod = sized(pod="500m/100Mi:600m/200Mi", c1="")
     costly = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={"cpu": "100m"}))
     assert figures_of(costly).pod.cpu_request == 600

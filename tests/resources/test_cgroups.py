@@ -81,7 +81,7 @@ def test_the_cgroup_of_a_pod(name: str, given_pod: Pod, milli: int, quota: int |
     assert found == expected, name
 
 
-def test_N19_a_container_without_figures_feels_those_of_its_pod() -> None:
+def test_n19_a_container_without_figures_feels_those_of_its_pod() -> None:
     shared = pod(container("50/50", "80/80"), container(), request="100/100", limit="200/300")
     own, inheriting = shared.spec.main_containers
     assert container_cgroup(shared, own) == CgroupValues(cgroups.cpu_weight(50), 8000, 100_000, 80 * MI)

@@ -31,7 +31,7 @@ def has(bench: Bench, name: str, **sizes: str) -> bool:
     return bool(sizes.items() <= bench.status(name=name).get("allocatedResources", {}).items())
 
 
-async def test_B5_room_that_another_resize_frees_is_given_away(tmp_path: Path) -> None:
+async def test_b5_room_that_another_resize_frees_is_given_away(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "a", {"cpu": "500m"})
         await run(bench, "b", {"cpu": "300m"})
@@ -42,7 +42,7 @@ async def test_B5_room_that_another_resize_frees_is_given_away(tmp_path: Path) -
         assert not waits(bench, "b")
 
 
-async def test_B6_who_comes_first(tmp_path: Path) -> None:
+async def test_b6_who_comes_first(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         document = {"metadata": {"name": "high"}, "value": 1000}
         await bench.cluster.client.create(PRIORITY_CLASSES, document)
@@ -69,7 +69,7 @@ async def test_B6_who_comes_first(tmp_path: Path) -> None:
         assert order == ["high", "safe", "oldest", "newer"]
 
 
-async def test_B7_one_deletion_sets_a_chain_free(tmp_path: Path) -> None:
+async def test_b7_one_deletion_sets_a_chain_free(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1", memory=str(1124 << 20)) as bench:  # of which 1Gi for pods
         await run(bench, "p1", {"cpu": "300m", "memory": "10Mi"})
         await run(bench, "p2", {"cpu": "300m", "memory": "800Mi"})

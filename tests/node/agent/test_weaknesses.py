@@ -32,7 +32,7 @@ def pending(bench: Bench, name: str = "p") -> JsonObject:
     return bench.conditions(name).get("PodResizePending", {})
 
 
-async def test_W9_the_age_of_a_wait_survives_the_agent(tmp_path: Path) -> None:
+async def test_w9_the_age_of_a_wait_survives_the_agent(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "big", cpu("600m"))
         await run(bench, "p", cpu("100m"))
@@ -47,7 +47,7 @@ async def test_W9_the_age_of_a_wait_survives_the_agent(tmp_path: Path) -> None:
         assert pending(bench)["lastTransitionTime"] == since
 
 
-async def test_W12_a_resize_is_called_complete_after_its_last_write(tmp_path: Path) -> None:
+async def test_w12_a_resize_is_called_complete_after_its_last_write(tmp_path: Path) -> None:
     happened: list[str] = []
     async with node(tmp_path, tree=True, witness=lambda kind, path, content: happened.append(path.name)) as bench:
         await run(bench, "p", {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}})
@@ -65,7 +65,7 @@ async def test_W12_a_resize_is_called_complete_after_its_last_write(tmp_path: Pa
         assert "cpu.max" not in happened[happened.index("ResizeCompleted") :]
 
 
-async def test_W13_nothing_starts_while_the_pods_cgroup_could_not_be_written(tmp_path: Path) -> None:
+async def test_w13_nothing_starts_while_the_pods_cgroup_could_not_be_written(tmp_path: Path) -> None:
     broken: set[str] = set()
 
     def witness(kind: str, path: Path, content: str) -> None:
@@ -86,7 +86,7 @@ async def test_W13_nothing_starts_while_the_pods_cgroup_could_not_be_written(tmp
         await bench.until(lambda: "PodResizeInProgress" not in bench.conditions())
 
 
-async def test_W14_the_tier_weighs_what_was_allocated_at_once(tmp_path: Path) -> None:
+async def test_w14_the_tier_weighs_what_was_allocated_at_once(tmp_path: Path) -> None:
     async with node(tmp_path, tree=True, cpu="1") as bench:
         weight = tmp_path / "cgroups" / "burstable" / "cpu.weight"
         await run(bench, "big", cpu("600m"))
@@ -101,7 +101,7 @@ async def test_W14_the_tier_weighs_what_was_allocated_at_once(tmp_path: Path) ->
         assert asyncio.get_running_loop().time() - now < 1 and weight.read_text() == "100"
 
 
-async def test_W25_infeasible_is_counted_once_and_judged_again_when_the_node_changes(tmp_path: Path) -> None:
+async def test_w25_infeasible_is_counted_once_and_judged_again_when_the_node_changes(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="4") as bench:
         await run(bench, "p", cpu("100m"))
         bench.agent.node.allocatable["cpu"] = type(bench.agent.node.allocatable["cpu"]).parse("1")
@@ -117,7 +117,7 @@ async def test_W25_infeasible_is_counted_once_and_judged_again_when_the_node_cha
         assert not pending(bench)
 
 
-async def test_W26_nobody_is_ended_for_a_resize_however_important(tmp_path: Path) -> None:
+async def test_w26_nobody_is_ended_for_a_resize_however_important(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "humble", cpu("600m"))
         await bench.create("p", containers=[container("c", resources=cpu("100m"))])
@@ -130,7 +130,7 @@ async def test_W26_nobody_is_ended_for_a_resize_however_important(tmp_path: Path
         assert bench.phase("humble") == "Running" and bench.status(name="humble")["restartCount"] == 0
 
 
-async def test_W27_a_status_never_shows_a_generation_that_was_not_judged(tmp_path: Path) -> None:
+async def test_w27_a_status_never_shows_a_generation_that_was_not_judged(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "big", cpu("600m"))
         await run(bench, "p", cpu("100m"))
@@ -153,7 +153,7 @@ async def test_W27_a_status_never_shows_a_generation_that_was_not_judged(tmp_pat
         assert (5, "Deferred") in seen
 
 
-async def test_W28_a_resize_that_takes_long_holds_nobody_else_up(tmp_path: Path) -> None:
+async def test_w28_a_resize_that_takes_long_holds_nobody_else_up(tmp_path: Path) -> None:
     async with node(tmp_path, tree=True) as bench:
         sizes = {"requests": {"memory": "64Mi"}}
         bench.runtime.deaf.add("_slow_")
@@ -173,7 +173,7 @@ async def test_W28_a_resize_that_takes_long_holds_nobody_else_up(tmp_path: Path)
         assert "PodResizeInProgress" in bench.conditions("slow")
 
 
-async def test_P36_the_start_of_a_pod_is_not_a_resize(tmp_path: Path) -> None:
+async def test_p36_the_start_of_a_pod_is_not_a_resize(tmp_path: Path) -> None:
     async with node(tmp_path, tree=True) as bench:
         await bench.create(resources={"requests": {"cpu": "100m"}, "limits": {"cpu": "1", "memory": "64Mi"}})
         await bench.until(lambda: bench.phase() == "Running")

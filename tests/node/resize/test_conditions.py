@@ -60,7 +60,7 @@ def test_both_conditions_can_be_there() -> None:
     assert [each["observedGeneration"] for each in state.conditions()] == [4, 3]
 
 
-def test_W8_the_summary_includes_the_pod_itself() -> None:
+def test_w8_the_summary_includes_the_pod_itself() -> None:
     assert msgspec.json.decode(summary(POD, 3)) == {
         "resources": {"requests": {"cpu": "100m"}},
         "containers": [{"name": "c1", "resources": {"requests": {"cpu": "50m"}}}],

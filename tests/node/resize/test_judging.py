@@ -52,7 +52,7 @@ def test_what_a_node_cannot_do_is_infeasible(node: dict[str, bool], detail: str)
     assert isinstance(verdict, Infeasible) and verdict.detail == detail
 
 
-def test_W6_more_than_the_node_has_is_infeasible_and_more_than_is_free_is_deferred() -> None:
+def test_w6_more_than_the_node_has_is_infeasible_and_more_than_is_free_is_deferred() -> None:
     pod, others = sized(c1="100m"), [sized("u2", c1="700m")]
     big = judge(sized(c1="1001m"), held(pod), others, ROOM)
     assert isinstance(big, Infeasible)
@@ -64,7 +64,7 @@ def test_W6_more_than_the_node_has_is_infeasible_and_more_than_is_free_is_deferr
     assert isinstance(judge(sized(c1="300m"), held(pod), others, ROOM), Accepted)
 
 
-def test_W21_pressure_defers_growth_and_never_a_decrease() -> None:
+def test_w21_pressure_defers_growth_and_never_a_decrease() -> None:
     facts = NodeFacts(ROOM.allocatable, pressure="the node is low on memory")
     assert isinstance(judge(sized(c1="200m"), held(sized(c1="100m")), [], facts), Deferred)
     assert isinstance(judge(sized(c1="50m"), held(sized(c1="100m")), [], facts), Accepted)
@@ -75,7 +75,7 @@ def test_an_overbooked_node_still_lets_pods_shrink() -> None:
     assert isinstance(judge(sized(c1="50m"), held(sized(c1="100m")), others, ROOM), Accepted)
 
 
-def test_W9_who_waits_is_asked_in_a_strict_order() -> None:
+def test_w9_who_waits_is_asked_in_a_strict_order() -> None:
     def entry(uid: str, after: str = "200m", since: str = "", **more: object) -> Waiting:
         return Waiting(sized(uid, c1=after, **more), held(sized(uid, c1="100m")), since)  # type: ignore[arg-type]
 

@@ -43,13 +43,13 @@ def verdict(before: str, after: str, used: int | None, *, level: str, policy: di
         ("100Mi", "100Mi", None, True),
     ],
 )
-def test_W4_limits_go_down_only_above_what_is_in_use(
+def test_w4_limits_go_down_only_above_what_is_in_use(
     level: str, before: str, after: str, used: int | None, fine: bool
 ) -> None:
     assert (verdict(before, after, used, level=level) == "fine") == fine
 
 
-def test_W8_the_message_names_limit_and_usage_of_who_is_meant() -> None:
+def test_w8_the_message_names_limit_and_usage_of_who_is_meant() -> None:
     found = verdict("200Mi", "100Mi", 150, level="pod")
     assert found == f"attempting to set pod memory limit ({100 * MI}) below current usage ({150 * MI})"
 

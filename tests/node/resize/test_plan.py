@@ -139,7 +139,7 @@ def test_containers_that_do_not_run_are_left_to_their_start() -> None:
     assert steps(before, after, ("c2",)) == ["pod memory.max 300Mi", "c2 memory.max 150Mi"]
 
 
-def test_W4_a_first_limit_is_a_decrease() -> None:
+def test_w4_a_first_limit_is_a_decrease() -> None:
     assert direction("memory", Figures(), Figures(memory_limit=1)) == -1
     assert direction("cpu", Figures(cpu_limit=1), Figures()) == 1
 

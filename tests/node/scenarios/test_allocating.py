@@ -52,11 +52,11 @@ def test_a_pod_is_seen_as_it_was_accepted(record: dict[str, str], expected: dict
     assert kept.applied_to(BEFORE).spec == sized(**expected).spec  # type: ignore[arg-type]
 
 
-def test_H1_without_a_record_a_pod_is_what_it_asks_for(tmp_path: Path) -> None:
+def test_h1_without_a_record_a_pod_is_what_it_asks_for(tmp_path: Path) -> None:
     assert Machine(tmp_path).allocations.as_allocated(BEFORE) == BEFORE
 
 
-def test_H2_overhead_is_neither_stored_nor_added(tmp_path: Path) -> None:
+def test_h2_overhead_is_neither_stored_nor_added(tmp_path: Path) -> None:
     costly = msgspec.structs.replace(BEFORE, spec=msgspec.structs.replace(BEFORE.spec, overhead={"cpu": "100m"}))
     machine = Machine(tmp_path)
     assert machine.allocations.admit(costly, [], ROOM) is None
@@ -64,7 +64,7 @@ def test_H2_overhead_is_neither_stored_nor_added(tmp_path: Path) -> None:
     assert machine.allocations.as_allocated(costly).spec == costly.spec
 
 
-def test_H3_K6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
+def test_h3_k6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
     found = verdict(BEFORE, sized(pod="400m/300Mi", c1="100m/100Mi"), pod_level_resize=False)
     assert isinstance(found, Infeasible) and found.detail == "plr_feature_gate_off"
 
@@ -90,7 +90,7 @@ def test_judging(before: dict[str, str], after: dict[str, str], expected: type[V
     assert isinstance(verdict(sized(**before), sized(**after)), expected)  # type: ignore[arg-type]
 
 
-def test_H5_a_refused_resize_changes_nothing_of_what_is_allocated(tmp_path: Path) -> None:
+def test_h5_a_refused_resize_changes_nothing_of_what_is_allocated(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert machine.allocations.admit(sized(c1="300m/300Mi"), [], SMALL) is None
     assert machine.allocations.admit(OTHER, [], SMALL) is None
@@ -119,7 +119,7 @@ def test_what_is_pinned_stays(node: dict[str, bool], after: str, detail: str) ->
     assert isinstance(verdict(sized(c1="100m/100Mi"), sized(c1=after)), Accepted)
 
 
-def test_H7_H8_H9_the_generation_of_progress_is_that_of_what_was_accepted() -> None:
+def test_h7_h8_h9_the_generation_of_progress_is_that_of_what_was_accepted() -> None:
     state, _ = accepted(sized(c1="1", generation=1), "t1")
     assert progressing(state, 9, "t2") == state
     fresh, notes = accepted(sized(c1="2", generation=5), "t3")
@@ -129,7 +129,7 @@ def test_H7_H8_H9_the_generation_of_progress_is_that_of_what_was_accepted() -> N
     assert [each["type"] for each in both.conditions()] == ["PodResizePending", "PodResizeInProgress"]
 
 
-def test_H15_the_story_of_a_pod_that_cannot_decide() -> None:
+def test_h15_the_story_of_a_pod_that_cannot_decide() -> None:
     said: list[str] = []
 
     def told(step: tuple[ResizeState, list[object]]) -> ResizeState:
@@ -148,7 +148,7 @@ def test_H15_the_story_of_a_pod_that_cannot_decide() -> None:
     assert said == ["ResizeStarted", "ResizeDeferred", "ResizeStarted"]
 
 
-def test_H16_a_pod_is_taken_in_by_its_record(tmp_path: Path) -> None:
+def test_h16_a_pod_is_taken_in_by_its_record(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     pod = sized(c1="300m")
     assert machine.allocations.admit(pod, [], SMALL) is None
@@ -160,12 +160,12 @@ def test_H16_a_pod_is_taken_in_by_its_record(tmp_path: Path) -> None:
     assert machine.allocations.allocated("u1") == held(pod)
 
 
-def test_H17_without_the_right_cgroups_pod_level_blocks_are_refused(tmp_path: Path) -> None:
+def test_h17_without_the_right_cgroups_pod_level_blocks_are_refused(tmp_path: Path) -> None:
     found = Machine(tmp_path).allocations.admit(sized(pod="1m", c1=""), [], NodeFacts({}, cgroup_v2=False))
     assert found is not None and found.reason == "PodLevelResourcesNotSupported"
 
 
-def test_H19_the_order_of_those_who_wait() -> None:
+def test_h19_the_order_of_those_who_wait() -> None:
     def waiting(uid: str, before: str, after: str, since: str = "", **more: object) -> Waiting:
         def made(text: str) -> NodePod:
             level = {"pod": text, "c1": ""} if uid.startswith("pod") else {"c1": text}
@@ -185,14 +185,14 @@ def test_H19_the_order_of_those_who_wait() -> None:
     assert in_order(expected) == in_order(reversed(expected)) == expected
 
 
-def test_H21_pods_without_a_record_take_no_room(tmp_path: Path) -> None:
+def test_h21_pods_without_a_record_take_no_room(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     unknown = sized("u9", c1="900m")
     assert machine.allocations.admit(sized(c1="300m"), [unknown], SMALL) is None
     assert isinstance(machine.allocations.judge(sized(c1="800m"), [unknown], SMALL), Accepted)
 
 
-def test_H23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:
+def test_h23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:
     written: list[str] = []
     path = tmp_path / "a.json"
     checkpoint = Checkpoint(path, Allocated, lambda kind, place, content: written.append(kind))
@@ -205,7 +205,7 @@ def test_H23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:
         Checkpoint(path, Allocated)
 
 
-def test_Z12_reverted_is_recognised_by_meaning() -> None:
+def test_z12_reverted_is_recognised_by_meaning() -> None:
     assert judge(sized(c1="1000m"), held(sized(c1="1")), [], SMALL) == Reverted()
     empty = Allocated({"c1": ResourceRequirements()}, ResourceRequirements())
     assert judge(sized(c1=""), empty, [], SMALL) == Reverted()

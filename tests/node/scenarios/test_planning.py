@@ -159,18 +159,18 @@ def test_what_is_written(
     assert set(steps(before, after, policy)) == expected
 
 
-def test_J8t_a_limit_of_the_pod_leaves_a_containers_own_figures_alone() -> None:
+def test_j8t_a_limit_of_the_pod_leaves_a_containers_own_figures_alone() -> None:
     assert figures_of(sized(pod="-:1/1Gi", c1=OWN)).containers == figures_of(sized(c1=OWN)).containers
 
 
 @pytest.mark.parametrize("kind", ["c1", "side", "init"])
-def test_J13t_what_has_ended_is_not_updated_but_its_pod_is(kind: str) -> None:
+def test_j13t_what_has_ended_is_not_updated_but_its_pod_is(kind: str) -> None:
     before = {kind: OWN, "c2": OWN}
     after = {kind: "200m/200Mi:200m/200Mi", "c2": OWN}
     assert set(steps(before, after, None, ("c2",))) == POD
 
 
-async def test_J14t_each_resource_is_recorded_when_it_is_done(tmp_path: Path) -> None:
+async def test_j14t_each_resource_is_recorded_when_it_is_done(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1=OWN))
     machine.cgroups._witness = _refusing("c1/cpu.max")
@@ -182,7 +182,7 @@ async def test_J14t_each_resource_is_recorded_when_it_is_done(tmp_path: Path) ->
     assert (figures.memory_limit, figures.cpu_limit) == (200 << 20, 100)
 
 
-async def test_J16t_a_failure_with_memory_leaves_cpu_alone(tmp_path: Path) -> None:
+async def test_j16t_a_failure_with_memory_leaves_cpu_alone(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1=OWN))
     machine.cgroups._witness = _refusing("c1/memory.max")
@@ -225,40 +225,40 @@ def test_what_counts_as_under_way(
     assert in_progress(figures_of(new), pushed(old), running) is expected
 
 
-def test_J28t_blocks_are_compared_by_meaning() -> None:
+def test_j28t_blocks_are_compared_by_meaning() -> None:
     assert same_requirements(None, ResourceRequirements())
     assert same_requirements(ResourceRequirements({"cpu": "1"}, {}), ResourceRequirements({"cpu": "1000m"}, {}))
     assert not same_requirements(None, ResourceRequirements({"cpu": "1"}, {}))
 
 
-def test_A10_a_missing_record_is_no_reason_to_restart() -> None:
+def test_a10_a_missing_record_is_no_reason_to_restart() -> None:
     pod = sized(c1=OWN, policy=CPU)
     empty = msgspec.structs.replace(pushed(pod), containers={})
     assert plan_resize(pod, figures_of(pod), empty, pod_cgroup(pod), ["c1"]) == []
 
 
-def test_W5_pods_and_containers_weigh_by_one_formula() -> None:
+def test_w5_pods_and_containers_weigh_by_one_formula() -> None:
     pod = sized(c1="100m")
     inner = container_cgroup(pod, pod.spec.main_containers[0])
     assert pod_cgroup(pod).cpu_weight == inner.cpu_weight == 17, "the line would give the pod 4"
     assert pod_cgroup(sized(c1="50m")).cpu_weight == 11
 
 
-def test_W5b_a_live_update_writes_the_weight_that_a_start_would() -> None:
+def test_w5b_a_live_update_writes_the_weight_that_a_start_would() -> None:
     old, new = sized(pod="-:200m", c1=""), sized(pod="-:1", c1="")
     plan = plan_resize(new, figures_of(new), pushed(old), pod_cgroup(old), ["c1"])
     (weight,) = [step.content for step in plan if isinstance(step, WriteContainer) and step.file == "cpu.weight"]
     assert weight == str(container_cgroup(new, new.spec.main_containers[0]).cpu_weight) == "100"
 
 
-def test_W22_the_plan_understands_a_limit_that_is_taken_away() -> None:
+def test_w22_the_plan_understands_a_limit_that_is_taken_away() -> None:
     old, new = sized(c1="10m:100m/100Mi", c2="10m"), sized(c1="10m", c2="10m")
     plan = plan_resize(new, figures_of(new), pushed(old), pod_cgroup(old), ["c1", "c2"])
     written = {step.file: step.content for step in plan if isinstance(step, WriteContainer)}
     assert written["memory.max"] == "max" and written["cpu.max"] == "max 100000"
 
 
-async def test_W23_usage_is_read_when_it_is_needed_and_again_before_the_last_step(tmp_path: Path) -> None:
+async def test_w23_usage_is_read_when_it_is_needed_and_again_before_the_last_step(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1="-:-/100Mi"), usage=1 << 20)
     path = next(iter(machine.cgroups.pods().values())) / "c1"
@@ -274,7 +274,7 @@ async def test_W23_usage_is_read_when_it_is_needed_and_again_before_the_last_ste
     assert (path / "memory.high").read_text() == "max"
 
 
-def test_W23_clean_file_cache_can_be_left_out(tmp_path: Path) -> None:
+def test_w23_clean_file_cache_can_be_left_out(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1=""), usage=100)
     path = next(iter(machine.cgroups.pods().values()))
@@ -284,5 +284,5 @@ def test_W23_clean_file_cache_can_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "quota"), [("25m", "2500 100000"), ("417m", "41700 100000")])
-def test_W24_quotas_are_exact(limit: str, quota: str) -> None:
+def test_w24_quotas_are_exact(limit: str, quota: str) -> None:
     assert pod_cgroup(sized(c1=f"-:{limit}")).files()["cpu.max"] == quota, "systemd would round up to 10m"

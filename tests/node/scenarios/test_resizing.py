@@ -64,7 +64,7 @@ async def test_the_order_follows_the_direction(tmp_path: Path, after: dict[str, 
     assert await writes(tmp_path, start, end, "memory.max") == order
 
 
-def test_T57_what_the_kernel_cannot_tell_apart_is_reported_as_asked_for() -> None:
+def test_t57_what_the_kernel_cannot_tell_apart_is_reported_as_asked_for() -> None:
     before, after = sized(c1="2m:10m"), sized(c1="1m:5m")
     assert expected_files(before) == expected_files(after)
     assert pod_resources(after, figures_of(after), figures_of(after))["resources"] == {
@@ -100,7 +100,7 @@ async def test_memory_in_use_is_not_taken_away_and_the_way_back_is_open(
     assert machine.settled(start) and machine.files(start) == expected_files(start)
 
 
-async def test_T72_a_running_init_container_is_resized_and_others_wait_for_their_start(tmp_path: Path) -> None:
+async def test_t72_a_running_init_container_is_resized_and_others_wait_for_their_start(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     before, after = (sized(init=each, c1="10m:20m") for each in ("20m:30m", "40m:60m"))
     machine.run(before)
@@ -111,12 +111,12 @@ async def test_T72_a_running_init_container_is_resized_and_others_wait_for_their
     assert machine.files(before) == expected_files(before) and machine.stopped == []
 
 
-def test_P1_the_sum_of_containers_is_reported_for_pods_without_a_block_of_their_own() -> None:
+def test_p1_the_sum_of_containers_is_reported_for_pods_without_a_block_of_their_own() -> None:
     pod = sized(c1="20m/35Mi:20m/35Mi", side="5m/5Mi:5m/5Mi")
     assert pod_resources(pod, figures_of(pod), None)["allocatedResources"] == {"cpu": "25m", "memory": "40Mi"}
 
 
-def test_P37_a_pod_that_does_not_run_reports_what_it_will_get() -> None:
+def test_p37_a_pod_that_does_not_run_reports_what_it_will_get() -> None:
     pod = sized(pod="100m/100Mi:200m/200Mi", c1="50m/50Mi")
     found = pod_resources(pod, figures_of(pod), None)
     assert found["resources"] == {
@@ -126,7 +126,7 @@ def test_P37_a_pod_that_does_not_run_reports_what_it_will_get() -> None:
     assert found["allocatedResources"] == {"cpu": "100m", "memory": "100Mi"}
 
 
-def test_T19_one_restart_is_enough_when_both_change() -> None:
+def test_t19_one_restart_is_enough_when_both_change() -> None:
     row = next(each for each in ROWS if each.id == "T19")
     start, end = row.pod(row.before, 1), row.pod(row.after, 2)
     figures = figures_of(start)

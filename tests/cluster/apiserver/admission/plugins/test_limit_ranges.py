@@ -36,7 +36,7 @@ async def test_defaults_and_the_note_of_them(admitting: Api) -> None:
     )
 
 
-async def test_a_default_above_the_limit_of_the_pod_is_left_out(admitting: Api) -> None:
+async def test_w18_a_default_above_the_limit_of_the_pod_is_left_out(admitting: Api) -> None:
     await limit(admitting, {"type": "Container", "default": {"cpu": "200m"}, "defaultRequest": {"cpu": "50m"}})
     created = await admitting.post(PODS, pod(container(), resources={"limits": {"cpu": "100m"}}))
     assert created.code == 201, created.raw

@@ -167,7 +167,7 @@ def test_pods_that_are_over_cost_only_their_place(metadata: JsonObject, status: 
     assert written_of(usage_of(PODS, body, ACCOUNTING)) == {"count/pods": "1"}
 
 
-def test_a_shrink_is_charged_until_it_has_happened() -> None:
+def test_w30_a_shrink_is_charged_until_it_has_happened() -> None:
     """Q3, also for figures of the whole pod."""
     resources = {"requests": {"cpu": "300m"}}
     old = {"requests": {"cpu": "600m"}}
