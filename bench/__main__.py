@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import controlplane, groups, plot, servers, startup
+from bench import arrival, controlplane, groups, plot, servers, startup
 from tests.kubernetes.controlplane import ControlPlane
 from tools.kubernetes import build as kubernetes
 from tools.lws import build as lws
@@ -34,6 +34,8 @@ ALONE = {
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
     "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
 }
+CROWD = 10_000 if FULL else 1_000
+"""Pods that are there when an operator starts."""
 GROUPS = int(os.environ.get("BENCH_GROUPS") or (250 if FULL else 20))
 ROUNDS = 3 if FULL else 1
 
@@ -69,6 +71,11 @@ def start_real(binaries: Path) -> tuple[float, float]:
 def comparisons(mine: controlplane.Measured) -> list[groups.Row]:
     binaries = kubernetes.build()
     table = groups.rows(asyncio.run(groups.compare(GROUPS, ROUNDS)))
+    arrived = asyncio.run(arrival.compare(CROWD))
+    theirs, ours = arrived["lws"], arrived["kohort"]
+    start = f"operator: start with {CROWD} pods present"
+    table.append(groups.Row(f"{start}: time", theirs.seconds, ours.seconds, "s"))
+    table.append(groups.Row(f"{start}: peak memory", theirs.megabytes, ours.megabytes, "MB"))
     other = controlplane.theirs(SIZE)
     if other is not None:
         table += [groups.Row(*pair, peer=controlplane.PEER) for pair in controlplane.pairs(mine, other)]
@@ -114,7 +121,8 @@ peer.
 {groups.markdown(table)}
 
 Writes are all that the API server counted, by anybody, events and leases apart. Processor time and memory are those of
-the operator's process. Rates are given as the time that one pod or event takes while the server is kept busy, on the
+the operator's process. The start of an operator is measured from its command until it has made the first StatefulSet.
+Rates are given as the time that one pod or event takes while the server is kept busy, on the
 wall and of its processors; the client program is the same for both servers. The last two rows compare `kohort up` with
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
 """

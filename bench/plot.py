@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-LABELS, WIDTH, ROW, SCALE_END = 250, 360, 24, 2.0
+LABELS, WIDTH, ROW, SCALE_END = 330, 360, 24, 2.0
 
 
 def ratios(values: Sequence[tuple[str, float]]) -> str:

@@ -10,6 +10,7 @@ import yaml
 from tests.kubernetes.controlplane import free_ports
 from tools.lws import build
 
+from kohort.admission.bundles import Bundle
 from kohort.admission.certificates import issue
 from kohort.admission.configurations import Address, configurations
 from kohort.groups import wire
@@ -32,16 +33,21 @@ class Upstream:
             definition: JsonObject = yaml.safe_load(path.read_text())
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="upstream")
             await wait_established(client, definition["metadata"]["name"])
-        bundle = issue(["127.0.0.1", "localhost"])
-        certificates = self._directory / "certificates"
-        certificates.mkdir(parents=True, exist_ok=True)
-        (certificates / "tls.crt").write_bytes(bundle.certificate)
-        (certificates / "tls.key").write_bytes(bundle.key)
+        bundle = self.certify()
         url = f"https://127.0.0.1:{self._port}"
         mutating, validating = configurations(Address(bundle.ca_certificate, url=url), rollouts=False)
         validating["webhooks"].append(_pod_validation(validating["webhooks"][0], url))
         for configuration in (mutating, validating):
             await apply_webhooks(client, configuration, "upstream")
+
+    def certify(self) -> Bundle:
+        """A certificate where it will look for one."""
+        bundle = issue(["127.0.0.1", "localhost"])
+        certificates = self._directory / "certificates"
+        certificates.mkdir(parents=True, exist_ok=True)
+        (certificates / "tls.crt").write_bytes(bundle.certificate)
+        (certificates / "tls.key").write_bytes(bundle.key)
+        return bundle
 
     def start(self) -> None:
         configuration = {
