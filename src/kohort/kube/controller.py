@@ -49,7 +49,13 @@ class Pace(msgspec.Struct, frozen=True):
 BRISK = Pace(1 / 3, 0.1)
 """Never long enough for a person to notice."""
 LEISURELY = Pace(1 / 10, 0.5)
-"""For what is costly, grows with every object it summarises, and is read by programs: lists of addresses, say."""
+"""For what is costly, grows with every object it summarises, and is read by programs: long lists of addresses, say."""
+
+PaceOf = Callable[[Key], Pace]
+
+
+def brisk(_: Key) -> Pace:
+    return BRISK
 
 
 class Requeue(msgspec.Struct, frozen=True):
@@ -71,7 +77,7 @@ class Controller:
         workers: int = 1,
         max_delay: float = 60.0,
         metrics: Metrics | None = None,
-        pace: Pace = BRISK,
+        pace: PaceOf = brisk,
     ) -> None:
         self.name = name
         self._pace = pace
@@ -125,7 +131,7 @@ class Controller:
             try:
                 await self._reconcile_one(key)
             finally:
-                self.queue.done(key, rest=self._pace.rest_after(clock() - start))
+                self.queue.done(key, rest=self._pace(key).rest_after(clock() - start))
 
     async def _reconcile_one(self, key: Key) -> None:
         clock = asyncio.get_running_loop().time

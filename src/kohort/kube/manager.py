@@ -13,7 +13,7 @@ from typing import cast
 
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
-from kohort.kube.controller import BRISK, Controller, Pace, Reconcile
+from kohort.kube.controller import Controller, PaceOf, Reconcile, brisk
 from kohort.kube.events import EventRecorder
 from kohort.kube.identity import T
 from kohort.kube.informer import Index, Informer
@@ -94,7 +94,7 @@ class Manager:
         self._detach(informer)
 
     def controller(
-        self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0, pace: Pace = BRISK
+        self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0, pace: PaceOf = brisk
     ) -> Controller:
         controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics, pace=pace)
         self._controllers.append(controller)

@@ -6,7 +6,7 @@ from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.endpoints import plan as rules
 from kohort.cluster.workloads.endpoints.plan import BackendPod, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE, Triggers
-from kohort.kube.controller import LEISURELY, Requeue
+from kohort.kube.controller import BRISK, LEISURELY, Pace, Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
@@ -15,6 +15,7 @@ from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 
 _ZONE = "topology.kubernetes.io/zone"
+_MANY = 50
 _NODE_PATIENCE = 5.0
 """Seconds until a pod is looked at again whose node was not there."""
 
@@ -41,11 +42,16 @@ class ServiceEndpoints:
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
         self._pending: dict[Key, set[str]] = {}
         self._triggers = Triggers()
-        controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=LEISURELY)
+        self._large: set[Key] = set()
+        """Services with so many pods that writing their addresses is work."""
+        controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=self._pace)
         controller.watches(self.services)
         controller.watches(self.pods, self._services_of_pod, when=_matters)
         controller.watches(self.slices, _service_of_slice)
         controller.watches(self.endpoints, when=lambda _, new: new is None)
+
+    def _pace(self, key: Key) -> Pace:
+        return LEISURELY if key in self._large else BRISK
 
     def _services_of_pod(self, pod: Pod) -> Iterable[Key]:
         labels = pod.metadata.labels
@@ -64,6 +70,7 @@ class ServiceEndpoints:
             return None
         facts = service_facts(service)
         selected = self._selected(service)
+        (self._large.add if len(selected) > _MANY else self._large.discard)(key)
         pods = [self._backend(pod) for pod in selected]
         trigger = self._triggers.since_last_time(key, service["metadata"]["creationTimestamp"], selected)
         await self._write_slices(service, facts, pods, trigger)
@@ -188,6 +195,7 @@ class ServiceEndpoints:
         """Slices follow their owner by garbage collection; Endpoints have no owner, only the name."""
         self._pending.pop(key, None)
         self._triggers.forget(key)
+        self._large.discard(key)
         current = self.endpoints.get(key)
         if current is None or rules.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
             return
