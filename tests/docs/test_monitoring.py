@@ -55,6 +55,12 @@ def test_every_alert_says_what_to_do() -> None:
         assert labels <= set(exposed()[_NAME.findall(rule["expr"])[0]])
 
 
+def test_every_alert_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "how-to" / "monitor.md").read_text()
+    rules = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
+    assert [rule["alert"] for rule in rules if f"`{rule['alert']}`" not in page] == []
+
+
 def test_there_are_enough_series_to_run_a_service_by() -> None:
     """Thirty that are about groups, releases, requests and resizes; queues and latencies come on top."""
     domain = ("Groups", "Rollouts", "Webhooks", "Gateway", "Node")

@@ -77,10 +77,9 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 write()
                 certificate = pki.ca_certificate.read_text()
                 surroundings = parts.Surroundings(certificate, options.data.volumes, options.simulation, address)
-                async with (
-                    _renewing(pki, tls, write),
-                    _controllers(options, surroundings, partial(_in_process, server)),
-                ):
+                controllers = _controllers(options, surroundings, partial(_in_process, server))
+                server.part_metrics |= {part.name: part.metrics for part in controllers}
+                async with _renewing(pki, tls, write), supervision.running(controllers):
                     yield Running(address, options.data.kubeconfig)
         finally:
             await store.close()
@@ -100,7 +99,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         connection.ca.decode(), options.data.volumes, options.simulation, connection.server
     )
     try:
-        async with _controllers(options, surroundings, lambda _: transport):
+        async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
             yield Running(transport.connection.server, options.kubeconfig or Path())
     finally:
         await transport.close()
@@ -108,14 +107,12 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
 
 def _controllers(
     options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
-) -> contextlib.AbstractAsyncContextManager[None]:
+) -> list[supervision.Part]:
     caches = Caches(Client(transport("caches"), user_agent="kohort-caches"))
-    return supervision.running(
-        [
-            supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
-            for name in options.controllers
-        ]
-    )
+    return [
+        supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
+        for name in options.controllers
+    ]
 
 
 @contextlib.asynccontextmanager

@@ -52,6 +52,10 @@ class Part:
                 _log.exception("part failed, starting it again", name=self.name, seconds=RESTART_SECONDS)
                 await asyncio.sleep(RESTART_SECONDS)
 
+    def metrics(self) -> bytes:
+        """What it counts, in the text format of Prometheus."""
+        return self._manager.metrics.render() if self._manager is not None else b""
+
     def stop(self) -> None:
         self._stopping = True
         if self._manager is not None:

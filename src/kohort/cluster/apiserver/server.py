@@ -5,7 +5,7 @@ It decides who the caller acts as, what the path means and whether that is allow
 endpoints. Any failure leaves here as a Status object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Final
 
@@ -96,6 +96,8 @@ class ApiServer:
                 self.router.special[bucket, "proxy", verb] = endpoint
         self.webhooks = webhooks
         """Calls webhooks; parts of this process register theirs here, to be called without a socket."""
+        self.part_metrics: dict[str, Callable[[], bytes]] = {}
+        """What other parts of this process count, by name, as text."""
         self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.openapi = OpenApiEndpoints(self.catalog)
@@ -262,7 +264,7 @@ class ApiServer:
         raise PageNotFound()
 
     def _metrics(self, request: Request) -> Response | None:
-        return metrics(request, lambda: self.parts.meters.text(self.parts.store))
+        return metrics(request, lambda: self.parts.meters.text(self.parts.store), self.part_metrics)
 
     def _root(self, request: Request) -> Response | None:
         """The paths that lead somewhere."""
@@ -270,7 +272,8 @@ class ApiServer:
             return None
         versions = [f"/apis/{group}/{one}" for group, all_ in self.catalog.groups() if group for one in all_]
         groups = [f"/apis/{group}" for group, _ in self.catalog.groups() if group]
-        listed = sorted([*ROOT_PATHS, *groups, *versions, *self.health.paths()])
+        counted = [f"/metrics/{name}" for name in self.part_metrics]
+        listed = sorted([*ROOT_PATHS, *groups, *versions, *self.health.paths(), *counted])
         return Response(200, {"content-type": JSON}, encoding.encode({"paths": listed}, negotiate_or_json(request)))
 
     def _issuer(self, request: Request) -> Response | None:

@@ -1,7 +1,7 @@
 """Paths that are not resources and not discovery: version, health, metrics, OpenAPI, identity of the token issuer."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kohort.cluster.apiserver.http import encoding
@@ -89,10 +89,13 @@ class Health:
         return Response(200, headers, b"ok")
 
 
-def metrics(request: Request, own: Callable[[], bytes]) -> Response | None:
-    """Everything that this server (`own`) and this process count, in the text format of Prometheus."""
-    if request.path != "/metrics":
+def metrics(request: Request, own: Callable[[], bytes], parts: Mapping[str, Callable[[], bytes]]) -> Response | None:
+    """Everything that this server (`own`) and this process count, in the text format of Prometheus. What the `parts` of
+    this process count is below it, each by itself: they share names of series."""
+    counted = parts.get(request.path.removeprefix("/metrics/"))
+    if request.path != "/metrics" and counted is None:
         return None
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-    return Response(200, {"content-type": CONTENT_TYPE_LATEST}, own() + generate_latest())
+    text = counted() if counted is not None else own() + generate_latest()
+    return Response(200, {"content-type": CONTENT_TYPE_LATEST}, text)
