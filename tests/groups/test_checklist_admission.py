@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 from tests.groups.test_validation import Edit, rolling, spec, subgroups, template
 
-from kohort.kube.errors import ApiError, Forbidden, Invalid
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.admission.configurations import MUTATING, VALIDATING
+from kohort.kube.errors import ApiError, Invalid
+from kohort.kube.resources import LEADER_WORKER_SETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.operator import register
 from kohort.testing import Cluster
@@ -105,28 +106,28 @@ BAD = ApiError
 @pytest.mark.parametrize(
     ("edits", "refusal"),
     [
-        pytest.param([spec(replicas=100_000), template(size=1_000_000)], Forbidden, id="WV2"),
+        pytest.param([spec(replicas=100_000), template(size=1_000_000)], BAD, id="WV2"),
         pytest.param([template(size=-1)], BAD, id="WV3"),
         pytest.param([spec(replicas=-1)], BAD, id="WV4"),
         pytest.param([spec(replicas=1_000_001)], BAD, id="WV5"),
-        pytest.param([spec(startupPolicy="Sometime")], Invalid, id="WV6"),
-        pytest.param([subgroups(-1)], Forbidden, id="WV7"),
-        pytest.param([subgroups(3)], Forbidden, id="WV8"),
-        pytest.param([template(size=4), subgroups(2, "LeaderExcluded")], Forbidden, id="WV9"),
+        pytest.param([spec(startupPolicy="Sometime")], BAD, id="WV6"),
+        pytest.param([subgroups(-1)], BAD, id="WV7"),
+        pytest.param([subgroups(3)], BAD, id="WV8"),
+        pytest.param([template(size=4), subgroups(2, "LeaderExcluded")], BAD, id="WV9"),
         pytest.param([template(restartPolicy="None")], GOOD, id="WV24"),
-        pytest.param([template(restartPolicy="Never")], Invalid, id="WV25"),
-        pytest.param([spec(rolloutStrategy={"type": "Recreate"})], Invalid, id="WV26"),
+        pytest.param([template(restartPolicy="Never")], BAD, id="WV25"),
+        pytest.param([spec(rolloutStrategy={"type": "Recreate"})], BAD, id="WV26"),
         pytest.param([rolling(maxUnavailable=10)], GOOD, id="WV27"),
-        pytest.param([rolling(maxUnavailable="200%")], Forbidden, id="WV28"),
-        pytest.param([rolling(maxUnavailable=-1)], Forbidden, id="WV29"),
+        pytest.param([rolling(maxUnavailable="200%")], BAD, id="WV28"),
+        pytest.param([rolling(maxUnavailable=-1)], BAD, id="WV29"),
         pytest.param([rolling(maxSurge=10)], GOOD, id="WV30"),
-        pytest.param([rolling(maxSurge="200%")], Forbidden, id="WV31"),
-        pytest.param([rolling(maxSurge=-1)], Forbidden, id="WV32"),
-        pytest.param([rolling(maxUnavailable=0, maxSurge=0)], Forbidden, id="WV33"),
+        pytest.param([rolling(maxSurge="200%")], BAD, id="WV31"),
+        pytest.param([rolling(maxSurge=-1)], BAD, id="WV32"),
+        pytest.param([rolling(maxUnavailable=0, maxSurge=0)], BAD, id="WV33"),
         pytest.param([rolling(maxUnavailable=0, maxSurge=1)], GOOD, id="WV34"),
         pytest.param([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], GOOD, id="WV35"),
-        pytest.param([rolling(maxUnavailable="25%", maxSurge=0)], Forbidden, id="WV36"),
-        pytest.param([rolling(partition=-1)], Forbidden, id="WV37"),
+        pytest.param([rolling(maxUnavailable="25%", maxSurge=0)], BAD, id="WV36"),
+        pytest.param([rolling(partition=-1)], BAD, id="WV37"),
         pytest.param([spec(replicas=3), rolling(partition=5)], GOOD, id="WV38"),
         pytest.param([spec(replicas=3), rolling(partition=3)], GOOD, id="WV39"),
         pytest.param([rolling(partition=0)], GOOD, id="WV40"),
@@ -161,9 +162,9 @@ FOUR = [template(size=4), subgroups(2)]
     ("before", "change", "refusal"),
     [
         pytest.param([], [template(size=3)], GOOD, id="WV10"),
-        pytest.param([spec(replicas=100_000)], [template(size=1_000_000)], Forbidden, id="WV11"),
+        pytest.param([spec(replicas=100_000)], [template(size=1_000_000)], BAD, id="WV11"),
         pytest.param([], [spec(replicas=-1)], BAD, id="WV12"),
-        pytest.param([], [spec(startupPolicy="Sometime")], Invalid, id="WV13"),
+        pytest.param([], [spec(startupPolicy="Sometime")], BAD, id="WV13"),
         pytest.param(FOUR, [subgroups(4)], BAD, id="WV14"),
         pytest.param([template(size=4)], [subgroups(2)], BAD, id="WV15"),
         pytest.param(FOUR, [without("leaderWorkerTemplate.subGroupPolicy")], BAD, id="WV16"),
@@ -175,7 +176,7 @@ FOUR = [template(size=4), subgroups(2)]
         pytest.param([], [unique("UniquePerReplica")], GOOD, id="WV22"),
         pytest.param([unique("UniquePerReplica")], [unique(None)], GOOD, id="WV23"),
         pytest.param([spec(replicas=5)], [rolling(partition=2)], GOOD, id="WV41"),
-        pytest.param([spec(replicas=5)], [rolling(partition=-1)], Forbidden, id="WV42"),
+        pytest.param([spec(replicas=5)], [rolling(partition=-1)], BAD, id="WV42"),
         pytest.param([spec(replicas=5)], [rolling(partition=10)], GOOD, id="WV43"),
         pytest.param([spec(replicas=5)], [rolling(partition=5)], GOOD, id="WV44"),
         pytest.param([spec(replicas=5), rolling(partition=2)], [rolling(partition=0)], GOOD, id="WV45"),
@@ -201,3 +202,36 @@ async def _judge(attempt: Callable[[], object], refusal: type[ApiError] | None) 
         return
     with pytest.raises(refusal):
         await attempt()  # type: ignore[misc]
+
+
+GUARDED = {
+    "WV2": [spec(replicas=100_000), template(size=1_000_000)],
+    "WV3": [template(size=-1)],
+    "WV4": [spec(replicas=-1)],
+    "WV5": [spec(replicas=1_000_001)],
+    "WV6": [spec(startupPolicy="Sometime")],
+    "WV7": [subgroups(-1)],
+    "WV8": [subgroups(3)],
+    "WV9": [template(size=4), subgroups(2, "LeaderExcluded")],
+    "WV25": [template(restartPolicy="Never")],
+    "WV28": [rolling(maxUnavailable="200%")],
+    "WV29": [rolling(maxUnavailable=-1)],
+    "WV31": [rolling(maxSurge="200%")],
+    "WV32": [rolling(maxSurge=-1)],
+    "WV33": [rolling(maxUnavailable=0, maxSurge=0)],
+    "WV37": [rolling(partition=-1)],
+    "no percentage": [rolling(maxSurge="ten")],
+    "no width": [subgroups(None)],
+}
+
+
+async def test_the_schema_alone_guards_the_api_while_the_webhooks_are_away() -> None:
+    async with Cluster(extra={"operator": lambda manager: register(manager, rollouts=False)}) as found:
+        await found.client.delete(MUTATING_WEBHOOKS, MUTATING)
+        await found.client.delete(VALIDATING_WEBHOOKS, VALIDATING)
+        for row, edits in GUARDED.items():
+            with pytest.raises(Invalid):
+                await stored(found, written(*edits, name="x"))
+                raise AssertionError(row)
+        await stored(found, written(*EVERYTHING))
+        await stored(found, written(rolling(maxUnavailable="25%", maxSurge="100%"), template(size=5), subgroups(2)))

@@ -108,7 +108,22 @@ def _spec() -> JsonObject:
             "partition": _integer(default=0),
             "maxUnavailable": {**_INT_OR_STRING, "default": 1},
             "maxSurge": {**_INT_OR_STRING, "default": 0},
-        }
+        },
+        rules=(
+            _rule(
+                "!has(self.partition) || self.partition >= 0",
+                "must be greater than or equal to 0",
+                fieldPath=".partition",
+            ),
+            *_amount_rules("maxUnavailable"),
+            *_amount_rules("maxSurge"),
+            _rule(
+                "!(has(self.maxUnavailable) && has(self.maxSurge)) || !(self.maxUnavailable == 0 || "
+                "self.maxUnavailable == '0%') || !(self.maxSurge == 0 || self.maxSurge == '0%')",
+                "must not be 0 when `maxSurge` is 0",
+                fieldPath=".maxUnavailable",
+            ),
+        ),
     )
     strategy = _object(
         {"type": _enum("RollingUpdate", default="RollingUpdate"), "rollingUpdateConfiguration": rolling},
@@ -125,6 +140,37 @@ def _spec() -> JsonObject:
             "leaderWorkerTemplate": _template(),
         },
         required=("leaderWorkerTemplate",),
+        rules=(
+            _rule(
+                "!has(self.replicas) || !has(self.leaderWorkerTemplate.size) || "
+                "self.replicas * self.leaderWorkerTemplate.size <= 2147483647",
+                "the product of replicas and worker replicas must not exceed 2147483647",
+                fieldPath=".replicas",
+            ),
+        ),
+    )
+
+
+def _amount_rules(field: str) -> tuple[JsonObject, ...]:
+    """A number of groups, or a percentage of them up to 100%."""
+    path = f".{field}"
+    return (
+        _rule(
+            f"!has(self.{field}) || type(self.{field}) != int || self.{field} >= 0",
+            "must be greater than or equal to 0",
+            fieldPath=path,
+        ),
+        _rule(
+            f"!has(self.{field}) || type(self.{field}) != string || self.{field}.matches('^[0-9]+%$')",
+            "a valid percent string must be a numeric string followed by an ending '%'",
+            fieldPath=path,
+        ),
+        _rule(
+            f"!has(self.{field}) || type(self.{field}) != string || !self.{field}.matches('^[0-9]{{1,9}}%$') || "
+            f"int(self.{field}.replace('%', '')) <= 100",
+            "must not be greater than 100%",
+            fieldPath=path,
+        ),
     )
 
 
@@ -136,7 +182,10 @@ def _template() -> JsonObject:
             "subGroupSize": _integer(),
             "subGroupPolicyType": _enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
         },
-        rules=(_same("subGroupSize"),),
+        rules=(
+            _same("subGroupSize"),
+            _rule("has(self.subGroupSize) && self.subGroupSize >= 1", "subGroupSize must be equal or greater than 1"),
+        ),
     )
     toleration = _object(
         {"key": {"type": "string"}, "effect": _enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
@@ -166,10 +215,37 @@ def _template() -> JsonObject:
         required=("workerTemplate",),
         rules=(
             _rule("!has(self.size) || self.size >= 1", "size must be equal or greater than 1", fieldPath=".size"),
+            *_division_rules(),
             _rule(
                 "has(self.subGroupPolicy) == has(oldSelf.subGroupPolicy)",
                 "subGroupPolicy can be neither added nor removed after creation",
             ),
+        ),
+    )
+
+
+def _division_rules() -> tuple[JsonObject, ...]:
+    """Groups must be divisible into subgroups."""
+    without = "!has(self.size) || !has(self.subGroupPolicy) || !has(self.subGroupPolicy.subGroupSize) || "
+    sane = "self.subGroupPolicy.subGroupSize < 1 || "
+    rest = "(self.size - 1) % self.subGroupPolicy.subGroupSize == 0"
+    excluded = "!has(self.subGroupPolicy.subGroupPolicyType) || "
+    excluded += "self.subGroupPolicy.subGroupPolicyType != 'LeaderExcluded' || "
+    return (
+        _rule(
+            f"{without}{sane}self.size % self.subGroupPolicy.subGroupSize == 0 || {rest}",
+            "size or size - 1 must be divisible by subGroupSize",
+            fieldPath=".subGroupPolicy",
+        ),
+        _rule(
+            f"{without}{sane}self.size >= self.subGroupPolicy.subGroupSize",
+            "subGroupSize cannot be larger than size",
+            fieldPath=".subGroupPolicy",
+        ),
+        _rule(
+            f"{without}{sane}{excluded}{rest}",
+            "size-1 must be divisible by subGroupSize when using LeaderExcluded",
+            fieldPath=".subGroupPolicy",
         ),
     )
 
