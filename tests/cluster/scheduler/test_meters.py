@@ -30,7 +30,7 @@ def test_a_pod_shows_its_effective_requests_and_limits() -> None:
         (*known, "cpu", "cores"): 1.75,
         (*known, "memory", "bytes"): 2.0**30,
         (*known, "hugepages-2Mi", "bytes"): 2.0**21,
-        (*known, "x.io/gpu", "integer"): 1.0,
+        (*known, "x.io/gpu", ""): 1.0,
     }
     assert [(sample.labels[5], sample.value) for sample in limit_samples([counted()])] == [("cpu", 2.25)]
 

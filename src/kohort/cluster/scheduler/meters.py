@@ -54,11 +54,9 @@ def _samples(pod: Pod, amounts: resources.Amounts) -> Iterator[Sample]:
 def _unit(name: str) -> str:
     if name == resources.CPU:
         return "cores"
-    if name in (resources.MEMORY, resources.EPHEMERAL_STORAGE, "storage"):
+    if name in (resources.MEMORY, resources.EPHEMERAL_STORAGE, "storage") or name.startswith("hugepages-"):
         return "bytes"
-    if name.startswith(("hugepages-", "attachable-volumes-")):
-        return "bytes" if name.startswith("hugepages-") else "integer"
-    return "integer" if "/" in name else ""
+    return "integer" if name.startswith("attachable-volumes-") else ""
 
 
 def _number(name: str, amount: Quantity) -> float:
