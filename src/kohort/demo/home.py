@@ -17,6 +17,7 @@ from kohort.kube.kubeconfig import load
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
+LONGEST_PLACE: Final = 40
 
 
 class CannotBegin(Exception):
@@ -43,7 +44,7 @@ class Home:
 @contextlib.asynccontextmanager
 async def cluster() -> AsyncIterator[Home]:
     """Raises CannotBegin."""
-    with tempfile.TemporaryDirectory(prefix="kohort-demo-", ignore_cleanup_errors=True) as directory:
+    with tempfile.TemporaryDirectory(prefix="kohort-demo-", dir=_place(), ignore_cleanup_errors=True) as directory:
         data = Path(directory) / "data"
         async with _running(data, Path(directory) / "log"):
             client = Client(load(data / "kubeconfig"), field_manager="kohort-demo")
@@ -51,6 +52,11 @@ async def cluster() -> AsyncIterator[Home]:
                 yield Home(data / "kubeconfig", client)
             finally:
                 await client.close()
+
+
+def _place() -> str | None:
+    """Sockets are in it, and their paths must be short: the usual place, unless that is too deep."""
+    return None if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"
 
 
 @contextlib.asynccontextmanager
