@@ -54,7 +54,19 @@ def test_what_a_killed_agent_has_added_is_taken_away_by_the_next(tmp_path: Path)
     successor.release_orphans()
     with pytest.raises(OSError):
         netlink.delete_address(gone)
+    assert successor.take("goes") != kept
     successor.release_all()
     assert record.read_text() == ""
     with pytest.raises(OSError):
         netlink.delete_address(kept)
+
+
+def test_an_address_is_kept_for_its_owner_while_no_agent_is_there(tmp_path: Path) -> None:
+    block, record = IPv4Network("127.20.0.0/24"), tmp_path / "addresses"
+    first = AddressBook(block, record=record)
+    kept = {uid: first.take(uid) for uid in ("a", "b", "name server")}
+    second = AddressBook(block, record=record)
+    assert second.take("new") not in kept.values()
+    assert {uid: second.take(uid) for uid in reversed(kept)} == kept
+    second.release_orphans()
+    assert {uid: AddressBook(block, record=record).take(uid) for uid in kept} == kept

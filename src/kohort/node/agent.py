@@ -239,13 +239,16 @@ class Agent:
                     self.node.cgroups.kill(path)
                     await asyncio.to_thread(self.node.cgroups.remove, path)
         self.node.allocations.forget(known)
+        for pod in self._pods.list():
+            if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
+                self.node.addresses.take(pod.metadata.uid, pod.status.pod_ip)
         self.node.addresses.release_orphans()
         await asyncio.Event().wait()
 
     async def _close(self) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self.runtime.close(stop=self._stop_pods)
-        self.names.close()
+        self.names.close(for_good=self._stop_pods)
         if self._stop_pods:
             self.node.addresses.release_all()
             if self.node.namespaces is not None:

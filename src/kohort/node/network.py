@@ -48,8 +48,8 @@ class AddressBook:
     """Who has which address. An address that was given back is not given out again soon, and one that the machine has
     for another reason not at all: another node may have left it behind.
 
-    With a `record`, addresses that were added to the machine are written down first, so that the next agent takes away
-    what nobody has any more.
+    With a `record`, addresses are written down before they are added to the machine, with who has them: the next agent
+    gives them to the same ones, and takes away what nobody has any more.
     """
 
     def __init__(self, network: IPv4Network, *, assigns: bool = False, record: Path | None = None) -> None:
@@ -57,7 +57,8 @@ class AddressBook:
         self._assigns = assigns
         self._record = record
         self._held: dict[str, int] = {}
-        self._added = {int(IPv4Address(line)) for line in _lines(record)}
+        self._recorded = _read(record)
+        """Owners, by address."""
         self._last = int(network.network_address)
 
     @staticmethod
@@ -69,21 +70,22 @@ class AddressBook:
             return AddressBook(block)
         if netlink.may_add_addresses(str(block.broadcast_address - 1)):
             return AddressBook(block, assigns=True, record=record)
-        return AddressBook(loopback_block(seed))
+        return AddressBook(loopback_block(seed), record=record)
 
     def take(self, uid: str, known: str = "") -> str:
         """The address of a pod: the one that it has, or had, or the next free one."""
         if uid not in self._held:
-            had = int(IPv4Address(known)) if known and IPv4Address(known) in self._network else None
-            self._held[uid] = had if had is not None and had not in self._held.values() else self._next()
+            had = int(IPv4Address(known)) if known else self._recorded_for(uid)
+            free = had is not None and IPv4Address(had) in self._network and had not in self._held.values()
+            self._held[uid] = had if free and had is not None else self._next()
+            self._remember({**self._recorded, self._held[uid]: uid})
             if self._assigns:
-                self._remember(self._added | {self._held[uid]})
                 netlink.add_address(str(IPv4Address(self._held[uid])))
         return str(IPv4Address(self._held[uid]))
 
     def release(self, uid: str) -> None:
         number = self._held.pop(uid, None)
-        if number is not None and self._assigns:
+        if number is not None:
             self._take_away(number)
 
     def release_all(self) -> None:
@@ -92,24 +94,30 @@ class AddressBook:
 
     def release_orphans(self) -> None:
         """Addresses that an earlier agent has added for pods that are gone."""
-        if self._assigns:
-            for number in self._added - set(self._held.values()):
-                self._take_away(number)
+        for number in self._recorded.keys() - set(self._held.values()):
+            self._take_away(number)
 
     def _take_away(self, number: int) -> None:
-        with contextlib.suppress(OSError):
-            netlink.delete_address(str(IPv4Address(number)))
-        self._remember(self._added - {number})
+        if self._assigns:
+            with contextlib.suppress(OSError):
+                netlink.delete_address(str(IPv4Address(number)))
+        self._remember({each: owner for each, owner in self._recorded.items() if each != number})
 
-    def _remember(self, added: set[int]) -> None:
-        self._added = added
+    def _recorded_for(self, uid: str) -> int | None:
+        return next((number for number, owner in self._recorded.items() if owner == uid), None)
+
+    def _remember(self, recorded: dict[int, str]) -> None:
+        if recorded == self._recorded:
+            return
+        self._recorded = recorded
         if self._record is not None:
             self._record.parent.mkdir(parents=True, exist_ok=True)
-            self._record.write_text("".join(f"{IPv4Address(number)}\n" for number in sorted(added)))
+            lines = (f"{IPv4Address(number)} {owner}\n" for number, owner in sorted(recorded.items()))
+            self._record.write_text("".join(lines))
 
     def _next(self) -> int:
         first, end = int(self._network.network_address) + 1, int(self._network.broadcast_address) - 1
-        taken = set(self._held.values())
+        taken = {*self._held.values(), *self._recorded}
         for number in chain(range(self._last + 1, end), range(first, self._last + 1)):
             if number not in taken and (self._network.is_loopback or not _on_this_machine(number)):
                 self._last = number
@@ -126,8 +134,10 @@ def _on_this_machine(number: int) -> bool:
         return True
 
 
-def _lines(path: Path | None) -> list[str]:
+def _read(path: Path | None) -> dict[int, str]:
     try:
-        return path.read_text().split() if path is not None else []
+        lines = path.read_text().splitlines() if path is not None else []
     except FileNotFoundError:
-        return []
+        return {}
+    pairs = (line.partition(" ") for line in lines)
+    return {int(IPv4Address(address)): owner for address, _, owner in pairs if address}

@@ -62,7 +62,6 @@ class Directory:
     async def start(self) -> None:
         if self._addresses is None:
             return
-        self._addresses.release_orphans()
         try:
             address = self._addresses.take("name server")
             await self._server.start(address)
@@ -77,14 +76,18 @@ class Directory:
             await asyncio.sleep(SETTLING_SECONDS)
             self._news.clear()
             self._changed()
-            if self._forwarding is not None:
+            if self._forwarding is not None and self._addresses is not None:
                 services = self._services.list()
                 await self._forwarding.refresh(services, backends(services, self._slices.list(), self._pods()))
+                self._addresses.release_orphans()
 
-    def close(self) -> None:
+    def close(self, *, for_good: bool) -> None:
+        """Stop answering; `for_good` gives addresses back, which otherwise wait for the next agent and its pods."""
         self._server.stop()
         if self._forwarding is not None:
             self._forwarding.close()
+        if for_good and self._addresses is not None:
+            self._addresses.release_all()
 
     def services(self, namespace: str = "") -> list[Service]:
         """Services with the addresses at which pods of this node reach them."""

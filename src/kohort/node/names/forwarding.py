@@ -99,14 +99,14 @@ class Forwarding:
         self._known = set(wanted)
         self._refused &= ports
         for key in ports - self._servers.keys() - self._refused:
-            await self._listen(key, self.address(wanted[key[0]]))
+            if address := self.address(wanted[key[0]]):
+                await self._listen(key, address)
 
     def close(self) -> None:
         for server in self._servers.values():
             server.close()
         for task in self._tasks:
             task.cancel()
-        self._book.release_all()
 
     async def _listen(self, key: Port, address: str) -> None:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
