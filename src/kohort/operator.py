@@ -127,6 +127,9 @@ async def install_webhooks(client: Client, address: Address, *, rollouts: bool =
 async def apply_webhooks(client: Client, configuration: JsonObject, field_manager: str) -> None:
     mutating = configuration["kind"] == "MutatingWebhookConfiguration"
     resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
+    found: JsonObject | None = await client.find(resource, configuration["metadata"]["name"])
+    if found is not None and contains(found, configuration):
+        return
     try:
         made: JsonObject = await client.apply(resource, configuration, field_manager=field_manager)
     except Invalid:

@@ -1,12 +1,22 @@
-"""Where webhooks are served when nobody installed them: on an address of this machine, for an API server beside us."""
+"""Where webhooks are served when nobody installed them: for an API server beside us on this machine, or around us."""
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from kohort.admission.configurations import Address
-from kohort.admission.reviews import Endpoints
+from kohort.admission.reviews import Endpoints, review
+from kohort.kube.log import Log
 
 if TYPE_CHECKING:
     from kohort.admission.server import WebhookServer
+
+
+SERVICE: Final = ("kube-system", "kohort-operator")
+"""What the configurations name when the API server is in this process. No such Service exists."""
+
+_log = Log(logger="kohort.admission")
 
 
 class WebhookHost(Protocol):
@@ -15,6 +25,42 @@ class WebhookHost(Protocol):
     async def open(self, endpoints: Endpoints) -> Address: ...
 
     async def close(self) -> None: ...
+
+
+class LocalServices(Protocol):
+    """An API server in this process: it asks these Services by a call instead of a connection."""
+
+    def register_local(self, namespace: str, service: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        """`handler` gets path and body; an OSError of it is a webhook that cannot be reached."""
+        ...
+
+    def forget_local(self, namespace: str, service: str) -> None: ...
+
+
+class InProcess:
+    """No socket, no certificate, and an address that is the same at every start, so that what names it need not be
+    written again. A busy process answers itself at once; over a socket it would have to wait for its own turn."""
+
+    def __init__(self, services: LocalServices) -> None:
+        self._services = services
+
+    async def open(self, endpoints: Endpoints) -> Address:
+        async def answer(path: str, body: bytes) -> bytes:
+            if path not in endpoints:
+                raise OSError(f"no webhook at {path}")
+            try:
+                return msgspec.json.encode(review(endpoints, path, body))
+            except ValueError as problem:
+                raise OSError(str(problem)) from problem
+            except Exception as problem:
+                _log.exception("review failed", path=path)
+                raise OSError("the review failed; the operator's log says why") from problem
+
+        self._services.register_local(*SERVICE, answer)
+        return Address(b"", service=SERVICE)
+
+    async def close(self) -> None:
+        self._services.forget_local(*SERVICE)
 
 
 class Loopback:

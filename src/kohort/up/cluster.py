@@ -76,7 +76,9 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 write = partial(write_kubeconfig, options.data.kubeconfig, pki, address)
                 write()
                 certificate = pki.ca_certificate.read_text()
-                surroundings = parts.Surroundings(certificate, options.data.volumes, options.simulation, address)
+                surroundings = parts.Surroundings(
+                    certificate, options.data.volumes, options.simulation, address, server.webhooks
+                )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
                 async with _renewing(pki, tls, write), supervision.running(controllers):

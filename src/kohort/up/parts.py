@@ -10,19 +10,21 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.kube.manager import Manager
 from kohort.objects.jsontypes import Json
 from kohort.up.failures import CannotStart
 
 API_SERVER = "apiserver"
 NODE = "node"
+OPERATOR = "operator"
 SIMULATION = "simulation"
 """Not in the list of parts: asking for simulated nodes starts it."""
 
 MODULES = {
     "workloads": "kohort.cluster.workloads.registration",
     "scheduler": "kohort.cluster.scheduler.registration",
-    "operator": "kohort.operator",
+    OPERATOR: "kohort.operator",
     NODE: "kohort.node.registration",
     "gateway": "kohort.cluster.gateway.registration",
     "dashboard": "kohort.dashboard.registration",
@@ -45,6 +47,8 @@ class Surroundings:
     """Arguments for the simulated nodes, if there shall be any."""
     server: str = ""
     """URL of the API server."""
+    webhooks: WebhookClient | None = None
+    """What calls webhooks, when that is in this process."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -77,7 +81,11 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
     if name == SIMULATION:
         registered: Settled = plug(manager, **surroundings.simulation)
         return registered
-    if name == "workloads":
+    if name == OPERATOR and surroundings.webhooks is not None:
+        from kohort.admission.hosting import InProcess
+
+        plug(manager, webhooks=InProcess(surroundings.webhooks))
+    elif name == "workloads":
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
     elif name == NODE:
         directory = surroundings.volumes.parent / "node"

@@ -22,7 +22,7 @@ ResolveService = Callable[[str, str, int], tuple[str, int]]
 """Namespace, name and port of a Service to an address that answers for it; LookupError when there is none."""
 
 LocalHandler = Callable[[str, bytes], Awaitable[bytes]]
-"""Path and body of a request to the body of the answer."""
+"""Path and body of a request to the body of the answer. An OSError says that there is none."""
 
 MAX_ANSWER: Final = 16 * 1024 * 1024
 
@@ -69,7 +69,10 @@ class WebhookClient:
         path = service.get("path") or "/"
         local = self._local.get((namespace, name))
         if local is not None:
-            return await local(path, body)
+            try:
+                return await local(path, body)
+            except OSError as problem:
+                raise CallFailed(f"failed to call webhook: {problem}") from problem
         try:
             host, port = self._resolve(namespace, name, service.get("port") or 443)
         except LookupError as error:
