@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.rollouts.monitor import Monitor
-from tests.rollouts.releases import V1, V2, Story, new_cluster, rollout
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, new_cluster, release_cluster, rollout
 
 from kohort.kube.errors import ApiError
+from kohort.kube.resources import BATCH_RELEASES
 from kohort.objects.jsontypes import JsonObject
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
@@ -63,5 +64,59 @@ async def retried(story: Story, image: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", [promoted, rolled_back, blue_green])
-def test_the_operator_can_die_anywhere(scenario: Callable[[Story], Awaitable[None]]) -> None:
+def test_l11_the_operator_can_die_anywhere(scenario: Callable[[Story], Awaitable[None]]) -> None:
     assert sweep(new_cluster, "operator", told(scenario), stride=STRIDE) >= 8
+
+
+async def restarted_everywhere(story: Story, ended: Callable[[], bool]) -> set[tuple[str, ...]]:
+    """Kill the operator whenever the release has come to a place where it has not been before; the places."""
+    operator = story.cluster.parts["operator"]
+    seen: set[tuple[str, ...]] = set()
+    while not ended():
+        status = story.rollout.get("status") or {}
+        batch = (story.cluster.find(BATCH_RELEASES, NAME, NAMESPACE) or {}).get("status") or {}
+        place = (
+            str(status.get("phase", "")),
+            str(story.step),
+            story.state,
+            str(story.progress.get("finalisingStep", "")),
+            str(batch.get("phase", "")),
+            str((batch.get("canaryStatus") or {}).get("batchState", "")),
+        )
+        if place not in seen:
+            seen.add(place)
+            await operator.crash()
+            await operator.restart()
+        await asyncio.sleep(0.02)
+    return seen
+
+
+@pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "blue-green"])
+async def test_the_operator_restarted_in_the_middle_of_every_step_comes_to_the_same_end(blue_green: bool) -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin(plan=rollout(steps=STEPS, blue_green=blue_green))
+        for image in (V2, V3):
+            await retried(story, image)
+            seen = await restarted_everywhere(story, lambda: story.phase == "Healthy" and story.nothing_left())
+            states = {(place[1], place[2]) for place in seen}
+            # The last step of a canary release, at 100%, does not pause.
+            paused = [("1", "StepPaused"), *([("2", "StepPaused")] if blue_green else [])]
+            assert {
+                *paused,
+                *((step, state) for step in "12" for state in ("StepUpgrade", "StepTrafficRouting")),
+            } <= states
+            await story.healthy(image)
+
+
+async def test_the_operator_restarted_in_the_middle_of_every_step_of_a_rollback() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin(plan=rollout(steps=STEPS))
+        await retried(story, V2)
+        await restarted_everywhere(story, lambda: story.step == 2)
+        await retried(story, V1)
+        seen = await restarted_everywhere(story, lambda: story.phase == "Healthy" and story.nothing_left())
+        ends = {place[3] for place in seen}
+        assert {"FinalisingStepRouteTrafficToStable", "ReleaseWorkloadControl", "RestoreStableService"} <= ends
+        await story.healthy(V1)

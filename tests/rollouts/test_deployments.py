@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from tests.builders import deployment, service
-from tests.rollouts.releases import BLUE_GREEN_STEPS, NAMESPACE, V1, V2, ingress, new_cluster, rollout
+from tests.rollouts.releases import BLUE_GREEN_STEPS, NAMESPACE, V1, V2, ingress, release_cluster, rollout
 
 from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, ROLLOUTS, SERVICES
 from kohort.objects.jsontypes import JsonObject
@@ -104,11 +104,11 @@ class Story:
 
 @asynccontextmanager
 async def story() -> AsyncIterator[Story]:
-    async with new_cluster() as cluster:
+    async with release_cluster() as (cluster, _):
         yield Story(cluster)
 
 
-async def test_a_canary_beside_the_deployment() -> None:
+async def test_row_39_a_canary_beside_the_deployment() -> None:
     async with story() as told:
         await told.begin(rollout(steps=STEPS))
         await told.change(V2)
@@ -121,7 +121,7 @@ async def test_a_canary_beside_the_deployment() -> None:
         await told.healthy(V2)
 
 
-async def test_a_canary_rolled_back_leaves_every_stable_pod_alone() -> None:
+async def test_row_40_a_canary_rolled_back_leaves_every_stable_pod_alone() -> None:
     async with story() as told:
         await told.begin(rollout(steps=STEPS))
         before = {one["metadata"]["name"] for one in told.cluster.objects(PODS, NAMESPACE)}
@@ -132,7 +132,7 @@ async def test_a_canary_rolled_back_leaves_every_stable_pod_alone() -> None:
         assert {one["metadata"]["name"] for one in told.cluster.objects(PODS, NAMESPACE)} == before
 
 
-async def test_blue_green_inside_one_deployment() -> None:
+async def test_row_05_blue_green_inside_one_deployment() -> None:
     async with story() as told:
         await told.begin(rollout(blue_green=True, steps=BLUE_GREEN_STEPS))
         settings = told.stable["spec"]["strategy"]
@@ -151,7 +151,7 @@ async def test_blue_green_inside_one_deployment() -> None:
         assert told.stable["spec"].get("minReadySeconds", 0) == 0
 
 
-async def test_blue_green_rolled_back_inside_one_deployment() -> None:
+async def test_row_06_blue_green_rolled_back_inside_one_deployment() -> None:
     async with story() as told:
         await told.begin(rollout(blue_green=True, steps=BLUE_GREEN_STEPS))
         await told.change(V2)
@@ -162,3 +162,13 @@ async def test_blue_green_rolled_back_inside_one_deployment() -> None:
         await told.healthy(V1)
         sets = [one for one in told.cluster.objects(REPLICA_SETS, NAMESPACE) if one["spec"]["replicas"]]
         assert len(sets) == 1
+
+
+async def test_row_08_blue_green_inside_one_deployment_follows_its_size() -> None:
+    async with story() as told:
+        await told.begin(rollout(blue_green=True, steps=BLUE_GREEN_STEPS))
+        await told.change(V2)
+        await told.at(1)
+        for total, new in ((6, 3), (7, 4), (4, 2)):
+            await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": total}})
+            await told.until(lambda total=total, new=new: told.pods() == [V1] * total + [V2] * new)  # type: ignore[misc]

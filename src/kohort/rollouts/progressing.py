@@ -3,7 +3,7 @@
 | reason | guard | next |
 |---|---|---|
 | Initializing | objects of traffic exist, 3 s have passed, the TrafficRouting is joined | InRolling |
-| InRolling | the template is the stable one again | Cancelling |
+| Initializing, InRolling | the template is the stable one again | Cancelling |
 | InRolling | strategy.paused | Paused |
 | InRolling | yet another template | traffic back, canary away, Initializing |
 | InRolling | another plan | the step that fits it |
@@ -70,10 +70,26 @@ def answered(world: World, act: Act, answer: Answer) -> Move:
 
 
 def _initializing(world: World) -> Move:
+    if _given_up(world):
+        return _rolled_back(world)
     state = msgspec.structs.replace(world.state, progress=first_progress(world))
     if world.rollout.strategy.traffic_routings:
         return Move(state, Act("check"))
     return _checked(world.at(state), Act("check"), Answer("done"))
+
+
+def _given_up(world: World) -> bool:
+    """The old template is back before the release could begin: something that it needs may be missing for good."""
+    workload, progress = world.workload, world.state.progress
+    begun = progress is not None and progress.current_step_state == wire.BEFORE_UPGRADE
+    return (
+        workload is not None
+        and progress is not None
+        and begun
+        and workload.in_progress
+        and workload.in_rollback
+        and workload.canary_revision != progress.revision
+    )
 
 
 def first_progress(world: World) -> Progress:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import ClientSession, web
+from tests.rollouts.monitor import Monitor
 from tests.rollouts.releases import NAMESPACE, V1, V2, V3, Story, group_set, rollout
 
 from kohort.cluster.gateway.plane import DataPlane
@@ -125,7 +126,8 @@ async def scene(plan: JsonObject) -> AsyncIterator[tuple[Story, User]]:
 
     cluster = Cluster(parts=("workloads", "scheduler", "operator"), nodes=12, extra={"gateway": gateway})
     pods = Pods(cluster)
-    async with cluster, ClientSession() as http:
+    monitor = Monitor(grace=1.0)
+    async with cluster, ClientSession() as http, monitor.watching(cluster):
         story = Story(cluster)
         await story.begin(group_set(), plan)
         user = User(planes[0], http)
@@ -140,6 +142,7 @@ async def scene(plan: JsonObject) -> AsyncIterator[tuple[Story, User]]:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
     await pods.close()
+    monitor.check()
 
 
 def hasty(plan: JsonObject) -> JsonObject:
@@ -148,66 +151,77 @@ def hasty(plan: JsonObject) -> JsonObject:
     return plan
 
 
-def check(seen: Counter[str], new: str, percent: int) -> None:
+def check(seen: Counter[str], new: str, percent: int, *, old: str = V1) -> None:
     """Only leaders of the two versions answered, and the new one by its share."""
-    allowed = {leader(image) for image, share in ((V1, 100 - percent), (new, percent)) if share}
+    assert seen.total() == REQUESTS
+    allowed = {leader(image) for image, share in ((old, 100 - percent), (new, percent)) if share}
     assert seen.keys() <= allowed, seen
     assert abs(100 * seen[leader(new)] / seen.total() - percent) <= POINTS, seen
 
 
+async def rest(user: User, old: str) -> None:
+    """Until the last answer of the old version has arrived."""
+    async with asyncio.timeout(30):
+        while leader(old) in await user.count(20):
+            pass
+    user.look()
+
+
 @pytest.mark.timeout(400)
-async def test_a_canary_of_groups_under_load() -> None:
+async def test_l08_a_canary_of_groups_under_load() -> None:
+    """Header match, 20%, 50%, 100%, promotion; 2,000 requests at each step, and others all the time."""
     async with scene(hasty(rollout(steps=STEPS))) as (story, user):
         await story.change(V2)
         await story.at(1, timeout=90)
         assert set(user.look()) == {leader(V1)}, "nobody met the new version by accident"
-        assert set(await user.count(200, **{"x-tester": "1"})) == {leader(V2)}
+        assert await user.count(REQUESTS, **{"x-tester": "1"}) == {leader(V2): REQUESTS}
+        check(await user.count(), V2, 0)
         for step, percent in ((2, 20), (3, 50)):
             await story.approve()
             await story.at(step, timeout=90)
             check(await user.count(), V2, percent)
+        user.look()
         await story.approve()
         await story.until(lambda: story.weight() == "100", 60)
-        assert set(user.look()) == {leader(V1), leader(V2)}
-        async with asyncio.timeout(10):
-            while leader(V1) in await user.count(20):
-                pass
-        user.look()
+        assert set(user.look()) <= {leader(V1), leader(V2)}
+        await rest(user, V1)
+        check(await user.count(), V2, 100)
         await story.healthy(V2, timeout=120)
         assert set(user.look()) == {leader(V2)}, "v1 was not seen again, and nothing failed, while the set was rolled"
+
+
+@pytest.mark.timeout(400)
+async def test_blue_green_of_groups_under_load_and_back_from_a_bad_version() -> None:
+    steps = [
+        {"replicas": "100%", "traffic": "0%", "pause": {}},
+        {"replicas": "100%", "traffic": "50%", "pause": {}},
+        {"replicas": "100%", "traffic": "100%", "pause": {}},
+    ]
+    async with scene(hasty(rollout(blue_green=True, steps=steps))) as (story, user):
+        await story.change(V2)
+        for step, percent in ((1, 0), (2, 50), (3, 100)):
+            await story.at(step, timeout=90)
+            if percent == 100:
+                await rest(user, V1)
+            check(await user.count(), V2, percent)
+            user.look()
+            await story.approve()
+        await story.healthy(V2, timeout=120)
+        assert set(user.look()) == {leader(V2)}, "no request failed while all groups were replaced"
         await back_from_a_bad_version(story, user)
 
 
 async def back_from_a_bad_version(story: Story, user: User) -> None:
     clock = asyncio.get_running_loop().time
     await story.change(V3)
-    for step in (1, 2):
-        await story.at(step, timeout=90)
-        await story.approve()
-    await story.at(3, timeout=90)
+    await story.at(1, timeout=90)
+    await story.approve()
+    await story.at(2, timeout=90)
     user.look()
-    await story.change(V2)
     start = clock()
+    await story.change(V2)
     await story.healthy(V2, timeout=120)
     took = user.last[leader(V3)] - start
     assert set(user.look()) <= {leader(V2), leader(V3)}, "nothing failed on the way back"
     assert took < 1.0, f"the bad version answered for {took:.2f} s more"
-
-
-@pytest.mark.timeout(300)
-async def test_blue_green_of_groups_under_load() -> None:
-    steps = [
-        {"replicas": "100%", "traffic": "0%", "pause": {}},
-        {"replicas": "100%", "traffic": "100%", "pause": {}},
-    ]
-    async with scene(hasty(rollout(blue_green=True, steps=steps))) as (story, user):
-        await story.change(V2)
-        await story.at(1, timeout=90)
-        assert set(user.look()) == {leader(V1)}
-        await story.approve()
-        await story.at(2, timeout=90)
-        check(await user.count(400), V2, 100)
-        user.look()
-        await story.approve()
-        await story.healthy(V2, timeout=120)
-        assert set(user.look()) == {leader(V2)}, "no request failed while all groups were replaced"
+    check(await user.count(), V3, 0, old=V2)
