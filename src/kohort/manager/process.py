@@ -145,8 +145,7 @@ class OperatorProcess:
             await self._start_metrics(stack, bundle)
             await stack.enter_async_context(_beside(self._certificates.follow(self._use), name="certificates"))
             await stack.enter_async_context(_beside(self._report_capabilities(), name="capabilities"))
-            gc.freeze()
-            gc.set_threshold(20_000, 20, 100)
+            _keep_memory_small()
             await self._work()
 
     def stop(self) -> bool:
@@ -387,6 +386,13 @@ async def _beside(work: Awaitable[None], *, name: str) -> AsyncIterator[None]:
         yield
     finally:
         await cancel_all(task)
+
+
+def _keep_memory_small() -> None:
+    """What was loaded is not looked at again; what comes is looked at often. A request leaves cycles behind, and each
+    of them holds its buffers: with rare collections an operator of fifty groups was 5 % larger, and no faster."""
+    gc.freeze()
+    gc.set_threshold(2_000, 10, 10)
 
 
 def _add_process_figures(registry: CollectorRegistry) -> None:
