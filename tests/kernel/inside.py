@@ -228,6 +228,49 @@ async def writes_come_in_the_order_of_the_proposal(bench: Bench) -> None:
     await bench.delete("ordered")
 
 
+async def a_first_block_of_the_pod_is_taken_up(bench: Bench) -> None:
+    """P31: figures of its own for a pod that had none; what its containers hold themselves stays."""
+    own = block(("20m", "100m"), ("32Mi", "64Mi"))
+    pod = await bench.run(
+        "first", [{"name": "c1", "resources": own}, {"name": "c2", "resources": {"requests": {"cpu": "20m"}}}]
+    )
+    pids = [bench.pid(pod, name) for name in ("c1", "c2")]
+    equal(bench.values(pod), ("max 100000", "9", "max"))
+    pod = await bench.resize("first", {"resources": block(("100m", "300m"), ("64Mi", "128Mi"))})
+    equal(bench.values(pod), ("30000 100000", "17", str(128 * MI)))
+    equal(bench.values(pod, "c1"), ("10000 100000", "6", str(64 * MI)))
+    equal(bench.values(pod, "c2")[0::2], ("30000 100000", str(128 * MI)))
+    equal([bench.pid(pod, name) for name in ("c1", "c2")], pids)
+    equal(pod["status"]["resources"], block(("100m", "300m"), ("64Mi", "128Mi")))
+    await bench.delete("first")
+
+
+async def an_init_container_is_resized_while_it_runs(bench: Bench) -> None:
+    """T72: live, up and down again, before anything else of the pod has started."""
+    small, large = block(("20m", "100m"), ("32Mi", "64Mi")), block(("40m", "200m"), ("48Mi", "96Mi"))
+    spec: JsonObject = {
+        "nodeName": NODE,
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "initContainers": [{"name": "early", "image": "host", "command": SLEEP, "resources": small}],
+        "containers": [{"name": "c1", "image": "host", "command": SLEEP, "resources": small}],
+    }
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early", "namespace": "default"}, "spec": spec}
+    await bench.client.create(PODS, document, "default")
+
+    def runs(pod: JsonObject) -> bool:
+        statuses = pod["status"].get("initContainerStatuses") or [{}]
+        return "running" in statuses[0].get("state", {})
+
+    pod = await bench.until("early", runs)
+    pid = bench.pid(pod, "early")
+    for size, quota, limit in ((large, "20000 100000", 96), (small, "10000 100000", 64)):
+        pod = await bench.resize("early", {"initContainers": [{"name": "early", "resources": size}]})
+        equal(bench.values(pod, "early")[0::2], (quota, str(limit * MI)))
+        equal(bench.pid(pod, "early"), pid)
+    await bench.delete("early")
+
+
 async def memory_in_use_is_not_taken_away(bench: Bench) -> None:
     hold = {"name": "c1", "command": ["python3", "-c", "x = bytearray(60 << 20); import time; time.sleep(1000)"]}
     pod = await bench.run("holds", [hold], block(("10m", "500m"), ("16Mi", "256Mi")))
@@ -288,6 +331,8 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
         resized_up_and_down_without_restart,
         pod_level_resize_restarts_only_by_policy_and_effect,
         writes_come_in_the_order_of_the_proposal,
+        a_first_block_of_the_pod_is_taken_up,
+        an_init_container_is_resized_while_it_runs,
         memory_in_use_is_not_taken_away,
         more_than_is_free_waits_until_it_is,
         the_agent_may_die_before_any_write,

@@ -20,6 +20,8 @@ CASES = (
     "resized_up_and_down_without_restart",
     "pod_level_resize_restarts_only_by_policy_and_effect",
     "writes_come_in_the_order_of_the_proposal",
+    "a_first_block_of_the_pod_is_taken_up",
+    "an_init_container_is_resized_while_it_runs",
     "memory_in_use_is_not_taken_away",
     "more_than_is_free_waits_until_it_is",
     "the_agent_may_die_before_any_write",
