@@ -1,11 +1,12 @@
 """Scenes of single controllers, with the states that Kubernetes 1.36 shows in between."""
 
-from tests.cluster.workloads.puppet import NS, Puppet, puppet, template
+from tests.cluster.workloads.puppet import NODE, NS, Puppet, puppet, template
 
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     JOBS,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     REPLICA_SETS,
@@ -219,3 +220,21 @@ async def test_a_suspended_job_says_so_and_when_it_goes_on() -> None:
         assert len(scene.names(PODS)) == 1
         told = {(reason, message) for _, reason, message in scene.events("Job")}
         assert {("Suspended", "Job suspended"), ("Resumed", "Job resumed")} <= told
+
+
+# Nodes
+
+
+async def test_a_node_that_says_it_is_not_ready_speaks_for_its_pods() -> None:
+    async with puppet() as scene:
+        await scene.create(PODS, "p", spec=template({})["spec"])
+        await scene.run("p")
+        status = {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}
+        await scene.client.patch(NODES, NODE, "", {"status": status}, subresource="status")
+        await scene.settle()
+        taints = (scene.cluster.find(NODES, NODE) or {})["spec"]["taints"]
+        assert sorted((one["key"], one["effect"]) for one in taints) == [
+            ("node.kubernetes.io/not-ready", "NoExecute"),
+            ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ]
+        assert [one["status"] for one in scene.status(PODS, "p")["conditions"] if one["type"] == "Ready"] == ["True"]

@@ -28,6 +28,8 @@ def test_each_rule_of_the_ranking() -> None:
         "young",
         "old",
     ]
+    second, third = (Replica(f"{age}s", node="n", ready_since=NOW - timedelta(seconds=age)) for age in (2, 3))
+    assert names(third, second) == ["2s", "3s"]
     assert names(Replica("calm", node="n"), Replica("shaky", node="n", restarts=3)) == ["shaky", "calm"]
 
 

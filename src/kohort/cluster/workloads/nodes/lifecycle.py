@@ -50,7 +50,7 @@ class NodeLifecycle:
         else:
             await self._adjust_taints(node)
             ready = find_condition(node.status.conditions, "Ready")
-            if ready is not None and ready.status != "True":
+            if ready is not None and ready.status == "Unknown":
                 await self._mark_pods(node)
         return Requeue(after=max(1.0, GRACE - silent + 0.1)) if silent <= GRACE else None
 
@@ -102,7 +102,8 @@ class NodeLifecycle:
             return
 
     async def _mark_pods(self, node: Node) -> None:
-        """Pods of a node that is not ready do not serve: their Ready condition must say so."""
+        """Nobody knows whether pods of a silent node serve, so they must not be taken for ready. A node that says
+        itself that it is not ready also speaks for its pods."""
         for pod in self.pods.list():
             if pod.spec.node_name != node.metadata.name or not pod.ready:
                 continue

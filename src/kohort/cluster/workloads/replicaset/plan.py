@@ -88,8 +88,8 @@ def _magnitude(moment: datetime | None, now: datetime | None) -> int:
     """Ages are compared by order of magnitude: whether a pod is 50 or 55 minutes old shall not decide."""
     if moment is None or now is None:
         return 0
-    seconds = (now - moment).total_seconds()
-    return int(math.log2(seconds)) if seconds >= 1 else 0
+    nanoseconds = (now - moment).total_seconds() * 1e9
+    return int(math.log2(nanoseconds)) if nanoseconds >= 1 else -1
 
 
 class Counts(msgspec.Struct, frozen=True):
