@@ -1,5 +1,7 @@
 """Commands are tested on virtual time."""
 
+from tests.cli.terminal import story
+
 from kohort.testing.plugin import pytest_asyncio_loop_factories
 
-__all__ = ["pytest_asyncio_loop_factories"]
+__all__ = ["pytest_asyncio_loop_factories", "story"]

@@ -1,76 +1,20 @@
 """The commands against a cluster in this process, on virtual time."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 import yaml
 from tests.builders import lws
+from tests.cli.terminal import NAMESPACE, ORDER, Story
 
 from kohort.cli.actions import logs, looking, planning, writing
-from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE, guarded
+from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import Cluster
 
-NAMESPACE = "default"
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
-ORDER = "simulation.kohort.dev/"
-
-Command = Callable[..., Awaitable[int]]
-
-
-class Story:
-    """A cluster, and what a person at a terminal sees of it."""
-
-    def __init__(self, cluster: Cluster, capture: pytest.CaptureFixture[str]) -> None:
-        self.cluster = cluster
-        self._capture = capture
-        self.complaint = ""
-
-    async def create(self, subject: JsonObject, *, ready: bool = True) -> None:
-        await self.cluster.client.create(LEADER_WORKER_SETS, subject, NAMESPACE)
-        if ready:
-            _, code = await self.run(looking.status, "llm", "text", True, 600.0)
-            assert code == 0
-
-    async def run(self, command: Command, *arguments: Json) -> tuple[str, int]:
-        """What it prints, and its exit code."""
-        self._capture.readouterr()
-        code = await guarded(
-            lambda client, namespace: command(client, namespace, *arguments), self.cluster.client, NAMESPACE
-        )
-        printed = self._capture.readouterr()
-        self.complaint = printed.err
-        return printed.out, code
-
-    async def change(self, body: JsonObject) -> None:
-        await self.cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
-
-    def uids(self) -> dict[str, str]:
-        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.cluster.objects(PODS, NAMESPACE)}
-
-    def live(self) -> JsonObject:
-        found = self.cluster.find(LEADER_WORKER_SETS, "llm", NAMESPACE)
-        assert found is not None
-        return found
-
-    def image(self) -> str:
-        template = self.live()["spec"]["leaderWorkerTemplate"]["workerTemplate"]
-        image: str = template["spec"]["containers"][0]["image"]
-        return image
-
-
-@pytest.fixture
-def story(capsys: pytest.CaptureFixture[str]) -> Callable[..., Json]:
-    @asynccontextmanager
-    async def begin(nodes: int = 6, **settings: Json) -> AsyncIterator[Story]:
-        parts = ("workloads", "scheduler", "operator")
-        async with Cluster(parts=parts, nodes=nodes, node_settings=settings) as cluster:
-            yield Story(cluster, capsys)
-
-    return begin
 
 
 def image_change(image: str) -> JsonObject:
@@ -298,80 +242,6 @@ async def test_restart_of_all_groups_and_of_one(story: Callable[..., Json]) -> N
         assert {name for name in between if between[name] != after[name]} == set(between)
         _, code = await user.run(writing.restart, "llm", 7)
         assert user.complaint == "kohort: LeaderWorkerSet llm has no group 7; there are: 0, 1\n"
-
-
-async def test_resize_of_groups_must_be_allowed(story: Callable[..., Json]) -> None:
-    async with story() as user:
-        await user.create(lws("llm").replicas(1).size(2))
-        _, code = await user.run(writing.resize_groups, "llm", 3, False, False)
-        assert code == REFUSED
-        assert "add --recreate to allow it" in user.complaint
-        _, code = await user.run(writing.resize_groups, "llm", 3, True, False)
-        assert code == 0
-        await user.run(looking.status, "llm", "text", True, 600.0)
-        assert sorted(user.uids()) == ["llm-0", "llm-0-1", "llm-0-2"]
-
-
-async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> None:
-    async with story() as user:
-        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
-        await user.create(lws("llm").replicas(1).size(3).but(path, {"requests": {"cpu": "1"}}))
-        before = user.uids()
-        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "worker", False)
-        assert code == 0
-        await user.cluster.settle()
-        assert user.uids() == before
-        cpus = {
-            one["metadata"]["name"]: one["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-            for one in user.cluster.objects(PODS, NAMESPACE)
-        }
-        assert cpus == {"llm-0": "1", "llm-0-1": "2", "llm-0-2": "2"}
-        text, _ = await user.run(looking.explain, "llm", "text")
-        assert "Everything is as wanted." in text
-
-
-async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[..., Json]) -> None:
-    async with story() as user:
-        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
-        await user.create(lws("llm").replicas(1).size(1).but(path, {"requests": {"cpu": "1"}}))
-        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
-        assert code == REFUSED
-        assert user.complaint.endswith("cpu, requested: 1000000, allocatable: 32000\n")
-
-
-@pytest.mark.parametrize(
-    ("limit", "wanted", "becomes"),
-    [("1", "2", "2"), ("4", "2", "4"), ("4", "6", "6"), ("4", "4", "4")],
-    ids=["equal limits stay equal", "higher limits stay", "outgrown limits follow", "up to the limit"],
-)
-async def test_limits_in_a_resize(story: Callable[..., Json], limit: str, wanted: str, becomes: str) -> None:
-    async with story() as user:
-        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
-        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": limit}}
-        await user.create(lws("llm").replicas(1).size(1).but(path, resources))
-        _, code = await user.run(writing.resize_pods, "llm", {"cpu": wanted}, "", "leader", False)
-        assert code == 0, user.complaint
-        pod = user.cluster.find(PODS, "llm-0", NAMESPACE)
-        assert pod is not None
-        found = pod["spec"]["containers"][0]["resources"]
-        assert (found["requests"]["cpu"], found["limits"]["cpu"]) == (wanted, becomes)
-
-
-async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:
-    async with story() as user:
-        template = lws("llm").replicas(1).size(2)
-        path = "spec.leaderWorkerTemplate.workerTemplate"
-        resources = {"requests": {"cpu": "1"}}
-        orders = {f"{ORDER}resize": "deferred"}
-        built = template.but(f"{path}.spec.containers.0.resources", resources).but(
-            f"{path}.metadata.annotations", orders
-        )
-        await user.create(built)
-        await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "leader", False)
-        await user.cluster.settle()
-        text, code = await user.run(looking.explain, "llm", "json")
-        assert code == NOT_YET
-        assert [(one["kind"], one["objects"]) for one in json.loads(text)] == [("resize", ["llm-0"])]
 
 
 async def test_a_name_that_does_not_exist(story: Callable[..., Json]) -> None:

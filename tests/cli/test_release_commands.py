@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.cli.test_groups_commands import Story as Terminal
+from tests.cli.terminal import Story as Terminal
 from tests.rollouts.releases import V1, V2, Story, group_set, new_cluster
 
 from kohort.cli.actions import looking, planning, writing

@@ -1,0 +1,87 @@
+"""`kohort resize`, of groups and of pods in place."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.builders import lws
+from tests.cli.terminal import NAMESPACE, ORDER
+
+from kohort.cli.actions import looking, writing
+from kohort.cli.connection import NOT_YET, REFUSED
+from kohort.kube.resources import PODS
+from kohort.objects.jsontypes import Json
+
+
+async def test_resize_of_groups_must_be_allowed(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2))
+        _, code = await user.run(writing.resize_groups, "llm", 3, False, False)
+        assert code == REFUSED
+        assert "add --recreate to allow it" in user.complaint
+        _, code = await user.run(writing.resize_groups, "llm", 3, True, False)
+        assert code == 0
+        await user.run(looking.status, "llm", "text", True, 600.0)
+        assert sorted(user.uids()) == ["llm-0", "llm-0-1", "llm-0-2"]
+
+
+async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(3).but(path, {"requests": {"cpu": "1"}}))
+        before = user.uids()
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "worker", False)
+        assert code == 0
+        await user.cluster.settle()
+        assert user.uids() == before
+        cpus = {
+            one["metadata"]["name"]: one["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            for one in user.cluster.objects(PODS, NAMESPACE)
+        }
+        assert cpus == {"llm-0": "1", "llm-0-1": "2", "llm-0-2": "2"}
+        text, _ = await user.run(looking.explain, "llm", "text")
+        assert "Everything is as wanted." in text
+
+
+async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(1).but(path, {"requests": {"cpu": "1"}}))
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
+        assert code == REFUSED
+        assert user.complaint.endswith("cpu, requested: 1000000, allocatable: 32000\n")
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "becomes"),
+    [("1", "2", "2"), ("4", "2", "4"), ("4", "6", "6"), ("4", "4", "4")],
+    ids=["equal limits stay equal", "higher limits stay", "outgrown limits follow", "up to the limit"],
+)
+async def test_limits_in_a_resize(story: Callable[..., Json], limit: str, wanted: str, becomes: str) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": limit}}
+        await user.create(lws("llm").replicas(1).size(1).but(path, resources))
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": wanted}, "", "leader", False)
+        assert code == 0, user.complaint
+        pod = user.cluster.find(PODS, "llm-0", NAMESPACE)
+        assert pod is not None
+        found = pod["spec"]["containers"][0]["resources"]
+        assert (found["requests"]["cpu"], found["limits"]["cpu"]) == (wanted, becomes)
+
+
+async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        template = lws("llm").replicas(1).size(2)
+        path = "spec.leaderWorkerTemplate.workerTemplate"
+        resources = {"requests": {"cpu": "1"}}
+        orders = {f"{ORDER}resize": "deferred"}
+        built = template.but(f"{path}.spec.containers.0.resources", resources).but(
+            f"{path}.metadata.annotations", orders
+        )
+        await user.create(built)
+        await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "leader", False)
+        await user.cluster.settle()
+        text, code = await user.run(looking.explain, "llm", "json")
+        assert code == NOT_YET
+        assert [(one["kind"], one["objects"]) for one in json.loads(text)] == [("resize", ["llm-0"])]
