@@ -22,6 +22,7 @@ from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.rbac import Authorizer
 from kohort.cluster.apiserver.auth.reviews import Reviews
 from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_roles
+from kohort.cluster.apiserver.auth.signers import SignerCheck
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.cluster.apiserver.bootstrap import bootstrap_objects, namespaces, own_endpoints
 from kohort.cluster.apiserver.endpoints.call import StoreReader
@@ -63,7 +64,8 @@ async def assemble(
     authorizer = Authorizer(store)
     catalog = Catalog(_kinds(gates or {}))
     webhooks = WebhookClient(endpoint_resolver(reader))
-    plugins = [EscalationCheck(authorizer), *default_plugins(store, gates=gates, service_accounts=controllers)]
+    built_in = default_plugins(store, gates=gates, service_accounts=controllers)
+    plugins: list[Plugin] = [EscalationCheck(authorizer), SignerCheck(authorizer), *built_in]
     server = ApiServer(
         store,
         catalog,

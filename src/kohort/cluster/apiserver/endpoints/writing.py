@@ -261,7 +261,7 @@ class Writer:
             strategy.prepare_status_update(context, obj, live)
             return obj
         stamping.restore_system_fields(obj["metadata"], live["metadata"])
-        if strategy.has_status:
+        if strategy.has_status and call.path.subresource != "approval":  # which is about conditions
             _restore(obj, live, "status")
         drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
         strategy.prepare_update(context, obj, live)
