@@ -1,5 +1,6 @@
 """The command line itself."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -82,3 +83,20 @@ def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, option: str, val
     result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), option, value])
     assert result.exit_code == 2
     assert not (tmp_path / "data").exists()
+
+
+def test_a_demo_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "numpy" else find(name, *more))
+    result = CliRunner().invoke(main, ["demo"])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "kohort: the model of the demo needs numpy: pip install 'kohort[demo]'\n",
+    )
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("statuss", "status"), ("exlpain", "explain"), ("dmeo", "demo")])
+def test_a_misspelt_command(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(main, [typed])
+    assert result.exit_code == 2
+    assert f"No such command '{typed}'. Did you mean `kohort {meant}`?" in result.stderr

@@ -59,17 +59,18 @@ def test_how_to(name: str, sandbox: Sandbox) -> None:
     follow(sandbox, script([BEFORE, *commands]))
 
 
+PAGES = [
+    ("running.md", "", "stopped (pid"),
+    ("simulated-nodes.md", "", "sim-99"),
+    ("resize.md", BEFORE, '"memory":"96Mi"'),
+    ("node.md", "", "Linux"),
+    ("traffic.md", "", '"tiny-v1"'),
+]
+"""Each with what must be there before, and what is seen in the end."""
+
+
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    ("name", "before", "seen"),
-    [
-        ("running.md", "", "stopped (pid"),
-        ("simulated-nodes.md", "", "sim-99"),
-        ("resize.md", BEFORE, '"memory":"96Mi"'),
-        ("node.md", "", "Linux"),
-        ("traffic.md", "", '"tiny-v1"'),
-    ],
-)
+@pytest.mark.parametrize(("name", "before", "seen"), PAGES)
 def test_a_page_about_one_thing(name: str, before: str, seen: str, sandbox: Sandbox) -> None:
     """Those with real processes need what their page says that they need."""
     if name == "traffic.md" and shutil.which("curl") is None:
@@ -80,7 +81,7 @@ def test_a_page_about_one_thing(name: str, before: str, seen: str, sandbox: Sand
 
 ELSEWHERE = {"install.md": "tests/kubernetes/test_install.py"}
 """Pages whose commands need a Kubernetes cluster: followed by these tests instead."""
-FOLLOWED = {"tutorial.md", "running.md", "simulated-nodes.md", "resize.md", "node.md", "traffic.md"}
+FOLLOWED = {"tutorial.md", *(name for name, _, _ in PAGES)}
 
 
 def test_every_command_is_run_by_a_test() -> None:
