@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test check format reference site bench test-kubernetes test-kernel crash clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel crash clean
 
 setup: $(STAMP)
 
@@ -44,7 +44,11 @@ bench: $(STAMP)
 	$(BIN)/python -m bench
 
 test-kubernetes: $(STAMP)
+	$(BIN)/python -m tools.programs
 	$(BIN)/pytest -m kubernetes tests/kubernetes
+
+programs: $(STAMP)
+	$(BIN)/python -m tools.programs all
 
 test-kernel: $(STAMP)
 	$(BIN)/pytest -m kernel tests/kernel
