@@ -3,6 +3,8 @@ end."""
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -109,3 +111,10 @@ def test_a_burst_is_not_held_back(qps: float, burst: int, waits: bool) -> None:
             await running
 
     virtual_time.run(story())
+
+
+def test_an_operator_carries_no_tools_that_it_seldom_needs() -> None:
+    heavy = ("cryptography", "lupa", "re2", "rich", "kohort.cluster", "kohort.node")
+    code = f"import sys, kohort.manager.process; print([one for one in {heavy!r} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -162,12 +162,8 @@ def _container(options: Options) -> JsonObject:
             {"containerPort": 8443, "name": "metrics", "protocol": "TCP"},
             {"containerPort": 8081, "name": "health", "protocol": "TCP"},
         ],
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": 8081},
-            "initialDelaySeconds": 15,
-            "periodSeconds": 20,
-        },
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": 8081}, "initialDelaySeconds": 1, "periodSeconds": 5},
+        "livenessProbe": _probe("/healthz", delay=15, period=20),
+        "readinessProbe": _probe("/readyz", delay=1, period=5),
         "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
