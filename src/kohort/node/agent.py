@@ -10,23 +10,23 @@ from kohort.kube.controller import Requeue
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Key
-from kohort.node import machine, pressure
+from kohort.node import machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
 from kohort.node.checkpoint import Witness, nobody
+from kohort.node.evictions import Evictions
 from kohort.node.heartbeat import Heartbeat
 from kohort.node.metrics import NodeMetrics
 from kohort.node.names.directory import Directory
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
-from kohort.node.pressure import Candidate, Pressure
 from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
 from kohort.node.resizes import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
-from kohort.node.starting import parsed_id, pod_directory
+from kohort.node.starting import parsed_id
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Service
@@ -37,7 +37,6 @@ from kohort.objects.quantity import Quantity
 from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
 
 WORKERS = 16
-PRESSURE_SECONDS = 10.0
 _log = Log(part="node")
 
 
@@ -69,8 +68,6 @@ class Agent:
         self.workers: dict[Key, PodWorker] = {}
         self.port = 0
         self._instances: dict[str, Instance] = {}
-        self._recovered = False
-        self._pressure = Pressure()
         self._stop_pods = stop_pods
         self._api_server = api_server
         self._size = {**machine.capacity(directory), **(capacity or {})}
@@ -78,44 +75,52 @@ class Agent:
         self._services = manager.informer(SERVICES, Service)
         self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
         self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS)
-        self._controller.watches(self._pods, when=_matters)
-        self._pods.on_change(self._notice_readiness)
-        allocations = Allocations(directory / "records", witness)
-        parent = find_parent(cgroup_parent) if cgroups else None
-        tree = Cgroups(parent, witness) if parent is not None else None
-        if tree is not None:
-            tree.prepare()
+        tree = _tree(cgroup_parent, witness) if cgroups else None
+        networks = _networks(directory) if own_networks else None
         self.limits = tree is not None
-        networks = Namespaces(directory / "networks") if own_networks and Namespaces.permitted() else None
-        if networks is not None:
-            networks.prepare()
-        sources = Sources(manager.client)
-        allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
-        peer = urlsplit(api_server).hostname or ""
         self.names = Directory(
             self._services,
             self._slices,
             self._addressed,
             lambda: self.node.api_server[0],
             self._rewrite_names,
-            _for_services(name, directory) if serve_names else None,
+            _addresses(f"{name} {directory} services", directory / "records" / "service-addresses")
+            if serve_names
+            else None,
         )
-        self.node = Surroundings(
-            name=name,
+        if addresses is None:
+            record = directory / "records" / "addresses"
+            addresses = _addresses(f"{name} {directory}", record, own_networks=networks is not None)
+        self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
+        self.node.namespaces = networks
+        self.node.cgroups = tree
+        self.node.actuator = Actuator(tree, self.node.allocations) if tree is not None else None
+        self.metrics = NodeMetrics(manager.metrics.registry)
+        self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
+        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
+        self.evictions = Evictions(
+            self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
+        )
+        self._plug_into(manager)
+
+    def _surroundings(
+        self, manager: Manager, directory: Path, allocations: Allocations, addresses: AddressBook
+    ) -> Surroundings:
+        sources = Sources(manager.client)
+        allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
+        return Surroundings(
+            name=self.name,
             client=manager.client,
-            runtime=runtime,
+            runtime=self.runtime,
             recorder=manager.recorder("kubelet"),
             allocations=allocations,
             directory=directory,
-            addresses=addresses
-            or AddressBook.for_node(
-                f"{name} {directory}", own_networks=networks is not None, record=directory / "records" / "addresses"
-            ),
+            addresses=addresses,
             sources=sources,
             volumes=Volumes(manager.client, sources, allocatable),
             allocatable=allocatable,
             memory=int(Quantity.parse(self._size["memory"]).value),
-            host=machine.outward_address(peer),
+            host=machine.outward_address(urlsplit(self._api_server).hostname or ""),
             wake=self._controller.enqueue,
             facts=self.facts,
             others=self._others,
@@ -126,25 +131,24 @@ class Agent:
             freed=self._freed,
             actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
             admitted=lambda pod: self.metrics.count_admission(pod),
-            cgroups=tree,
-            actuator=Actuator(tree, allocations) if tree is not None else None,
-            namespaces=networks,
             images=directory / "images",
         )
-        self.metrics = NodeMetrics(manager.metrics.registry)
-        self.resizes = Resizes(allocations, self.workers, self.facts, self.metrics)
-        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
-        runtime.on_exit(self._exited)
+
+    def _plug_into(self, manager: Manager) -> None:
+        self._controller.watches(self._pods, when=_matters)
+        self._pods.on_change(self._notice_readiness)
+        self.runtime.on_exit(self._exited)
         manager.prepare(self._recover)
         manager.prepare(self.names.start)
         manager.background("node-names", self.names.run)
         manager.background("node-heartbeat", self.heartbeat.run)
-        manager.background("node-pressure", self._watch_pressure)
+        manager.background("node-pressure", self.evictions.run)
         manager.background("node-retries", self._retry)
         manager.background("node-orphans", self._end_orphans)
         manager.clean_up(self._close)
-        if allocations.recovered_from_previous:
-            _log.error("a record of this node was damaged; its last good version was taken", directory=str(directory))
+        if self.node.allocations.recovered_from_previous:
+            place = str(self.node.directory)
+            _log.error("a record of this node was damaged; its last good version was taken", directory=place)
 
     # Pods
 
@@ -289,7 +293,7 @@ class Agent:
     # The node itself
 
     def facts(self) -> NodeFacts:
-        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=self._pressure.words)
+        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=self.evictions.pressure.words)
 
     def _status(self) -> JsonObject:
         return machine.node_status(
@@ -297,60 +301,35 @@ class Agent:
         )
 
     def _conditions(self, now: str) -> list[JsonObject]:
-        return machine.node_conditions(now, pressure=self._pressure, limits=self.limits)
+        return machine.node_conditions(now, pressure=self.evictions.pressure, limits=self.limits)
 
     async def _retry(self) -> None:
         while True:
             await asyncio.sleep(PERIODIC_SECONDS)
             self.resizes.go_through("periodic_retry")
 
-    async def _watch_pressure(self) -> None:
-        while True:
-            available = machine.memory_info().get("MemAvailable", 1 << 62)
-            self.under(pressure.measure(available, self.node.directory))
-            await asyncio.sleep(PRESSURE_SECONDS)
 
-    def under(self, found: Pressure) -> None:
-        """The machine is under this pressure now."""
-        if found != self._pressure:
-            relieved = not found.words
-            self._pressure = found
-            self.heartbeat.changed()
-            if relieved:
-                self.resizes.go_through("node_changed")
-        if found.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
-            self._evict(chosen, pressure.memory_words(chosen))
-        elif found.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
-            self._evict(chosen, pressure.disk_words(chosen))
-
-    def _evictable(self) -> list[PodWorker]:
-        return [each for each in self.workers.values() if each.admitted and not each.finished and each.evicted is None]
-
-    def _memory_users(self) -> list[Candidate]:
-        if self.node.cgroups is None:
-            return []
-        places, found = self.node.cgroups.pods(), []
-        for worker in self._evictable():
-            path = places.get(worker.uid)
-            usage = self.node.cgroups.usage(path, []).pod if path is not None else None
-            found.append(Candidate(worker.allocated(), usage or 0))
-        return found
-
-    def _disk_users(self) -> list[Candidate]:
-        return [
-            Candidate(worker.allocated(), pressure.written_bytes(pod_directory(self.node, worker.uid)))
-            for worker in self._evictable()
-        ]
-
-    def _evict(self, chosen: Candidate, words: str) -> None:
-        for worker in self.workers.values():
-            if worker.uid == chosen.pod.metadata.uid:
-                worker.evict("Evicted", words)
+def _tree(wanted: Path | None, witness: Witness) -> Cgroups | None:
+    """The cgroups of this node, if there can be any."""
+    parent = find_parent(wanted)
+    if parent is None:
+        return None
+    tree = Cgroups(parent, witness)
+    tree.prepare()
+    return tree
 
 
-def _for_services(name: str, directory: Path) -> AddressBook:
-    """Addresses of this machine for services, apart from those of pods."""
-    return AddressBook.for_node(f"{name} {directory} services", record=directory / "records" / "service-addresses")
+def _networks(directory: Path) -> Namespaces | None:
+    if not Namespaces.permitted():
+        return None
+    networks = Namespaces(directory / "networks")
+    networks.prepare()
+    return networks
+
+
+def _addresses(seed: str, record: Path, *, own_networks: bool = False) -> AddressBook:
+    """What this machine permits to be given out."""
+    return AddressBook.for_node(seed, own_networks=own_networks, record=record)
 
 
 def _matters(old: NodePod | None, new: NodePod | None) -> bool:

@@ -1,0 +1,72 @@
+"""Watches what the machine has left, and ends pods before it is nothing."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from kohort.kube.resources import Key
+from kohort.node import machine, pressure
+from kohort.node.podworker import PodWorker
+from kohort.node.pressure import Candidate, Pressure
+from kohort.node.starting import pod_directory
+from kohort.node.surroundings import Surroundings
+
+PERIOD_SECONDS = 10.0
+
+
+class Evictions:
+    def __init__(
+        self,
+        node: Surroundings,
+        workers: Mapping[Key, PodWorker],
+        changed: Callable[[], None],
+        relieved: Callable[[], None],
+    ) -> None:
+        """`changed` is called when pressure comes or goes, `relieved` when none is left."""
+        self.pressure = Pressure()
+        self._node = node
+        self._workers = workers
+        self._changed = changed
+        self._relieved = relieved
+
+    async def run(self) -> None:
+        while True:
+            available = machine.memory_info().get("MemAvailable", 1 << 62)
+            self.under(pressure.measure(available, self._node.directory))
+            await asyncio.sleep(PERIOD_SECONDS)
+
+    def under(self, found: Pressure) -> None:
+        """The machine is under this pressure now."""
+        if found != self.pressure:
+            self.pressure = found
+            self._changed()
+            if not found.words:
+                self._relieved()
+        if found.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
+            self._evict(chosen, pressure.memory_words(chosen))
+        elif found.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
+            self._evict(chosen, pressure.disk_words(chosen))
+
+    def _evictable(self) -> list[PodWorker]:
+        return [each for each in self._workers.values() if each.admitted and not each.finished and each.evicted is None]
+
+    def _memory_users(self) -> list[Candidate]:
+        cgroups = self._node.cgroups
+        if cgroups is None:
+            return []
+        places = cgroups.pods()
+        return [
+            Candidate(worker.allocated(), cgroups.usage(places[worker.uid], []).pod or 0)
+            for worker in self._evictable()
+            if worker.uid in places
+        ]
+
+    def _disk_users(self) -> list[Candidate]:
+        return [
+            Candidate(worker.allocated(), pressure.written_bytes(pod_directory(self._node, worker.uid)))
+            for worker in self._evictable()
+        ]
+
+    def _evict(self, chosen: Candidate, words: str) -> None:
+        for worker in self._workers.values():
+            if worker.uid == chosen.pod.metadata.uid:
+                worker.evict("Evicted", words)
