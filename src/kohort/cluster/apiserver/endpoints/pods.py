@@ -10,7 +10,8 @@ from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.deletion import Deleter, check_preconditions
 from kohort.cluster.apiserver.endpoints.options import DeleteOptions, WriteOptions, delete_options, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.writing import Writer, storage_problem
+from kohort.cluster.apiserver.endpoints.settling import storage_problem
+from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors

@@ -14,7 +14,8 @@ from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stampi
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
-from kohort.cluster.apiserver.endpoints.writing import Writer, Written, storage_problem
+from kohort.cluster.apiserver.endpoints.settling import storage_problem
+from kohort.cluster.apiserver.endpoints.writing import Writer, Written
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema import builtin

@@ -16,8 +16,16 @@ from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
-from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, status_resets, tracked_fields
+from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.reading import missing
+from kohort.cluster.apiserver.endpoints.settling import (
+    by_name,
+    copies_of,
+    deletion_is_complete,
+    only_status,
+    restore,
+    storage_problem,
+)
 from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.disabled import drop_disabled
@@ -157,7 +165,7 @@ class Writer:
         stamping.settle_namespace(call, metadata)
         stamping.check_name(call, metadata)
         stamping.drop_duplicate_owners(call, metadata, after_admission=False)
-        pristine = _frozen(body)
+        pristine = copies_of(body)
 
         def produce(live: JsonObject | None) -> JsonObject:
             uid = metadata.get("uid") or ""
@@ -227,7 +235,7 @@ class Writer:
         if not status:
             call.warnings.extend(strategy.warnings(context, obj, live))
         await self.validate(call, options, "UPDATE", obj, live)
-        if _deletion_is_complete(call.kind, obj, live):
+        if deletion_is_complete(call.kind, obj, live):
             return await self._remove(call, context, options, obj, stored)
         strategy.settle(obj)
         (bodies.complete_status if status else bodies.complete)(call.kind, obj, nulls=True)
@@ -255,14 +263,14 @@ class Writer:
         """Put back what this endpoint cannot change, and move the generation if the desired state changed."""
         strategy = call.kind.strategy
         if call.path.subresource == "status":
-            obj = _only_status(call.kind, obj, live)
+            obj = only_status(call.kind, obj, live)
             stamping.restore_system_fields(obj["metadata"], live["metadata"])
             drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
             strategy.prepare_status_update(context, obj, live)
             return obj
         stamping.restore_system_fields(obj["metadata"], live["metadata"])
         if strategy.has_status and call.path.subresource != "approval":  # which is about conditions
-            _restore(obj, live, "status")
+            restore(obj, live, "status")
         drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
         strategy.prepare_update(context, obj, live)
         if strategy.has_generation and strategy.generation_moves(obj, live):
@@ -344,7 +352,7 @@ class Writer:
         siblings = self.parts.catalog.siblings(kind)
         document = kind.to_storage(obj) if kind.to_storage is not None else obj
         if kind.custom:
-            document = _sorted(document)
+            document = by_name(document)
         document = with_type_first(document, siblings[0] if kind.to_storage is not None else kind)
         stored = await self.parts.store.write(
             kind.bucket,
@@ -378,73 +386,3 @@ class Writer:
             return answers.of_stored(call, written.stored, status)
         assert written.document is not None
         return answers.of_object(call, written.document, status)
-
-
-_KEYS: Final = {"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions"}
-
-
-def storage_problem(call: Call, detail: str) -> str:
-    """A failed precondition in the words of the storage layer, key included."""
-    resource = call.kind.resource
-    place = f"{resource.group}/{resource.plural}" if call.kind.custom else _KEYS.get(resource.plural, resource.plural)
-    key = "/".join(part for part in ("/registry", place, call.namespace, call.name) if part)
-    return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {detail}"
-
-
-def _frozen(body: JsonObject) -> Callable[[], JsonObject]:
-    """Copies of a decoded body: the first is the body itself, since hardly any write needs a second."""
-    import msgspec
-
-    from kohort.cluster.apiserver.http.encoding import compact
-
-    raw = compact(body)
-    first = [body]
-    return lambda: first.pop() if first else msgspec.json.decode(raw)
-
-
-def _sorted(document: JsonObject) -> JsonObject:
-    """With sorted keys at every level: custom resources have no order of fields of their own."""
-    import msgspec
-
-    ordered: JsonObject = msgspec.json.decode(msgspec.json.encode(document, order="sorted"))
-    return ordered
-
-
-def _restore(obj: JsonObject, live: JsonObject, key: str) -> None:
-    if key in live:
-        obj[key] = live[key]
-    else:
-        obj.pop(key, None)
-
-
-def _only_status(kind: Kind, obj: JsonObject, live: JsonObject) -> JsonObject:
-    """The live object with the status of another, and with what metadata the kind lets through beside it."""
-    metadata = obj["metadata"]
-    resets = status_resets(kind)
-    if "metadata" in resets:
-        metadata = {**live["metadata"], "resourceVersion": metadata.get("resourceVersion")}
-        _restore_managed(metadata, obj["metadata"])
-    for path in resets:
-        parent, _, key = path.partition(".")
-        if parent == "metadata" and key:
-            _restore(metadata, live["metadata"], key)
-    settled = {**live, "metadata": metadata}
-    _restore(settled, obj, "status")
-    return settled
-
-
-def _restore_managed(metadata: JsonObject, sent: JsonObject) -> None:
-    if sent.get("managedFields"):
-        metadata["managedFields"] = sent["managedFields"]
-    else:
-        metadata.pop("managedFields", None)
-
-
-def _deletion_is_complete(kind: Kind, obj: JsonObject, live: JsonObject) -> bool:
-    """Whether the last thing that kept a deleted object was just taken away."""
-    metadata = live["metadata"]
-    if not metadata.get("deletionTimestamp") or obj["metadata"].get("finalizers"):
-        return False
-    if metadata.get("deletionGracePeriodSeconds"):
-        return False
-    return kind.bucket != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
