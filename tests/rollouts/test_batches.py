@@ -116,7 +116,7 @@ def test_outcomes(act: batches.BatchAct, outcome: Outcome, phase: str, state: st
         (0, 0, 0, None, True),
     ],
 )
-def test_readiness(updated: int, ready: int, desired: int, threshold: int | str | None, expected: bool) -> None:
+def test_w07_readiness(updated: int, ready: int, desired: int, threshold: int | str | None, expected: bool) -> None:
     plan = msgspec.structs.replace(PLAN, failure_threshold=threshold)
     assert batches.is_ready(view(plan=plan, counts=Counts(updated, ready), desired=desired)) == expected
 

@@ -17,8 +17,8 @@ STEPS: list[JsonObject] = [
     {"replicas": 1, "traffic": "20%", "pause": {"duration": 5}},
     {"replicas": "100%", "traffic": "100%", "pause": {"duration": 5}},
 ]
-STRIDE = 61
-"""Every 61st write, before and after its effect: a look at each part of a release. With 1 it is an hour."""
+STRIDE = 97
+"""Every 97th write, before and after its effect: a look at each part of a release. With 1 it is an hour."""
 
 
 def told(scenario: Callable[[Story], Awaitable[None]]) -> Callable[[Cluster], Awaitable[None]]:

@@ -56,15 +56,11 @@ async def test_w02_a_grace_period_outlives_the_operator() -> None:
         await story.healthy(V1)
 
 
-@pytest.mark.parametrize("by", ["field", "annotation"])
-async def test_w06_the_field_for_a_shared_route_counts(by: str) -> None:
+async def test_w06_the_field_for_a_shared_route_counts() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
-        plan = rollout(steps=[{"replicas": 1, "pause": {}}], routed=False)
-        if by == "field":
-            plan["spec"]["strategy"]["canary"]["trafficRoutingRef"] = "front"
-        else:
-            plan["metadata"]["annotations"] = {wire.TRAFFIC_ROUTING: "front"}
+        plan = rollout(steps=[{"replicas": 1, "pause": {}}], routed=False, trafficRoutingRef="front")
+        plan["metadata"]["annotations"] = {wire.TRAFFIC_ROUTING: "the field counts before the annotation"}
         ref = {"service": "llm-leader", "ingress": {"name": "llm", "classType": "nginx"}}
         spec = {"objectRef": [ref], "strategy": {"weight": 5}}
         await cluster.client.create(TRAFFIC_ROUTINGS, {"metadata": {"name": "front"}, "spec": spec}, NAMESPACE)
@@ -94,19 +90,6 @@ async def test_w07_row_35_a_failure_threshold_counts_in_both_styles(blue_green: 
             ("updatedReplicas", "updatedReadyReplicas") if blue_green else ("canaryReplicas", "canaryReadyReplicas")
         )
         assert [story.progress[field] for field in fields] == [4, 2]
-
-
-async def test_w07_no_threshold_means_that_all_must_be_ready() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        steps: list[JsonObject] = [{"replicas": 1, "pause": {}}, {"replicas": 2, "pause": {}}]
-        await story.begin(plan=rollout(steps=steps, routed=False))
-        await story.change(V2)
-        await story.at(1)
-        await story.cordon()
-        await story.approve()
-        await asyncio.sleep(60)
-        assert (story.step, story.state) == (2, "StepUpgrade")
 
 
 async def test_w08_blue_green_without_a_canary_service_goes_on() -> None:
@@ -190,13 +173,12 @@ def test_w18_one_workload_under_two_versions_is_one_workload() -> None:
     )
 
 
-@pytest.mark.parametrize("place", ["labels", "annotations"])
-async def test_w19_the_id_of_a_release_may_stand_in_either_place(place: str) -> None:
+async def test_w19_the_id_of_a_release_may_stand_in_the_annotation_alone() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
         await story.begin(plan=rollout(steps=HALF))
         template = {"workerTemplate": {"metadata": {"labels": {"app": "llm", "release": "seven"}}}}
-        body = {"metadata": {place: {wire.ROLLOUT_ID: "7"}}, "spec": {"leaderWorkerTemplate": template}}
+        body = {"metadata": {"annotations": {wire.ROLLOUT_ID: "7"}}, "spec": {"leaderWorkerTemplate": template}}
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body)
         await story.at(1)
         assert story.progress["observedRolloutID"] == "7"

@@ -7,7 +7,7 @@ cut short at any point is simply made again.
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -189,6 +189,3 @@ def settled(state: State, answer: Answer) -> State:
 
 def next_index(world: World) -> int:
     return arithmetic.next_index(world.progress.current_step_index, len(world.steps))
-
-
-ANALYSED: Final = Answer("done")
