@@ -28,7 +28,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kohort]:
         yield kohort
 
 
-@pytest.mark.parametrize("row", STORIES)
+ROWS = ("E1-E15", "E3", "E4", "E6", "E7", "E12-S1", "E16")
+"""Those in which processes matter; the others are about what pods are told."""
+
+
+@pytest.mark.parametrize("row", ROWS)
 def test_a_row_of_the_checklist(machine: Kohort, row: str) -> None:
     asyncio.run(_told(machine.kubeconfig, row))
 

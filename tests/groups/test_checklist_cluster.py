@@ -29,7 +29,7 @@ CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "110", "google.com/tpu": "64
 
 
 @asynccontextmanager
-async def whole(*, gang: str = "", latency: float = 1.0) -> AsyncIterator[Cluster]:
+async def whole(*, gang: str = "", latency: float = 0.3) -> AsyncIterator[Cluster]:
     operator = {"operator": lambda manager: register(manager, gang_scheduler=gang, rollouts=False)}
     settings = {"capacity": CAPACITY, "start_latency": latency}
     async with Cluster(parts=("workloads", "scheduler"), nodes=8, node_settings=settings, extra=operator) as cluster:
@@ -203,10 +203,10 @@ async def test_e11_tpu_multi_container() -> None:
         assert [one["TPU_PROCESS_PORT"] for one in found] == ["8476", "8477", "8476", "8477"]
 
 
-@pytest.mark.parametrize("row", ["E12", "S1"])
-async def test_size_change(row: str) -> None:
+@pytest.mark.parametrize("policy", [pytest.param("Recreate", id="E12-S1")])
+async def test_size_change(policy: str) -> None:
     async with whole() as cluster:
-        subject = lws("llm").replicas(2).size(2).but("spec.leaderWorkerTemplate.resizePolicy", "Recreate")
+        subject = lws("llm").replicas(2).size(2).but("spec.leaderWorkerTemplate.resizePolicy", policy)
         await create(cluster, subject)
         await cluster.until(lambda: settled(cluster, 2))
         uids = {one["metadata"]["uid"] for one in pods(cluster).values()}
@@ -348,7 +348,7 @@ async def test_g5_gang_rolling_update() -> None:
 
 
 async def test_s2_size_change_during_a_rolling_update() -> None:
-    async with whole() as cluster:
+    async with whole(latency=2.0) as cluster:
         await create(cluster, lws("llm").replicas(3).size(3))
         await cluster.until(lambda: settled(cluster, 3))
         await patch(cluster, "llm", image("new:2"))
