@@ -150,7 +150,6 @@ async def test_an_aggregated_role_counts_for_what_is_written_in_it() -> None:
     assert can(store, BOB, "get", "pods", "ns")
 
 
-
 def attributes(document: JsonObject, user: User = BOB, old: JsonObject | None = None) -> Attributes:
     operation: Operation = "UPDATE" if old else "CREATE"
     namespace = document["metadata"].get("namespace", "")
