@@ -1,6 +1,6 @@
 """How much processor time `kohort --help` and `kohort version` take: the time that a person waits on an idle machine.
 
-    python bench/commands.py [--rounds 10]
+    python -m bench.commands [--rounds 10]
 
 The fastest round counts. The goal is 150 ms; a bare interpreter is shown for comparison.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from startup import compiled
+from bench.servers import compiled
 
 COMMANDS = {
     "python -c pass": ("-c", "pass"),

@@ -1,6 +1,6 @@
 """Groups on the embedded cluster: created, rolled, scaled to nothing, deleted, all in the one process of `kohort up`.
 
-    python bench/embedded_groups.py [--groups 100] [--size 8] [--sets 10]
+    python -m bench.embedded_groups [--groups 100] [--size 8] [--sets 10]
 
 1,000 groups of 8 pods are the size that the goal is stated in. Time is what a user waits, processor time and memory are
 those of the whole control plane, nodes included.

@@ -120,6 +120,14 @@ class Row:
         return self.ours / self.theirs if self.theirs else float("inf")
 
 
+def _seconds(phase: str) -> Callable[[Figures], float]:
+    return lambda one: one.seconds[phase]
+
+
+def _writes(phase: str) -> Callable[[Figures], float]:
+    return lambda one: one.writes[phase]
+
+
 def rows(found: dict[str, list[Figures]]) -> list[Row]:
     """Medians over the rounds."""
 
@@ -127,8 +135,8 @@ def rows(found: dict[str, list[Figures]]) -> list[Row]:
         theirs, ours = ([value(one) for one in found[name]] for name in ("lws", "kohort"))
         return Row(what, statistics.median(theirs), statistics.median(ours), unit)
 
-    table = [row(f"{phase}: time", "s", lambda one, phase=phase: one.seconds[phase]) for phase in PHASES]
-    table += [row(f"{phase}: writes per group", "", lambda one, phase=phase: one.writes[phase]) for phase in PHASES]
+    table = [row(f"{phase}: time", "s", _seconds(phase)) for phase in PHASES]
+    table += [row(f"{phase}: writes per group", "", _writes(phase)) for phase in PHASES]
     table.append(row("writes per group, all phases", "", lambda one: sum(one.writes.values())))
     table.append(row("operator: processor time", "s", lambda one: sum(one.cpu.values())))
     table.append(row("operator: peak memory", "MB", lambda one: one.memory))

@@ -1,6 +1,6 @@
 """Pods per second: created over HTTPS and durable, and on simulated nodes from create to Ready.
 
-    python bench/pods.py [--pods 1000] [--nodes 50] [--parts LIST] [--real]
+    python -m bench.pods [--pods 1000] [--nodes 50] [--parts LIST] [--real]
 
 32 connections create small pods. Without nodes (`--nodes 0`) only the API server runs and the rate of creates is what
 is measured; `--real` drives etcd and kube-apiserver with the same program. With nodes, pods are scheduled, started and

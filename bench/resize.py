@@ -1,6 +1,6 @@
 """A resize from the request to the status that says it is done, and a full node.
 
-python bench/resize.py [--rounds 100] [--full 110]
+python -m bench.resize [--rounds 100] [--full 110]
 
 An API server and a node agent, each a process of its own, talking HTTPS; pods are processes of this machine. Where
 cgroup v2 can be written to, every resize is written to the kernel and read back; elsewhere the agent judges, records

@@ -1,6 +1,6 @@
 """What single requests cost inside the API server: no socket, no disk, processor time alone.
 
-    python bench/single_requests.py [--batches 40] [--profile FILE]
+    python -m bench.single_requests [--batches 40] [--profile FILE]
 
 Every request that a pod needs from its creation to Ready, in batches. The fastest batch counts: it is the one that
 others on the machine disturbed least.

@@ -1,6 +1,6 @@
 """Events per second that reach many watchers over HTTPS, and whether each of them got all of them.
 
-    python bench/watchers.py [--watchers 200] [--events 4000] [--writers 32] [--real]
+    python -m bench.watchers [--watchers 200] [--events 4000] [--writers 32] [--real]
 
 One process serves, one watches on many connections, this one writes config maps. `--real` drives etcd and
 kube-apiserver with the same program, for comparison.

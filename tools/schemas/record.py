@@ -13,6 +13,8 @@ import time
 import urllib.error
 import urllib.request
 
+from kohort.objects.jsontypes import JsonObject
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ANSWER = ("code", "message", "causes", "warnings")
 
@@ -22,7 +24,9 @@ class Server:
         self.url, self.token = url, token
         self.tls = ssl._create_unverified_context()
 
-    def ask(self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json"):
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json"
+    ) -> tuple[int, JsonObject, list[str]]:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
         request = urllib.request.Request(self.url + path, data=body, method=method, headers=headers)
         try:
@@ -33,7 +37,7 @@ class Server:
             return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}, []
 
 
-def install(server: Server, definition: dict) -> None:
+def install(server: Server, definition: JsonObject) -> None:
     server.ask("POST", CRDS, json.dumps(definition).encode())
     spec = definition["spec"]
     path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
@@ -44,7 +48,7 @@ def install(server: Server, definition: dict) -> None:
     raise SystemExit(f"{path} is not served")
 
 
-def record(server: Server, case: dict) -> None:
+def record(server: Server, case: JsonObject) -> None:
     code, answer, warnings = server.ask(
         "POST", case["path"], case["body"].encode("latin-1"), case.get("content_type", "application/json")
     )
