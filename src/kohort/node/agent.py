@@ -161,20 +161,22 @@ class Agent:
             worker = None
         if pod is None:
             return None
+        known = worker.address if worker is not None else ""
         if worker is None:
-            worker = self.workers[key] = PodWorker(self.node, pod, self._instances)
+            worker = PodWorker(self.node, pod, self._instances)
             if pod.finished and not pod.metadata.deleting:
                 worker.finished = True  # known for its logs only
+                self.workers[key] = worker
                 return None
             worker.take_over()
+            self.workers[key] = worker
         self._refresh_api_server()
         if worker.pod.metadata.labels != pod.metadata.labels or (
             worker.pod.metadata.annotations != pod.metadata.annotations
         ):
             worker.refresh_volumes()
-        address = worker.address
         answer = await worker.sync(pod)
-        if worker.address != address:
+        if worker.address != known:
             self.names.notice()
         self._weigh()
         return answer

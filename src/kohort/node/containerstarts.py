@@ -98,19 +98,21 @@ class ContainerStarts:
     # Of an earlier agent
 
     def take_over(self) -> None:
-        """Take up hooks and probes of containers that an earlier agent has started."""
-        for container in containers_of(self._held.pod):
-            run = self._held.runs[container.name]
-            if run.running and run.instance is not None:
-                self._held.exits[run.instance.id] = asyncio.Event()
-                self._held.spawn(self._rebuild_launch(container, run))
-                self._watch_over(container, run, recovered=True)
+        """Take up hooks and probes of containers that an earlier agent has started. Raises OSError."""
+        held = self._held
+        running = [each for each in containers_of(held.pod) if held.runs[each.name].running]
+        if running:
+            self._sandbox.take_address()  # probes ask there
+        for container in running:
+            run = held.runs[container.name]
+            assert run.instance is not None
+            held.exits[run.instance.id] = asyncio.Event()
+            self._watch_over(container, run, rebuilt=held.spawn(self._rebuild_launch(container, run)))
 
     async def _rebuild_launch(self, container: NodeContainer, run: Run) -> None:
         """What exec and probes need to know of a container that somebody else has started."""
         held = self._held
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
-            self._sandbox.take_address()
             await self._sandbox.network()
             places = await self._sandbox.volumes(held.pod)
             cgroup = str(held.cgroup / container.name) if held.node.cgroups is not None else ""
@@ -120,8 +122,9 @@ class ContainerStarts:
 
     # Hooks and probes
 
-    def _watch_over(self, container: NodeContainer, run: Run, *, recovered: bool = False) -> None:
-        held = self._held
+    def _watch_over(self, container: NodeContainer, run: Run, *, rebuilt: "asyncio.Task[None] | None" = None) -> None:
+        """`rebuilt` is for a container that was there before: its hook has run, and commands in it wait for this."""
+        held, recovered = self._held, rebuilt is not None
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is not None and not recovered:
             run.hooked = False
@@ -138,6 +141,8 @@ class ContainerStarts:
                     await self._ending.kill(container, held.grace)
                     return
                 run.hooked = True
+            if rebuilt is not None:
+                await asyncio.wait((rebuilt,))
             await probing.run()
 
         held.spawn(begin())
