@@ -1,5 +1,6 @@
 """Starting, stopping, restarting, and refusing to start."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,6 +181,30 @@ def test_in_the_background(kohort: "Kohort") -> None:
     stopped = kohort.call("down")
     assert (stopped.returncode, bool(re.fullmatch(r"stopped \(pid \d+\)\n", stopped.stdout))) == (0, True)
     assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"
+
+
+def test_down_ends_the_pods_of_a_killed_cluster(kohort: "Kohort") -> None:
+    child = kohort.up()
+    container = {"name": "c", "image": "host", "command": ["sleep", "1234"]}
+    kohort.request("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+    instances = kohort.data / "node" / "runtime" / "instances"
+    wait_until(lambda: list(instances.glob("*.json")) != [])
+    pid = json.loads(next(instances.glob("*.json")).read_text())["instance"]["pid"]
+    child.kill()
+    child.wait()
+    assert Path(f"/proc/{pid}").exists(), "it waits for the next one"
+    stopped = kohort.call("down")
+    assert (stopped.returncode, stopped.stdout) == (0, "ended 1 pod that a killed kohort had left\n"), stopped.stderr
+    assert not Path(f"/proc/{pid}").exists()
+    assert str(kohort.data) not in Path("/proc/self/mounts").read_text()
+    assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_failed_start_in_the_background_says_why(kohort: "Kohort") -> None:

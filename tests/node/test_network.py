@@ -70,3 +70,11 @@ def test_an_address_is_kept_for_its_owner_while_no_agent_is_there(tmp_path: Path
     assert {uid: second.take(uid) for uid in reversed(kept)} == kept
     second.release_orphans()
     assert {uid: AddressBook(block, record=record).take(uid) for uid in kept} == kept
+
+
+def test_addresses_in_networks_of_their_own_are_kept_as_well(tmp_path: Path) -> None:
+    first = AddressBook.for_node("own networks", own_networks=True, record=tmp_path / "addresses")
+    kept = first.take("never reported")
+    second = AddressBook.for_node("own networks", own_networks=True, record=tmp_path / "addresses")
+    assert second.take("new") != kept
+    assert second.take("never reported") == kept

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from kohort.up.cluster import Options, parts_only
 from kohort.up.datadir import DataDirectory, default_directory
 from kohort.up.failures import CannotStart
 
 HOLDER = """
 import sys, time
 from pathlib import Path
+from kohort.up.cluster import Options, parts_only
 from kohort.up.datadir import DataDirectory
 with DataDirectory(Path(sys.argv[1])).owned():
     print("mine", flush=True)
@@ -72,6 +74,25 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="is not a directory"):
         DataDirectory(tmp_path / "file").create()
     assert (tmp_path / "file").read_text() == "keep me"
+
+
+def test_what_was_left_is_not_ended_while_somebody_runs(data: DataDirectory) -> None:
+    data.node.mkdir(parents=True)
+    with holder(data):
+        assert data.end_leftovers() == 0
+    assert data.end_leftovers() == 0
+
+
+async def test_two_processes_cannot_run_pods_in_one_directory(data: DataDirectory, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    cluster = "{name: a, cluster: {server: 'http://127.0.0.1:9'}}"
+    config.write_text(
+        f"clusters: [{cluster}]\ncontexts: [{{name: a, context: {{cluster: a, user: ''}}}}]\ncurrent-context: a\n"
+    )
+    options = Options(data, parts=("node",), kubeconfig=config)
+    with holder(data), pytest.raises(CannotStart, match="already running on"):
+        async with parts_only(options):
+            pass
 
 
 @pytest.mark.parametrize(

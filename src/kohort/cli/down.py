@@ -12,11 +12,20 @@ from kohort.up.failures import CannotStart
 @click.command("down")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Of which cluster.  [default: XDG data directory]")
 def command(data_dir: Path | None) -> None:
-    """Stop the cluster of a data directory. What it holds stays; `kohort up` continues with it."""
+    """Stop the cluster of a data directory. What it holds stays; `kohort up` continues with it.
+
+    Pods end with it, those too that a killed `kohort up` has left running.
+    """
     data = DataDirectory(data_dir or default_directory())
     try:
         pid = data.stop_owner()
+        pods = data.end_leftovers()
     except CannotStart as failure:
         click.echo(f"kohort: {failure}", err=True)
         sys.exit(1)
-    click.echo(f"stopped (pid {pid})" if pid else f"kohort is not running on {data.path}")
+    if pid:
+        click.echo(f"stopped (pid {pid})")
+    if pods:
+        click.echo(f"ended {pods} {'pod' if pods == 1 else 'pods'} that a killed kohort had left")
+    if not pid and not pods:
+        click.echo(f"kohort is not running on {data.path}")

@@ -187,7 +187,7 @@ class Agent:
     def _forget(self, key: Key, worker: PodWorker) -> None:
         self.workers.pop(key, None)
         self.resizes.forget(worker)
-        self.node.allocations.forget({each.uid for each in self.workers.values()} | self._bound())
+        self.node.allocations.forget(self._known())
         self._weigh()
         self._freed("pods_removed")
 
@@ -202,8 +202,9 @@ class Agent:
                 total += amount.milli if amount is not None else 0
         self.node.cgroups.weigh_burstable(total)
 
-    def _bound(self) -> set[str]:
-        return {pod.metadata.uid for pod in self._pods.list()}
+    def _known(self) -> set[str]:
+        """Pods that are bound here, and those that are gone from the API but not from here."""
+        return {each.uid for each in self.workers.values()} | {pod.metadata.uid for pod in self._pods.list()}
 
     def _others(self, uid: str) -> Iterable[NodePod]:
         return [
@@ -231,20 +232,21 @@ class Agent:
         self._instances = await self.runtime.instances()
 
     async def _end_orphans(self) -> None:
-        """What runs for pods that were deleted while nobody looked."""
-        known = self._bound()
+        """What is left of pods that were deleted while nobody looked. New ones may come while this takes its time."""
         for id, instance in list(self._instances.items()):
-            if parsed_id(id)[0] not in known:
+            if parsed_id(id)[0] not in self._known():
                 if instance.running:
                     await self.runtime.signal(id, 9)
                 else:
                     await self.runtime.remove(id)
         if self.node.cgroups is not None:
             for uid, path in self.node.cgroups.pods().items():
-                if uid not in known:
+                if uid not in self._known():
                     self.node.cgroups.kill(path)
                     await asyncio.to_thread(self.node.cgroups.remove, path)
-        self.node.allocations.forget(known)
+        if self.node.namespaces is not None:
+            self.node.namespaces.remove_all(but=self._known())
+        self.node.allocations.forget(self._known())
         for pod in self._pods.list():
             if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
                 self.node.addresses.take(pod.metadata.uid, pod.status.pod_ip)

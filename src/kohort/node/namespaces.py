@@ -21,7 +21,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -114,10 +114,12 @@ class Namespaces:
             self.remove(uid)  # half a network must not be taken for a whole one
             raise
 
-    def remove_all(self) -> None:
+    def remove_all(self, *, but: Container[str] = ()) -> None:
+        """The networks of all pods, except for those with these UIDs."""
         if self._directory.is_dir():
             for path in list(self._directory.iterdir()):
-                self.remove(path.name)
+                if path.name not in but:
+                    self.remove(path.name)
 
 
 def interface_of(uid: str) -> str:

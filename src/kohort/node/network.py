@@ -67,7 +67,7 @@ class AddressBook:
         their own bring their addresses along."""
         block = assigned_block(seed)
         if own_networks:
-            return AddressBook(block)
+            return AddressBook(block, record=record)
         if netlink.may_add_addresses(str(block.broadcast_address - 1)):
             return AddressBook(block, assigns=True, record=record)
         return AddressBook(loopback_block(seed), record=record)
@@ -123,6 +123,11 @@ class AddressBook:
                 self._last = number
                 return number
         raise OverflowError(f"all addresses of {self._network} are taken")
+
+
+def release_recorded(record: Path) -> None:
+    """Take away what the agents of a record have added, when there is none any more."""
+    AddressBook(ASSIGNED, assigns=True, record=record).release_orphans()
 
 
 def _on_this_machine(number: int) -> bool:

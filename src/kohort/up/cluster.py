@@ -100,9 +100,12 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     surroundings = parts.Surroundings(
         connection.ca.decode(), options.data.volumes, options.simulation, connection.server
     )
+    # Pods are in the directory of one process; other controllers leave nothing there and need not have it alone.
+    ours = options.data.owned() if parts.NODE in options.parts else contextlib.nullcontext()
     try:
-        async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
-            yield Running(transport.connection.server, options.kubeconfig or Path())
+        with ours:
+            async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
+                yield Running(transport.connection.server, options.kubeconfig or Path())
     finally:
         await transport.close()
 

@@ -3,9 +3,11 @@
     store.db         all objects           pki/          certificates, keys, the administrator's token
     kubeconfig       for kubectl           kohort.log    what a detached process says
     kohort.lock      who is running        volumes/      provisioned volumes
+    node/            what this machine's pods need
 
 The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
-holds the pid of its owner for those who find it locked.
+holds the pid of its owner for those who find it locked. Only pods outlive a process that was killed: the next one finds
+them again, and whoever wants no next one has to end them.
 """
 
 import contextlib
@@ -35,6 +37,7 @@ class DataDirectory:
         self.kubeconfig = self.path / "kubeconfig"
         self.log = self.path / "kohort.log"
         self.volumes = self.path / "volumes"
+        self.node = self.path / "node"
         self._lock = self.path / "kohort.lock"
 
     def create(self) -> None:
@@ -90,6 +93,20 @@ class DataDirectory:
                 raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
             time.sleep(_POLL_SECONDS)
         return pid
+
+    def end_leftovers(self) -> int:
+        """End the pods that a killed process has left, and give back what they held; returns how many there were."""
+        if not self.node.is_dir() or self.owner() is not None:
+            return 0
+        import asyncio
+
+        from kohort.node import leftovers
+
+        with self.owned():
+            try:
+                return asyncio.run(leftovers.end(self.node))
+            except OSError as error:
+                raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
 
     def _open_lock(self) -> int:
         try:

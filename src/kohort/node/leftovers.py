@@ -1,0 +1,86 @@
+"""What an agent that was killed has left on this machine, taken away without another agent.
+
+Its containers run on, for the next agent to find them. When there shall be no next one, somebody has to do what an
+agent does at an orderly end: end the pods and their supervisor, and give back networks and addresses.
+"""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.node.namespaces import Namespaces
+from kohort.node.network import release_recorded
+from kohort.node.runtimes.interface import CannotStart, Instance
+from kohort.node.runtimes.process import launching
+from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.wire import socket_path
+from kohort.node.starting import parsed_id
+
+KILL_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
+
+
+class _Kept(msgspec.Struct):
+    """Of what a supervisor keeps on disk: enough to see what runs without asking it."""
+
+    instance: Instance
+
+
+async def end(directory: Path) -> int:
+    """End what is left below a node's directory; returns how many pods still ran. No agent may be there. Raises OSError
+    when something does not end."""
+    state = directory / "runtime"
+    pods = {parsed_id(each.id)[0] for each in _alive(state)}
+    if pods or await _is_supervised(state):
+        await _end_containers(state)
+    Namespaces(directory / "networks").remove_all()
+    for record in (directory / "records" / "addresses", directory / "records" / "service-addresses"):
+        release_recorded(record)
+    return len(pods)
+
+
+async def _end_containers(state: Path) -> None:
+    """By their supervisor, or by its successor if that is gone as well: they know what belongs to a container."""
+    runtime = ProcessRuntime(state)
+    try:
+        async with asyncio.timeout(KILL_SECONDS):
+            for id, instance in (await runtime.instances()).items():
+                if instance.running:
+                    await runtime.signal(id, signal.SIGKILL)
+            while _alive(state):  # noqa: ASYNC110 (nobody tells those who are not their parent)
+                await asyncio.sleep(_POLL_SECONDS)
+            await runtime.close(stop=True)
+            while await _is_supervised(state):  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SECONDS)
+    except CannotStart as problem:
+        raise OSError(str(problem)) from problem
+    except TimeoutError as problem:
+        numbers = ", ".join(str(each.pid) for each in _alive(state)) or "of the supervisor"
+        raise TimeoutError(f"processes do not end: {numbers}") from problem
+    finally:
+        await runtime.close(stop=False)
+
+
+def _alive(state: Path) -> list[Instance]:
+    """Containers whose processes are there. A process that only has the number of one is not it."""
+    found = []
+    for path in (state / "instances").glob("*.json"):
+        try:
+            instance = msgspec.json.decode(path.read_bytes(), type=_Kept).instance
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if instance.running and launching.birth(instance.pid) == instance.birth:
+            found.append(instance)
+    return found
+
+
+async def _is_supervised(state: Path) -> bool:
+    try:
+        _, writer = await asyncio.open_unix_connection(socket_path(state))
+    except OSError:
+        return False
+    writer.close()
+    return True

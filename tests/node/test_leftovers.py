@@ -1,0 +1,121 @@
+"""Real processes, networks and addresses whose agent was killed."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kohort.node import leftovers, netlink
+from kohort.node.namespaces import Namespaces, interface_of
+from kohort.node.network import AddressBook, assigned_block
+from kohort.node.runtimes.interface import Instance, Launch
+from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.launching import birth
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+async def abandoned(directory: Path, *ids: str) -> list[Instance]:
+    """Containers that run, without an agent."""
+    runtime = ProcessRuntime(directory / "runtime")
+    launches = [Launch(id, ("/bin/sleep", "60"), ENV, log=str(directory / id)) for id in ids]
+    found = [await runtime.start(launch) for launch in launches]
+    await runtime.close(stop=False)
+    return found
+
+
+def supervisor_of(instance: Instance) -> int:
+    return int(Path(f"/proc/{instance.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+def is_mounted_below(directory: Path) -> bool:
+    return str(directory) in Path("/proc/self/mounts").read_text()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """The kernel tells nobody, so look again until it is so."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_pods_end_and_their_supervisor_too(tmp_path: Path) -> None:
+    containers = await abandoned(tmp_path, "uid1_a_0", "uid1_b_0", "uid2_a_3")
+    supervisor = supervisor_of(containers[0])
+    assert await leftovers.end(tmp_path) == 2, "two pods with three containers"
+    assert [birth(each.pid) for each in containers] == [None, None, None]
+    await until(lambda: birth(supervisor) is None)
+    assert await leftovers.end(tmp_path) == 0, "nothing is left for a second time"
+
+
+async def test_pods_whose_supervisor_was_killed_as_well_end(tmp_path: Path) -> None:
+    (container,) = await abandoned(tmp_path, "uid1_a_0")
+    supervisor = supervisor_of(container)
+    os.kill(supervisor, signal.SIGKILL)
+    await until(lambda: birth(supervisor) is None)
+    assert birth(container.pid) == container.birth
+    assert await leftovers.end(tmp_path) == 1
+    assert birth(container.pid) is None
+
+
+async def test_a_process_that_only_has_the_number_of_a_container_is_spared(tmp_path: Path) -> None:
+    (container,) = await abandoned(tmp_path, "uid1_a_0")
+    kept = tmp_path / "runtime" / "instances" / "uid1_a_0.json"
+    content = json.loads(kept.read_text())
+    assert await leftovers.end(tmp_path) == 1
+    stranger = await asyncio.create_subprocess_exec("/bin/sleep", "60")
+    content["instance"] |= {"pid": stranger.pid, "birth": container.birth}
+    kept.write_text(json.dumps(content))
+    assert await leftovers.end(tmp_path) == 0
+    assert birth(stranger.pid) is not None
+    content["instance"]["birth"] = birth(stranger.pid)
+    kept.write_text(json.dumps(content))
+    assert await leftovers.end(tmp_path) == 1, "the time of its birth tells them apart"
+    assert await stranger.wait() == -signal.SIGKILL
+
+
+async def test_a_directory_without_anything_is_left_alone(tmp_path: Path) -> None:
+    assert await leftovers.end(tmp_path) == 0
+    assert names_in(tmp_path) == []
+
+
+async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> None:
+    if not Namespaces.permitted():
+        pytest.skip("the right to make networks is needed")
+    await Namespaces(tmp_path / "networks").ensure("uid1", str(assigned_block(str(tmp_path))[1]), None)
+    assert interface_of("uid1") in names_in(Path("/sys/class/net"))
+    await leftovers.end(tmp_path)
+    assert not is_mounted_below(tmp_path)
+    assert names_in(tmp_path / "networks") == []
+    await until(lambda: interface_of("uid1") not in names_in(Path("/sys/class/net")))
+
+
+async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
+    if not Namespaces.permitted():
+        pytest.skip("the right to make networks is needed")
+    networks, block = Namespaces(tmp_path / "networks"), assigned_block(str(tmp_path))
+    for number, uid in enumerate(("stays", "goes"), 1):
+        await networks.ensure(uid, str(block[number]), None)
+    networks.remove_all(but={"stays"})
+    assert names_in(tmp_path / "networks") == ["stays"]
+    networks.remove_all()
+
+
+async def test_addresses_are_given_back(tmp_path: Path) -> None:
+    block = assigned_block(str(tmp_path))
+    if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
+        pytest.skip("the right to add addresses is needed")
+    record = tmp_path / "records" / "service-addresses"
+    address = AddressBook(block, assigns=True, record=record).take("name server")
+    await leftovers.end(tmp_path)
+    with pytest.raises(OSError):
+        netlink.delete_address(address)
+    assert record.read_text() == ""
