@@ -1,6 +1,7 @@
 """Every example is accepted by schema and webhooks, and its groups become ready."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -10,12 +11,16 @@ import urllib.request
 from collections import defaultdict
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from kohort.cli import up
 from kohort.cluster.gateway import crd as gateway_crd
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.groups import wire
+from kohort.groups.api import LeaderWorkerSet
+from kohort.inspection.forecast import forecast
 from kohort.kube.client import PatchType
 from kohort.kube.resources import (
     CONFIG_MAPS,
@@ -29,6 +34,7 @@ from kohort.kube.resources import (
     ROLLOUTS,
     SERVICES,
 )
+from kohort.objects.core import Node
 from kohort.objects.jsontypes import JsonObject
 from kohort.testing import Cluster
 
@@ -37,7 +43,7 @@ SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "kind: LeaderWorker
 RESOURCES = {
     one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS, INGRESSES, HTTP_ROUTES, GATEWAYS)
 }
-PLACES = {"topology": {"example.com/rack": 4}, "capacity": {"cpu": "96", "memory": "512Gi", "nvidia.com/gpu": "8"}}
+COMMAND = re.compile(r"^#   kohort (up --detach .*)$", re.MULTILINE)
 
 
 def documents(name: str) -> list[JsonObject]:
@@ -60,8 +66,24 @@ def ready(cluster: Cluster, name: str) -> bool:
     return [status.get("readyReplicas"), status.get("updatedReplicas")] == [found["spec"]["replicas"]] * 2
 
 
-def cluster_for_examples() -> Cluster:
-    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=8, node_settings=PLACES)
+def cluster_for(name: str) -> Cluster:
+    """As the head of the example says; where it says nothing, eight simulated nodes must do."""
+    command = COMMAND.search((FOLDER / name).read_text())
+    words = command.group(1).split()[1:] if command else ["--simulated-nodes", "8"]
+    given = up.command.make_context("up", words).params
+    topology = given["simulated_topology"]
+    settings = {"topology": up.blocks(up.pairs("--simulated-topology", topology))} if topology else {}
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=given["simulated_nodes"], node_settings=settings)
+
+
+async def planned_room(cluster: Cluster, name: str) -> JsonObject:
+    """What `kohort plan` says of the nodes, as in its output."""
+    (document,) = [one for one in documents(name) if one["kind"] == "LeaderWorkerSet"]
+    stored = await cluster.client.create(LEADER_WORKER_SETS, document, "default", dry_run=True)
+    nodes = [msgspec.convert(one, Node) for one in cluster.objects(NODES)]
+    room = forecast(None, msgspec.convert(stored, LeaderWorkerSet), nodes).room
+    found: JsonObject = msgspec.to_builtins(room)
+    return found
 
 
 async def own_nodes(cluster: Cluster, name: str) -> None:
@@ -94,20 +116,44 @@ def racks_of(cluster: Cluster, label: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("name", SETS)
-async def test_an_example_comes_up(name: str) -> None:
-    async with cluster_for_examples() as cluster:
+async def test_an_example_comes_up_as_planned(name: str) -> None:
+    async with cluster_for(name) as cluster:
         if name == "unique-placement.yaml":
             await own_nodes(cluster, name)
         if name in ("canary-gateway.yaml", "language-model.yaml"):
             await gateway_definitions(cluster)
+        assert (await planned_room(cluster, name))["fits"]
         group_set = await apply(cluster, name)
         await cluster.until(lambda: ready(cluster, group_set))
         spec = (cluster.find(LEADER_WORKER_SETS, group_set, "default") or {})["spec"]
         assert len(cluster.objects(PODS, "default")) == spec["replicas"] * spec["leaderWorkerTemplate"]["size"]
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("exclusive-placement.yaml", "no node has the label example.com/rack"),
+        ("subgroups.yaml", "no node has the label example.com/rack"),
+        (
+            "unique-placement.yaml",
+            "no node is labelled example.com/replica=pinned-0, no node is labelled example.com/replica=pinned-1",
+        ),
+    ],
+)
+async def test_an_example_on_nodes_without_its_labels(name: str, reason: str) -> None:
+    """The plan says so, and it is so."""
+    async with cluster_for("llm.yaml") as cluster:
+        room = await planned_room(cluster, name)
+        assert (room["fits"], room["reason"]) == (False, reason)
+        await apply(cluster, name)
+        await cluster.settle()
+        pods = cluster.objects(PODS, "default")
+        assert [one["spec"].get("nodeName") for one in pods] == [None] * len(pods)
+        assert pods
+
+
 async def test_volumes_belong_to_pods_and_outlive_them() -> None:
-    async with cluster_for_examples() as cluster:
+    async with cluster_for("volumes.yaml") as cluster:
         await apply(cluster, "volumes.yaml")
         await cluster.until(lambda: ready(cluster, "cached"))
         claims = {one["metadata"]["name"]: one["metadata"]["uid"] for one in _claims(cluster)}
@@ -123,7 +169,7 @@ def _claims(cluster: Cluster) -> list[JsonObject]:
 
 
 async def test_groups_are_on_their_own_nodes() -> None:
-    async with cluster_for_examples() as cluster:
+    async with cluster_for("unique-placement.yaml") as cluster:
         await own_nodes(cluster, "unique-placement.yaml")
         await apply(cluster, "unique-placement.yaml")
         await cluster.until(lambda: ready(cluster, "pinned"))
@@ -133,7 +179,7 @@ async def test_groups_are_on_their_own_nodes() -> None:
 
 
 async def test_one_group_per_rack() -> None:
-    async with cluster_for_examples() as cluster:
+    async with cluster_for("exclusive-placement.yaml") as cluster:
         await apply(cluster, "exclusive-placement.yaml")
         await cluster.until(lambda: ready(cluster, "racks"))
         first, second = racks_of(cluster, wire.GROUP_INDEX).values()
@@ -141,7 +187,7 @@ async def test_one_group_per_rack() -> None:
 
 
 async def test_one_subgroup_per_rack() -> None:
-    async with cluster_for_examples() as cluster:
+    async with cluster_for("subgroups.yaml") as cluster:
         await apply(cluster, "subgroups.yaml")
         await cluster.until(lambda: ready(cluster, "halves"))
         first, second = racks_of(cluster, wire.SUBGROUP_INDEX).values()
@@ -157,7 +203,7 @@ async def test_one_subgroup_per_rack() -> None:
     ],
 )
 async def test_a_release_reaches_its_first_step(name: str, group_set: str, groups: int) -> None:
-    async with cluster_for_examples() as cluster:
+    async with cluster_for(name) as cluster:
         await gateway_definitions(cluster)
         await apply(cluster, name)
         await cluster.until(lambda: ready(cluster, group_set) and _phase(cluster, group_set) == "Healthy")

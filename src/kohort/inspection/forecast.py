@@ -11,6 +11,7 @@ import msgspec
 
 from kohort.groups import revisions
 from kohort.groups.api import LeaderWorkerSet, Template
+from kohort.groups.podmutation import PodRefused
 from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
 from kohort.inspection.inplace import InPlace, in_place
 from kohort.inspection.inplace import told as in_place_told
@@ -129,7 +130,10 @@ def _room(
     played = [Step(0, 0, created=tuple(range(first, first + canary)))] if canary else steps
     if not nodes or not any(step.created or step.recreated for step in played):
         return None
-    return room_for(played, after.template, before, nodes, pods)
+    try:
+        return room_for(played, after, before, nodes, pods)
+    except PodRefused:
+        return None  # no pod of this set can be made at all: that is another matter than room
 
 
 def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:

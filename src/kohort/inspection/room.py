@@ -1,23 +1,42 @@
 """Whether the nodes have the room that an edit needs, step by step.
 
-The steps of a roll are played through on what is free: groups that go give their room back where their pods are, groups
-that come take the first node with enough of everything. That is not the scheduler: affinity and topology are left out,
-and a pod that finds no node here might have found one in another order. What does not fit here will hardly fit there,
-and that is what somebody wants to know who has the accelerators for two groups and asks for a third.
+The steps of a roll are played through on the nodes as they are: groups that go give their room back where their pods
+are, groups that come are placed, pod after pod, on the first node that the scheduler's own filters let through. So
+labels, taints, affinity, spread, ports and requests count, and with them exclusive placement and a group's own nodes.
+
+| a pod needs | looked for |
+|---|---|
+| a domain for its group, or for its subgroup | each value of the node label in turn, until one takes all of the pods |
+| anything else | the first node |
+
+That is not the whole scheduler. Volumes, quotas and preemption are left out, and so are scores: a pod that finds no
+node here might have found one in another order. What does not fit here will hardly fit there, and that is what somebody
+wants to know who has the accelerators for two groups and asks for a third.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
-from kohort.groups.api import Template
+from kohort.cluster.scheduler.decision import histogram
+from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.filters import FILTERS, NODE_ONLY, Filter, prepare
+from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_restrictions, volume_zone
+from kohort.cluster.scheduler.state import ClusterState
+from kohort.cluster.scheduler.verdict import Refusal, Verdict
+from kohort.groups.api import LeaderWorkerSet
+from kohort.inspection.newcomers import Newcomers, Unit, newcomers
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
 from kohort.objects.quantity import ZERO, Quantity
-from kohort.resources import ACCOUNTING, Amounts, added, amounts_of, requests, written_of
+from kohort.resources import ACCOUNTING, Amounts, amounts_of, requests, written_of
 
-ONE_POD: Mapping[str, Quantity] = {"pods": Quantity.parse(1)}
+UNSEEN: Final = "volumes, quotas and preemption"
+_VOLUMES: Final = (volume_binding, volume_restrictions, volume_zone)
+_JUDGED: Final[Sequence[Filter]] = [one for one in FILTERS if one not in _VOLUMES]
+_SHORT_OF: Final = "Insufficient "
+_NAMED_AT_MOST: Final = 3
 
 
 class Move(Protocol):
@@ -43,117 +62,202 @@ class Room(msgspec.Struct, frozen=True, rename="camel"):
     """Pods of that step that find no node."""
     lacking: tuple[str, ...] = ()
     """Of which resources no node has enough for them."""
+    reason: str = ""
+    """Why they find none, in words."""
 
 
 class _Board:
-    """What is free on each node, changed as the steps go."""
+    """The cluster, changed as the steps go."""
 
     def __init__(self, nodes: Sequence[Node], pods: Iterable[Pod]) -> None:
-        self.nodes = {node.metadata.name: node for node in nodes}
-        self.free = {name: amounts_of(node.status.allocatable) for name, node in self.nodes.items()}
+        self.state = ClusterState()
+        for node in nodes:
+            self.state.put_node(node)
         for pod in pods:
-            if not pod.finished:
-                self.take(pod.spec.node_name, needs(pod, bound=True))
+            if pod.spec.node_name and not pod.finished:
+                self.state.put_pod(PodFacts(pod), pod.spec.node_name)
+        self.open = [facts for facts in self.state.schedulable if facts.node is not None and facts.node.ready]
 
-    def take(self, node: str, amounts: Amounts) -> None:
-        if node in self.free:
-            self.free[node] = {name: left - amounts.get(name, ZERO) for name, left in self.free[node].items()}
+    def settle(self, group: Newcomers) -> list[Pod]:
+        """Place a group; those of its pods that find no node, if not all do."""
 
-    def give(self, node: str, amounts: Amounts) -> None:
-        if node in self.free:
-            self.free[node] = added(self.free[node], amounts)
+        def units(nodes: Sequence[NodeFacts]) -> list[Pod]:
+            choosy_first = sorted(group.units, key=lambda unit: not unit.topology)
+            return [pod for unit in choosy_first for pod in self._together(unit, nodes)]
 
-    def place(self, pod: Pod) -> str:
-        """The node that it was put on; empty if there is none."""
-        wanted = needs(pod)
-        for name, free in self.free.items():
-            if takes(self.nodes[name], pod) and not short(free, wanted):
-                self.take(name, wanted)
-                return name
-        return ""
+        return self._in_one_domain(group.topology, self.open, group.pods, units)
 
+    def _together(self, unit: Unit, nodes: Sequence[NodeFacts]) -> list[Pod]:
+        def pods(domain: Sequence[NodeFacts]) -> list[Pod]:
+            return [pod for pod in unit.pods if not self._place(pod, domain)]
 
-def needs(pod: Pod, *, bound: bool = False) -> dict[str, Quantity]:
-    return added(requests(pod, ACCOUNTING) if bound else requests(pod), ONE_POD)
+        return self._in_one_domain(unit.topology, nodes, unit.pods, pods)
 
+    def _in_one_domain(
+        self,
+        topology: str,
+        nodes: Sequence[NodeFacts],
+        pods: Sequence[Pod],
+        place: Callable[[Sequence[NodeFacts]], list[Pod]],
+    ) -> list[Pod]:
+        """Place pods on nodes with one value of a label, whichever takes all. Without a label all nodes are one."""
+        if not topology:
+            return place(nodes)
+        fewest = list(pods)
+        for domain in _domains(nodes, topology).values():
+            homeless = place(domain)
+            if not homeless:
+                return []
+            fewest = min(fewest, homeless, key=len)
+            self.leave(pod.metadata.uid for pod in pods)
+        return fewest
 
-def short(free: Amounts, wanted: Amounts) -> list[str]:
-    return [name for name, amount in wanted.items() if amount > ZERO and free.get(name, ZERO) < amount]
-
-
-def takes(node: Node, pod: Pod) -> bool:
-    """Ready, open, labelled as the pod wants it, and without a taint that the pod does not tolerate."""
-    if not node.ready or node.spec.unschedulable:
+    def _place(self, pod: Pod, nodes: Sequence[NodeFacts]) -> bool:
+        facts = PodFacts(pod)
+        judge = prepare(facts, self.state, _JUDGED)
+        if isinstance(judge, Refusal):
+            return False
+        for node in nodes:
+            if judge.verdict(node) is None:
+                self.state.put_pod(facts, node.name)
+                return True
         return False
-    if any(node.metadata.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
-    barring = [taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute")]
-    return all(any(one.tolerates(taint) for one in pod.spec.tolerations) for taint in barring)
+
+    def leave(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self.state.take_pod(uid)
+
+    def verdicts(self, pod: Pod, topologies: Sequence[str] = ()) -> dict[str, Verdict]:
+        """Why not, of every node that is open and has these labels."""
+        judge = prepare(PodFacts(pod), self.state, _JUDGED)
+        if isinstance(judge, Refusal):
+            return {}
+        nodes = [node for node in self.open if all(label in node.labels for label in topologies)]
+        return {node.name: verdict for node in nodes if (verdict := judge.verdict(node)) is not None}
+
+    def usable(self, groups: Sequence[Newcomers]) -> list[Node]:
+        """Nodes that would take one of the pods if they were empty."""
+        wanted = {
+            (tuple(pod.spec.node_selector.items()), tuple(pod.spec.tolerations)): (pod, group.topologies)
+            for group in groups
+            for pod in group.pods
+        }
+        found: dict[str, Node] = {}
+        for pod, labels in wanted.values():
+            judge = prepare(PodFacts(pod), self.state, tuple(NODE_ONLY.values()))
+            if isinstance(judge, Refusal):
+                continue
+            for node in self.open:
+                if node.node and all(one in node.labels for one in labels) and judge.verdict(node) is None:
+                    found[node.name] = node.node
+        return list(found.values())
+
+
+def _domains(nodes: Sequence[NodeFacts], topology: str) -> dict[str, list[NodeFacts]]:
+    found: dict[str, list[NodeFacts]] = {}
+    for node in nodes:
+        if topology in node.labels:
+            found.setdefault(node.labels[topology], []).append(node)
+    return found
 
 
 def room_for(
-    steps: Sequence[Move], template: Template, before: Snapshot | None, nodes: Sequence[Node], pods: Sequence[Pod]
+    steps: Sequence[Move], after: LeaderWorkerSet, before: Snapshot | None, nodes: Sequence[Node], pods: Sequence[Pod]
 ) -> Room:
     """`pods` are all pods of the cluster, those of the set included."""
-    board, group = _Board(nodes, pods), pods_of_group(template)
-    usable = [node.metadata.name for node in nodes if any(takes(node, pod) for pod in group)]
-    asked = {name for pod in group for name in needs(pod) if name != "pods"}
-    free = {name: _sum(board.free[node].get(name, ZERO) for node in usable) for name in sorted(asked)}
-    standing = _standing(before)
+    board = _Board(nodes, pods)
+    coming = {index: newcomers(after, index) for step in steps for index in (*step.recreated, *step.created)}
+    usable = board.usable(list(coming.values()))
+    asked = {name for pod in next(iter(coming.values())).pods for name in requests(pod)}
+    room = Room(len(usable), written_of(_free(usable, pods, asked)), True)
+    standing = (
+        {index: {pod.metadata.uid for pod in before.members(index)} for index in before.leaders} if before else {}
+    )
     for number, step in enumerate(steps, 1):
         for index in (*step.removed, *step.recreated):
-            for node, amounts in standing.pop(index, ()):
-                board.give(node, amounts)
-        coming = [(index, pod) for index in (*step.recreated, *step.created) for pod in group]
-        placed = [(index, pod, board.place(pod)) for index, pod in coming]
-        homeless = [pod for _, pod, node in placed if not node]
+            board.leave(standing.pop(index, ()))
+        homeless: list[tuple[Newcomers, Pod]] = []
+        for index in (*step.recreated, *step.created):
+            homeless += [(coming[index], pod) for pod in board.settle(coming[index])]
+            standing[index] = {pod.metadata.uid for pod in coming[index].pods}
         if homeless:
-            lacking = _lacking(board, homeless)
-            return Room(len(usable), written_of(free), False, number, len(homeless), lacking)
-        for index, pod, node in placed:
-            standing.setdefault(index, []).append((node, needs(pod)))
-    return Room(len(usable), written_of(free), True)
+            lacking, reason = _why(board, homeless)
+            return msgspec.structs.replace(
+                room, fits=False, step=number, homeless=len(homeless), lacking=lacking, reason=reason
+            )
+    return room
 
 
-def pods_of_group(template: Template) -> list[Pod]:
-    leader = msgspec.convert({"spec": template.leader.get("spec") or {}}, Pod)
-    worker = msgspec.convert({"spec": template.worker.get("spec") or {}}, Pod)
-    return [leader, *[worker] * (template.size - 1)]
+def _free(usable: Sequence[Node], pods: Iterable[Pod], names: Iterable[str]) -> dict[str, Quantity]:
+    open_nodes = {node.metadata.name for node in usable}
+    there = [amounts_of(node.status.allocatable) for node in usable]
+    held = [requests(pod, ACCOUNTING) for pod in pods if pod.spec.node_name in open_nodes and not pod.finished]
+    return {name: _sum(there, name) - _sum(held, name) for name in sorted(names)}
 
 
-def _standing(before: Snapshot | None) -> dict[int, list[tuple[str, dict[str, Quantity]]]]:
-    """Groups to the nodes and amounts of their pods."""
-    if before is None:
-        return {}
-    return {
-        index: [(pod.spec.node_name, needs(pod, bound=True)) for pod in before.members(index)]
-        for index in before.leaders
-    }
-
-
-def _lacking(board: _Board, homeless: Sequence[Pod]) -> tuple[str, ...]:
-    """What is short on every node that would take the first of them; without such a node, the nodes themselves."""
-    pod = homeless[0]
-    shortages = [set(short(free, needs(pod))) for name, free in board.free.items() if takes(board.nodes[name], pod)]
-    return tuple(sorted(set.intersection(*shortages) or set.union(*shortages))) if shortages else ("nodes",)
-
-
-def _sum(amounts: Iterable[Quantity]) -> Quantity:
+def _sum(many: Iterable[Amounts], name: str) -> Quantity:
     total = ZERO
-    for one in amounts:
-        total = total + one
+    for one in many:
+        total = total + one.get(name, ZERO)
     return total
 
 
+def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tuple[str, ...], str]:
+    """Resources that no node has enough of, and the reason in words: labels that are missing first, for they are what
+    nobody sees in a table of free cpus."""
+    if unlabelled := list(dict.fromkeys(text for group, pod in homeless for text in _unlabelled(board, group, pod))):
+        more = f" and {len(unlabelled) - _NAMED_AT_MOST} more" if len(unlabelled) > _NAMED_AT_MOST else ""
+        return (), ", ".join(unlabelled[:_NAMED_AT_MOST]) + more
+    group, pod = homeless[0]
+    verdicts = board.verdicts(pod, group.topologies)
+    concerned = [one for one in verdicts.values() if one.filter not in NODE_ONLY]
+    shortages = [short for one in concerned if (short := _shortage(one))]
+    if shortages and len(shortages) == len(concerned):
+        lacking = tuple(sorted(set.intersection(*shortages) or set.union(*shortages)))
+        return lacking, f"not enough {' and '.join(lacking)} on any"
+    if group.topologies:
+        label = group.topologies[-1]
+        count = len(_domains(board.open, label))
+        values = f"{count} value{'' if count == 1 else 's'}"
+        who = "group" if group.topology == label else "subgroup"
+        return (), f"node label {label} has {values}, and every {who} needs one to itself with room for all its pods"
+    words = histogram(verdicts, len(board.open), None).strip().rstrip(".")
+    return (), words or "no node is open"
+
+
+def _unlabelled(board: _Board, group: Newcomers, pod: Pod) -> list[str]:
+    """Labels that placement goes by and that no open node has."""
+    absent = [
+        f"no node has the label {label}"
+        for label in group.topologies
+        if not any(label in node.labels for node in board.open)
+    ]
+    return absent + [
+        f"no node is labelled {key}={value}"
+        for key, value in pod.spec.node_selector.items()
+        if not any(node.labels.get(key) == value for node in board.open)
+    ]
+
+
+def _shortage(verdict: Verdict) -> set[str]:
+    """
+    >>> sorted(_shortage(Verdict("NodeResourcesFit", ("Insufficient cpu", "Too many pods"), True)))
+    ['cpu', 'pods']
+    >>> _shortage(Verdict("TaintToleration", ("node(s) had untolerated taint(s)",), False))
+    set()
+    """
+    names = [one.removeprefix(_SHORT_OF) for one in verdict.reasons if one.startswith(_SHORT_OF)]
+    return {*names, *(["pods"] if "Too many pods" in verdict.reasons else [])}
+
+
 def told(room: Room, asked: Mapping[str, str]) -> list[str]:
-    """In a line of text; `asked` is what the edit needs on top of what there is."""
+    """In lines of text; `asked` is what the edit needs on top of what there is."""
     names = [name for name in room.free if name in asked] or list(room.free)
     free = ", ".join(f"{name} {room.free[name]}" for name in names) or "nothing is requested"
     nodes = f"{room.nodes} node{'' if room.nodes == 1 else 's'}"
     if room.fits:
-        return [f"Room: it fits. Free now on {nodes}: {free}."]
-    lacking = " and ".join(room.lacking)
+        return [f"Room: it fits. Free now on {nodes}: {free}.", f"  Not looked at: {UNSEEN}."]
     return [
-        f"Room: step {room.step} does not fit, {room.homeless} of its pods find no node (not enough {lacking} on any). "
+        f"Room: step {room.step} does not fit, {room.homeless} of its pods find no node ({room.reason}). "
         f"Free now on {nodes}: {free}."
     ]
