@@ -78,7 +78,39 @@ def test_what_is_no_number_of_blocks_is_named(count: str) -> None:
         blocks({"rack": count})
 
 
-@pytest.mark.parametrize(("option", "value"), [("--port", "70000"), ("--port", "http"), ("--simulated-nodes", "-1")])
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--simulated-capacity", "cpu=abc", "'abc' is not an amount of cpu; write for example 8, 500m or 64Gi"),
+        ("--simulated-capacity", "cpu=4,memory=-1Gi", "'-1Gi' is not an amount of memory;"),
+        ("--simulated-capacity", "cpu=", "'' is not an amount of cpu;"),
+        ("--simulated-capacity", "c pu=1", "'c pu' is no name: name part must consist of"),
+        ("--simulated-labels", "pool=a b", "'a b' cannot be the value of pool: a valid label must be"),
+        ("--simulated-labels", "a/b/c=d", "'a/b/c' is no name: a valid label key must consist of"),
+        ("--simulated-topology", "a/b/c=2", "'a/b/c' is no name: a valid label key must consist of"),
+    ],
+)
+def test_simulated_nodes_that_cannot_be_are_refused_at_once(tmp_path: Path, option: str, value: str, text: str) -> None:
+    result = CliRunner().invoke(
+        main, ["up", "--data-dir", str(tmp_path / "data"), "--simulated-nodes", "2", option, value]
+    )
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert result.stderr.startswith(f"kohort: {option}: {text}")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--capacity", "cpu=abc"), ("--capacity", "memory=-1"), ("--label", "pool=a b")]
+)
+def test_a_node_that_cannot_be_is_refused_at_once(option: str, value: str) -> None:
+    result = CliRunner().invoke(main, ["node", option, value])
+    assert (result.exit_code, f"{option}: '{value.partition('=')[2]}' " in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--port", "70000"), ("--port", "http"), ("--simulated-nodes", "-1"), ("--simulated-start", "-1")],
+)
 def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, option: str, value: str) -> None:
     result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), option, value])
     assert result.exit_code == 2

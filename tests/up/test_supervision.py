@@ -14,6 +14,7 @@ from kohort.kube.transport import InProcessTransport
 from kohort.testing import virtual_time
 from kohort.up import supervision
 from kohort.up.failures import CannotStart
+from kohort.up.parts import Settled
 
 
 def transport(server: ApiServer) -> InProcessTransport:
@@ -52,6 +53,28 @@ def test_a_part_that_cannot_start_ends_the_start() -> None:
 
         parts = [supervision.Part("broken", transport(server), broken)]
         with pytest.raises(CannotStart, match="the part broken failed: no idea how"):
+            async with supervision.running(parts):
+                pass
+
+    virtual_time.run(story())
+
+
+def test_what_failed_is_named_and_not_the_group_of_tasks_it_failed_in() -> None:
+    async def story() -> None:
+        server, _ = await assemble(open_store())
+
+        def broken(manager: Manager) -> Settled:
+            async def fail() -> None:
+                raise ExceptionGroup("two of them", [RuntimeError("no idea how"), ExceptionGroup("", [KeyError()])])
+
+            async def never() -> None:
+                await asyncio.Event().wait()
+
+            manager.background("fails", fail)
+            return never
+
+        parts = [supervision.Part("broken", transport(server), broken)]
+        with pytest.raises(CannotStart, match=r"the part broken failed: no idea how; KeyError$"):
             async with supervision.running(parts):
                 pass
 

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.up import amounts as check_amounts
+from kohort.cli.up import labels as check_labels
+from kohort.up.failures import CannotStart
+
 if TYPE_CHECKING:
     from kohort.node.runtimes.interface import Runtime
 
@@ -49,6 +53,13 @@ def command(
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
 
+    own_labels, own_capacity = _pairs(labels), _pairs(capacity)
+    try:
+        check_labels("--label", own_labels)
+        check_amounts("--capacity", own_capacity)
+    except CannotStart as problem:
+        raise click.UsageError(str(problem)) from problem
+
     try:
         transport = load(kubeconfig)
     except KubeconfigError as problem:
@@ -67,8 +78,8 @@ def command(
             root_certificate=transport.connection.ca.decode(),
             api_server=transport.connection.server,
             cgroup_parent=cgroup_parent,
-            labels=_pairs(labels),
-            capacity=_pairs(capacity),
+            labels=own_labels,
+            capacity=own_capacity,
             runtime=_runtime(runtime),
             stop_pods=stop_pods,
             own_networks=not shared_network,

@@ -38,7 +38,9 @@ DEFAULT_PORT = 6443
 @click.option("--simulated-capacity", default="", metavar="LIST", help="Of each: cpu=8,memory=64Gi,nvidia.com/gpu=4")
 @click.option("--simulated-labels", default="", metavar="LIST", help="Of each: pool=a,disk=fast")
 @click.option("--simulated-topology", default="", metavar="LIST", help="Equal blocks by label: example.com/rack=4")
-@click.option("--simulated-start", type=float, default=0.0, metavar="SECONDS", help="From bound to running.")
+@click.option(
+    "--simulated-start", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="From bound to running."
+)
 def command(
     data_dir: Path | None,
     host: str,
@@ -62,8 +64,8 @@ def command(
         simulation: dict[str, Json] = {}
         if simulated_nodes:
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
-            simulation["capacity"] = pairs("--simulated-capacity", simulated_capacity)
-            simulation["labels"] = pairs("--simulated-labels", simulated_labels)
+            simulation["capacity"] = amounts("--simulated-capacity", pairs("--simulated-capacity", simulated_capacity))
+            simulation["labels"] = labels("--simulated-labels", pairs("--simulated-labels", simulated_labels))
             if simulated_topology:
                 simulation["topology"] = blocks(pairs("--simulated-topology", simulated_topology))
         _run(data, host, port, parts, kubeconfig, simulation, feature_gates)
@@ -97,7 +99,41 @@ def pairs(option: str, text: str) -> dict[str, str]:
     return found
 
 
+def amounts(option: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Resources and how much there is of each."""
+    from kohort.objects.quantity import ZERO, Quantity
+
+    _check_keys(option, given)
+    for name, amount in given.items():
+        try:
+            fits = Quantity.parse(amount) >= ZERO
+        except ValueError:
+            fits = False
+        if not fits:
+            raise CannotStart(f"{option}: {amount!r} is not an amount of {name}; write for example 8, 500m or 64Gi")
+    return dict(given)
+
+
+def labels(option: str, given: Mapping[str, str]) -> dict[str, str]:
+    from kohort.objects.names import label_value
+
+    _check_keys(option, given)
+    for name, value in given.items():
+        if problems := label_value(value):
+            raise CannotStart(f"{option}: {value!r} cannot be the value of {name}: {problems[0]}")
+    return dict(given)
+
+
+def _check_keys(option: str, given: Mapping[str, str]) -> None:
+    from kohort.objects.names import qualified_name
+
+    for name in given:
+        if problems := qualified_name(name):
+            raise CannotStart(f"{option}: {name!r} is no name: {problems[0]}")
+
+
 def blocks(given: Mapping[str, str]) -> dict[str, int]:
+    _check_keys("--simulated-topology", given)
     for label, count in given.items():
         if not count.isdecimal() or int(count) < 1:
             raise CannotStart(f"--simulated-topology: {label} must be divided into a number of blocks, not {count!r}")

@@ -101,8 +101,15 @@ async def _all_ready(tasks: Mapping[Part, "asyncio.Task[None]"]) -> None:
             left = deadline - asyncio.get_running_loop().time()
             await asyncio.wait((waiting[part], task), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if task.done() and (problem := task.exception()) is not None:
-                raise CannotStart(f"the part {part.name} failed: {problem}") from problem
+                raise CannotStart(f"the part {part.name} failed: {_words(problem)}") from problem
             if not part.ready.is_set():
                 raise CannotStart(f"the part {part.name} is not ready after {READY_SECONDS:g} s")
     finally:
         await cancel_all(*waiting.values())
+
+
+def _words(problem: BaseException) -> str:
+    """What went wrong, without the groups of tasks in which it did."""
+    if isinstance(problem, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(_words(each) for each in problem.exceptions))
+    return str(problem) or type(problem).__name__
