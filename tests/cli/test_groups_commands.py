@@ -152,6 +152,19 @@ async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Jso
         assert user.live()["metadata"]["resourceVersion"] == version
 
 
+async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) -> None:
+    """Of a set that exists already, for which the server answers with the whole patch."""
+    async with story() as user:
+        before = lws("llm").replicas(1).size(2)
+        await user.create(before)
+        file = yaml.safe_dump(dict(before.but("spec.replicsa", 2)))
+        _, code = await user.run(planning.plan, "f", file, "text", False, False)
+        assert (code, user.complaint) == (
+            REFUSED,
+            'kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"\n',
+        )
+
+
 async def test_plan_server_side(story: Callable[..., Json]) -> None:
     async with story() as user:
         text, _ = await user.run(planning.plan, "f", yaml.safe_dump(dict(lws("llm"))), "text", True, False)

@@ -67,6 +67,11 @@ STANDING = (
     ("kohort resize llm --cpu lots", 2, "'lots' is no amount: write 500m, 2 or 1.5"),
     ("kohort resize llm --cpu 1 --container x", 1, "pod llm-0 has no container x: server"),
     ("kohort restart llm --group 9", 1, "has no group 9; there are: 0, 1"),
+    (
+        planned("replicas: 2", "replicsa: 2"),
+        1,
+        '^kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"$',
+    ),
     (planned("size: 4", "size: 8"), 1, "size: .*immutable while .*resizePolicy is None; set resizePolicy to Recreate"),
     (
         planned("cpu: 100m", "cpu: 500"),

@@ -2,14 +2,25 @@
 
 import re
 
-from kohort.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
+from kohort.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    StatusCause,
+    Unauthorized,
+    Unreachable,
+)
 
 _CONNECTING = re.compile(r"^[A-Z]+ (https?://[^/]+)\S*: Cannot connect.*$", re.DOTALL)
+_WHOLE_PATCH = re.compile(r'^Invalid value: "(?:[^"\\]|\\.)*": (?:strict decoding error: )?', re.DOTALL)
 _KIND_UNKNOWN = ("the server could not find the requested resource", "404 page not found")
 
 
-def described(problem: ApiError, namespace: str) -> str:
-    """
+def described(problem: ApiError, namespace: str, subject: str = "") -> str:
+    """`subject` is what was sent, for answers that do not name it.
+
     | answer | what is said about it |
     |---|---|
     | none | is the cluster running? |
@@ -34,20 +45,33 @@ def described(problem: ApiError, namespace: str) -> str:
     if isinstance(problem, Conflict):
         return f"{text} (somebody changed it meanwhile: try again)"
     if isinstance(problem, Invalid):
-        return _fields(problem)
+        return _fields(problem, subject)
     return text
 
 
-def _fields(problem: ApiError) -> str:
+def _fields(problem: ApiError, subject: str) -> str:
     details = problem.status.details
     if details is None or not details.causes:
         return problem.message
-    lines = dict.fromkeys(
-        f"  {cause.field}: {cause.message.replace(f'{cause.field} in body ', '')}"
-        for cause in details.causes
-        if _speaks(cause.field)
-    )
-    return "\n".join([f"{details.kind} {details.name} is refused:", *lines])
+    lines = dict.fromkeys(f"  {_field(cause)}" for cause in details.causes if _speaks(cause.field))
+    named = f"{details.kind} {details.name}".strip() or subject or "the change"
+    return "\n".join([f"{named} is refused:", *lines])
+
+
+def _field(cause: StatusCause) -> str:
+    r"""
+    >>> _field(StatusCause(message="spec.size in body should be at least 1", field="spec.size"))
+    'spec.size: should be at least 1'
+
+    What is wrong with a patch as a whole is told by repeating all of it; the reader has it already.
+
+    >>> text = r'Invalid value: "{\"spec\":{\"sise\":1}}": strict decoding error: unknown field "spec.sise"'
+    >>> _field(StatusCause(message=text, field="patch"))
+    'unknown field "spec.sise"'
+    """
+    if cause.field == "patch":
+        return _WHOLE_PATCH.sub("", cause.message)
+    return f"{cause.field}: {cause.message.replace(f'{cause.field} in body ', '')}"
 
 
 def _speaks(field: str) -> bool:

@@ -9,10 +9,12 @@ import yaml
 from kohort.cli.actions import reading
 from kohort.cli.actions.printing import document, show
 from kohort.cli.connection import DIFFERENT, Refusal
+from kohort.cli.failures import described
 from kohort.groups import wire
 from kohort.groups.api import KIND, LeaderWorkerSet
 from kohort.inspection.forecast import forecast, three_way, told
 from kohort.kube.client import Client
+from kohort.kube.errors import Invalid
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
@@ -30,7 +32,10 @@ async def plan(client: Client, namespace: str, file: str, text: str, form: str, 
         name = wanted["metadata"]["name"]
         live: JsonObject | None = await client.find(LEADER_WORKER_SETS, name, place)
         before = await reading.snapshot(client, place, name) if live is not None else None
-        after = await _stored(client, live, wanted, server_side)
+        try:
+            after = await _stored(client, live, wanted, server_side)
+        except Invalid as problem:
+            raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
         found.append(forecast(before, msgspec.convert(after, LeaderWorkerSet), nodes, pods))
     if form != "text":
         show([document(found, form)])
