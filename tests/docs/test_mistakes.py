@@ -70,7 +70,7 @@ STANDING = (
     (
         planned("replicas: 2", "replicsa: 2"),
         1,
-        '^kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"$',
+        'kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"',
     ),
     (planned("size: 4", "size: 8"), 1, "size: .*immutable while .*resizePolicy is None; set resizePolicy to Recreate"),
     (

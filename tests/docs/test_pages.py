@@ -36,6 +36,7 @@ def test_the_tutorial(sandbox: Sandbox) -> None:
         "LeaderWorkerSet llm would be created.",
         "default/llm  Available  2/2 groups ready, 2 up to date, revision 1 (",
         "LeaderWorkerSet llm would be rolled",
+        "2 groups recreated (8 pods); never fewer than 2 groups ready.",
         "Insufficient cpu",
         "llm returns to revision 2",
         "Everything is as wanted.",
