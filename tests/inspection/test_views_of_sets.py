@@ -4,7 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.builders import lws
-from tests.inspection.scenes import KEY, OLD, group_set, leader_set, member, revision, scene, waiting, workers
+from tests.inspection.scenes import (
+    KEY,
+    OLD,
+    group_set,
+    leader_set,
+    member,
+    revision,
+    scene,
+    waiting,
+    without_node,
+    workers,
+)
 
 from kohort.inspection import history, holding, progress, tree
 from kohort.inspection.snapshot import Snapshot
@@ -43,6 +54,20 @@ def test_what_is_missing_broken_old_or_surplus_is_seen_in_the_tree() -> None:
     ]
     assert "Pending: container main is waiting: ErrImagePull" in lines[5]
     assert lines[7] == f"└─ group 2  ready  revision {KEY}  surge"
+
+
+def test_a_new_group_whose_workers_do_not_exist_yet_is_not_old() -> None:
+    """They are made after their leader has a node, if its placement says so; until then it is not up to date either."""
+    snapshot = scene(1, pods=(without_node(member(0)),), stateful_sets=[leader_set(1)], revisions=[revision(lws(), 1)])
+    headline, group, *_ = tree.drawn(tree.tree_of(snapshot, NOW))
+    assert headline.startswith("default/llm  Progressing  0/1 groups ready, 0 up to date, revision 1 ")
+    assert group == "└─ group 0  not ready  revision 1"
+
+
+def test_a_group_that_was_placed_by_other_rules_is_old() -> None:
+    snapshot = scene(1, built=lws("llm").replicas(1).size(2).exclusive("example.com/rack"))
+    (group,) = tree.tree_of(snapshot, NOW).groups
+    assert (group.ready, group.revision_key, group.old) == (True, KEY, True)
 
 
 def test_a_group_that_does_not_exist_is_in_the_tree() -> None:
@@ -107,6 +132,18 @@ def test_a_set_that_the_partition_holds_is_done() -> None:
     snapshot = scene(built=lws("llm").replicas(2).size(2).partition(1), pods=pods, stateful_sets=sets)
     found = progress.progress_of(snapshot)
     assert (found.done, found.held) == (True, 1)
+
+
+def test_a_set_that_a_pause_holds_is_not() -> None:
+    """A pause is meant to end."""
+    pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))
+    sets = [leader_set(2, 1), workers(0, revision=OLD), workers(1)]
+    subject = group_set(lws("llm").replicas(2).size(2).partition(1), annotations={holding.NOTE: "0"})
+    found = progress.progress_of(scene(group_set=subject, pods=pods, stateful_sets=sets))
+    assert (found.done, found.waiting_for) == (False, "group 0: held at the old revision by the pause")
+    at_rest = scene(group_set=subject)
+    assert progress.progress_of(at_rest).done
+    assert tree.headline(tree.tree_of(at_rest, NOW)).endswith(", paused")
 
 
 # History

@@ -28,6 +28,7 @@ import msgspec
 
 from kohort.groups import wire
 from kohort.groups.explain import why_not_ready
+from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
@@ -344,6 +345,8 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
     old = [f"group {index}" for index, state in states if index < partition and not state.updated]
     if old:
         text = f"partition {partition} holds groups below it at their old revision"
+        if paused(snapshot):
+            text = "held at the old revision by the pause"
         yield Cause("rollout", tuple(old), text, f"kohort resume {snapshot.name}")
 
 

@@ -26,6 +26,12 @@ class Decision(msgspec.Struct, frozen=True):
     words: str
 
 
+def paused(snapshot: Snapshot) -> bool:
+    """By `kohort pause`. A partition that somebody wrote into the set is no pause: that is what is wanted of it."""
+    rollout = snapshot.rollout
+    return NOTE in snapshot.group_set.metadata.annotations or (rollout is not None and rollout.spec.strategy.paused)
+
+
 def pause(snapshot: Snapshot) -> Decision:
     group_set, name = snapshot.group_set, snapshot.name
     if NOTE in group_set.metadata.annotations:

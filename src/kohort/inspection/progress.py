@@ -3,6 +3,7 @@
 import msgspec
 
 from kohort.inspection.causes import causes
+from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import state_of_set
 
@@ -20,6 +21,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     """Groups beyond those wanted, which exist while the set rolls."""
     held: int
     """Groups that the partition keeps at an old revision."""
+    paused: bool
+    """By `kohort pause`."""
     revision: int
     done: bool
     waiting_for: str
@@ -28,7 +31,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 def progress_of(snapshot: Snapshot) -> Progress:
     """A set is done when the operator has seen its last edit, all wanted groups are ready, all that may have the new
-    revision have it, no surge group is left and no Rollout is under way."""
+    revision have it, no surge group is left and no Rollout is under way. A pause that keeps groups from a new revision
+    is meant to end; a partition that was written into the set is meant to stay."""
     group_set, states = snapshot.group_set, snapshot.states
     wanted = group_set.replicas
     updatable = [state for index, state in states.items() if group_set.partition <= index < wanted]
@@ -37,7 +41,9 @@ def progress_of(snapshot: Snapshot) -> Progress:
     complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
     settled = observed and complete and in_range == wanted and not surge
-    done = settled and not group_set.metadata.deleting and not snapshot.releasing
+    held = sum(index < group_set.partition and not state.updated for index, state in states.items())
+    waits = snapshot.releasing or (held > 0 and paused(snapshot))
+    done = settled and not group_set.metadata.deleting and not waits
     first = [] if done else causes(snapshot)[:1]
     return Progress(
         name=snapshot.name,
@@ -49,7 +55,8 @@ def progress_of(snapshot: Snapshot) -> Progress:
         updated=sum(state.updated for state in states.values()),
         updated_ready=sum(state.done for state in states.values()),
         surge=surge,
-        held=sum(index < group_set.partition and not state.updated for index, state in states.items()),
+        held=held,
+        paused=paused(snapshot),
         revision=snapshot.numbers.get(snapshot.update_key, 0),
         done=done,
         waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
@@ -63,7 +70,7 @@ def line(found: Progress) -> str:
     """One line with a bar.
 
     >>> from msgspec.structs import replace
-    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 0, 0, 3, False, "")
+    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 0, 0, False, 3, False, "")
     >>> line(half)
     'default/llm  [############............]  2/4 groups at revision 3 and ready, 4 ready in all  Updating'
     """
@@ -75,5 +82,7 @@ def line(found: Progress) -> str:
     if found.surge:
         words += f", {found.surge} surge"
     if found.held:
-        words += f", {found.held} held by the partition"
+        words += f", {found.held} held by the {'pause' if found.paused else 'partition'}"
+    elif found.paused:
+        words += ", paused"
     return f"{found.namespace}/{found.name}  [{bar}]  {words}  {found.state}"

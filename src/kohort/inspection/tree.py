@@ -8,6 +8,7 @@ import msgspec
 from kohort.groups import wire
 from kohort.groups.explain import why_not_ready
 from kohort.groups.observation import size_of
+from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 
@@ -30,6 +31,9 @@ class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
     index: int
     ready: bool
     updated: bool
+    """Of the wanted revision, and so are its workers: a group whose workers do not exist yet is not."""
+    old: bool
+    """Of another revision than the wanted one, or placed by other rules."""
     revision: int
     """Its number; 0 when the revision is not kept any more."""
     revision_key: str
@@ -53,6 +57,8 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     revision: int
     revision_key: str
     groups: Sequence[GroupBranch]
+    paused: bool = False
+    """By `kohort pause`."""
     release: str = ""
     """How far a Rollout is with a new version."""
     canary: "SetTree | None" = None
@@ -73,6 +79,7 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
                 index=index,
                 ready=state is not None and state.ready,
                 updated=state is not None and state.updated,
+                old=key not in ("", snapshot.update_key) or (state is not None and not state.updated),
                 revision=numbers.get(key, 0),
                 revision_key=key,
                 surge=index >= group_set.replicas,
@@ -90,6 +97,7 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
         revision=numbers.get(snapshot.update_key, 0),
         revision_key=snapshot.update_key,
         groups=groups,
+        paused=paused(snapshot),
         release=_release(snapshot),
         canary=tree_of(snapshot.canary, now) if snapshot.canary is not None else None,
     )
@@ -177,13 +185,13 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
 def headline(tree: SetTree) -> str:
     revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "no revision yet"
     counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date"
-    return f"{tree.namespace}/{tree.name}  {tree.state}  {counts}, {revision}"
+    return f"{tree.namespace}/{tree.name}  {tree.state}  {counts}, {revision}{', paused' if tree.paused else ''}"
 
 
 def _group_line(group: GroupBranch) -> str:
     words = [f"group {group.index}", "ready" if group.ready else "not ready"]
     if group.revision_key:
-        words.append(f"revision {group.revision or group.revision_key}" + ("" if group.updated else " (old)"))
+        words.append(f"revision {group.revision or group.revision_key}" + (" (old)" if group.old else ""))
     if group.surge:
         words.append("surge")
     return "  ".join(words)

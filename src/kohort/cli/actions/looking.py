@@ -10,7 +10,7 @@ from kohort.cli.actions.changes import Changes
 from kohort.cli.actions.printing import document, show, table
 from kohort.cli.actions.screen import Screen
 from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
-from kohort.inspection import causes, history, progress, tree
+from kohort.inspection import causes, history, holding, progress, tree
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.client import Client
@@ -88,6 +88,8 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
     show([tree.headline(tree.tree_of(found, clock.now()))])
     if not reasons:
         show(["Everything is as wanted."])
+        if holding.paused(found):
+            show([f"It is paused: a new revision waits until kohort resume {name}"])
         return 0
     for number, cause in enumerate(reasons, 1):
         show(causes.spoken(cause, number))
