@@ -1,8 +1,12 @@
 """The stable set while it is held, and what users do to it meanwhile."""
 
+import asyncio
+
+import pytest
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, release_cluster, rollout
 
 from kohort.kube.resources import (
+    ENDPOINT_SLICES,
     HORIZONTAL_POD_AUTOSCALERS,
     LEADER_WORKER_SETS,
     PODS,
@@ -26,6 +30,43 @@ async def test_row_42_row_43_l03_scaling_while_held_adds_old_groups_and_grows_th
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, {"spec": {"replicas": 2}})
         await cluster.settle(30)
         assert story.canary["spec"]["replicas"] == 2, "a canary never shrinks"
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.5, 3.0, 60.0])
+async def test_a_stable_set_scaled_to_0_and_back_is_of_the_old_version_and_serves(pause: float) -> None:
+    async with release_cluster() as (cluster, monitor):
+        monitor.excused |= {"I4"}
+        story = Story(cluster)
+        await story.begin()
+        old = story.stable["status"]["stableRevision"]
+        await story.change(V2)
+        await story.at(1)
+        await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, {"spec": {"replicas": 0}})
+        await asyncio.sleep(pause)
+        await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, {"spec": {"replicas": 2}})
+        await cluster.settle(30)
+        await story.until(story.all_ready)
+        assert story.images() == {V1}
+        assert story.stable["status"]["stableRevision"] == old
+        assert story.stable["status"]["updateRevision"] != old
+        assert len(_ready_addresses(cluster, "llm-leader")) == 2, "the stable Service is pinned to what is there"
+        await cluster.client.delete(PODS, "llm-0", NAMESPACE)
+        await cluster.settle(30)
+        assert story.images() == {V1}, "the partition protects what came back"
+        await story.at(1)
+        await story.approve()
+        await story.healthy(V2)
+
+
+def _ready_addresses(cluster: Cluster, name: str) -> list[str]:
+    return [
+        address
+        for one in cluster.objects(ENDPOINT_SLICES, NAMESPACE)
+        if one["metadata"]["labels"].get("kubernetes.io/service-name") == name
+        for endpoint in one.get("endpoints") or ()
+        if endpoint["conditions"]["ready"]
+        for address in endpoint["addresses"]
+    ]
 
 
 async def test_l02_a_lost_stable_group_comes_back_at_the_old_version() -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from kohort.groups import objects, revisions, wire
 from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.founding import founding_revision, template_revision
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import blocking, group_states, in_order, placement_of, wanted_placement
 from kohort.groups.reporting import Facts, Reporter
@@ -56,9 +57,7 @@ class SetController:
         if leaders is not None and leaders.metadata.deleting:
             return Requeue(after=5.0)
         revision, changed = await self._revision(group_set, leaders)
-        if leaders is not None and placement_of(leaders.spec.template.metadata.annotations) != wanted_placement(
-            group_set
-        ):
+        if leaders is not None and _placed_otherwise(group_set, leaders, revision):
             # Other placement rules are a roll of their own: groups that stand by the old ones are replaced.
             changed = True
         states = group_states(self.cache, group_set, revision.key)
@@ -155,7 +154,10 @@ class SetController:
         """Apply the leader StatefulSet, unless that would change nothing."""
         claims = list(leaders.spec.volume_claim_templates) if leaders is not None else []
         existing = {"spec": {"volumeClaimTemplates": claims}} if claims else None
-        body = objects.leader_stateful_set(group_set, revision.key, plan, existing)
+        founding = founding_revision(group_set, leaders, revision, self.cache.revisions_of(group_set), plan.replicas)
+        then = group_set if founding is revision else founding.applied_to(group_set)
+        body = objects.leader_stateful_set(then, founding.key, plan, existing)
+        body["metadata"]["labels"][wire.REVISION] = revision.key
         document = msgspec.json.encode(body, order="sorted")
         key, uid = Key(group_set.metadata.namespace, group_set.metadata.name), group_set.metadata.uid
         if leaders is not None and self._applied.get(key) == Applied(uid, document, leaders.metadata.generation):
@@ -245,6 +247,12 @@ def _view(
         groups=in_order(states, current.replicas if current else 0),
         template_changed=changed,
     )
+
+
+def _placed_otherwise(group_set: LeaderWorkerSet, leaders: GroupStatefulSet, revision: Revision) -> bool:
+    """Asked of the template of this revision only: an older one may bring annotations of its own."""
+    found = placement_of(leaders.spec.template.metadata.annotations)
+    return template_revision(leaders) == revision.key and found != wanted_placement(group_set)
 
 
 def _service_changed(old: GroupService | None, new: GroupService | None) -> bool:

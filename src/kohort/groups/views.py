@@ -41,6 +41,7 @@ class _UpdateStrategy(View, frozen=True):
 
 
 class _TemplateMeta(View, frozen=True):
+    labels: dict[str, str] = {}  # noqa: RUF012
     annotations: dict[str, str] = {}  # noqa: RUF012
 
 
@@ -56,6 +57,7 @@ class _StatefulSetSpec(View, frozen=True):
 
 
 class _StatefulSetStatus(View, frozen=True):
+    observed_generation: int = 0
     replicas: int = 0
     available_replicas: int = 0
     current_revision: str = ""
@@ -63,7 +65,7 @@ class _StatefulSetStatus(View, frozen=True):
 
 
 class GroupStatefulSet(View, frozen=True):
-    """A leader or worker StatefulSet; of its pod template only the annotations."""
+    """A leader or worker StatefulSet; of its pod template only labels and annotations."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _StatefulSetSpec = _StatefulSetSpec()
@@ -72,6 +74,11 @@ class GroupStatefulSet(View, frozen=True):
     @property
     def partition(self) -> int:
         return self.spec.update_strategy.rolling_update.partition
+
+    @property
+    def observed(self) -> bool:
+        """The StatefulSet controller has acted on it as it is."""
+        return self.status.observed_generation >= self.metadata.generation
 
     @property
     def settled(self) -> bool:

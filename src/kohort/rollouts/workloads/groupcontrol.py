@@ -261,5 +261,5 @@ def _not_promoted(stable: GroupSet) -> str:
 
 def _remark(stable: GroupSet) -> str:
     if stable.in_progress and stable.replicas == 0:
-        return "the stable set was scaled to 0: its old version is lost, groups that come back have the new one"
+        return "the stable set is scaled to 0: the old version serves nobody until it has groups again"
     return ""
