@@ -76,6 +76,21 @@ def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: b: c\n", " is no YAML: line 1, column 5: mapping values are not allowed here"),
+        ("contexts: a\n", ": contexts must be a list of entries with a name and a context"),
+        ("clusters: [{cluster: {}}]\n", ": clusters must be a list of entries with a name and a cluster"),
+    ],
+)
+def test_a_kubeconfig_that_is_broken(text: str, complaint: str, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(text)
+    code, _, err = invoke("get", "--kubeconfig", str(config))
+    assert (code, err) == (1, f"kohort: {config}{complaint}; mend the file, or choose another with --kubeconfig\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["get", "pod/llm"], "'pod/llm' is no LeaderWorkerSet: write its name, or lws/NAME"),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -28,6 +29,14 @@ def test_every_command_explains_itself(name: str) -> None:
 
 def test_version() -> None:
     assert CliRunner().invoke(main, ["version"]).output == f"kohort {__version__}\n"
+    assert CliRunner().invoke(main, ["--version"]).output == f"kohort {__version__}\n"
+
+
+def test_a_revision_is_named_as_kubectl_names_it_too() -> None:
+    command = main.get_command(click.Context(main), "undo")
+    assert command is not None
+    for option in ("--to", "--to-revision"):
+        assert command.make_context("undo", ["llm", option, "3"]).params["to"] == 3
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["version"]])

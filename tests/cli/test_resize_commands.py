@@ -70,6 +70,17 @@ async def test_limits_in_a_resize(story: Callable[..., Json], limit: str, wanted
         assert (found["requests"]["cpu"], found["limits"]["cpu"]) == (wanted, becomes)
 
 
+async def test_a_dry_run_promises_nothing_to_follow(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
+        text, code = await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "all", True)
+        assert (text, code) == ("2 pods of llm could get cpu 2 in place\n", 0)
+        text, code = await user.run(writing.resize_groups, "llm", 3, True, True)
+        assert (text, code) == ("groups of llm would be recreated with 3 pods\n", 0)
+        assert len(user.uids()) == 2
+
+
 async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:
     async with story() as user:
         template = lws("llm").replicas(1).size(2)

@@ -93,10 +93,12 @@ def execute(target: Target, action: Action) -> None:
 
 async def _connected(target: Target, action: Action) -> int:
     from kohort.kube.client import Client
-    from kohort.kube.kubeconfig import KubeconfigError, load
+    from kohort.kube.kubeconfig import BrokenKubeconfig, KubeconfigError, load
 
     try:
         transport = load(target.kubeconfig, context=target.context)
+    except BrokenKubeconfig as problem:
+        return complain(f"{problem}; mend the file, or choose another with --kubeconfig")
     except KubeconfigError as problem:
         return complain(f"{problem}; `kohort up --detach` starts a cluster on this machine")
     client = Client(transport, field_manager="kohort-cli", user_agent="kohort-cli")

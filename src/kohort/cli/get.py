@@ -9,9 +9,15 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @set_argument(required=False)
 @output_option("wide")
 @click.option("-w", "--watch", is_flag=True, help="Again after every change.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Sets of all namespaces.")
 @cluster_options
-def command(name: str | None, output: str, watch: bool, target: Target) -> None:
+def command(name: str | None, output: str, watch: bool, all_namespaces: bool, target: Target) -> None:
     """Groups as a tree: their pods, nodes, revisions and readiness. Of one set, or of all in the namespace."""
     from kohort.cli.actions import looking
 
-    execute(target, lambda client, namespace: looking.get(client, namespace, name, output, watch))
+    if all_namespaces and name:
+        raise click.UsageError("-A shows all sets: leave the name out, or say where it is with -n")
+    execute(
+        target,
+        lambda client, namespace: looking.get(client, "" if all_namespaces else namespace, name, output, watch),
+    )

@@ -5,6 +5,8 @@ from importlib import import_module
 
 import click
 
+from kohort import __version__
+
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("kohort.cli.up", "Start a cluster on this machine."),
     "down": ("kohort.cli.down", "Stop the cluster of a data directory."),
@@ -70,5 +72,6 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings=SETTINGS)
+@click.version_option(__version__, message="kohort %(version)s", help="Print the version.")
 def main() -> None:
     """Multi-host inference groups on Kubernetes: created, rolled, resized and released as one unit."""

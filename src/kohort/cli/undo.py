@@ -7,7 +7,14 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 
 @click.command("undo")
 @set_argument()
-@click.option("--to", type=click.IntRange(1), metavar="REVISION", help="Which one.  [default: the one before]")
+@click.option(
+    "--to",
+    "--to-revision",
+    "to",
+    type=click.IntRange(1),
+    metavar="REVISION",
+    help="Which one.  [default: the one before]",
+)
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
 def command(name: str, to: int | None, dry_run: bool, target: Target) -> None:

@@ -19,6 +19,7 @@ import yaml
 
 from kohort.kube.credentials import Certificate, Credentials, ExecPlugin, Files, Source, Static
 from kohort.kube.transport import Connection, HttpsTransport
+from kohort.objects import yamlfaults
 from kohort.objects.jsontypes import Json, JsonObject
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -26,6 +27,10 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 class KubeconfigError(Exception):
     """The configuration is missing or wrong; the message says where and what."""
+
+
+class BrokenKubeconfig(KubeconfigError):
+    """A file is there and cannot be understood."""
 
 
 def load(path: str | Path | None = None, *, context: str = "") -> HttpsTransport:
@@ -112,7 +117,7 @@ class _Merged:
     def add(self, path: Path, document: JsonObject) -> None:
         self.current = self.current or document.get("current-context") or ""
         for section, entries in self._sections.items():
-            for item in document.get(section) or ():
+            for item in _named(document.get(section) or [], section, path):
                 entries.setdefault(item["name"], _Entry(item.get(section[:-1]) or {}, path.parent))
 
     def entry(self, section: str, kind: str, name: str) -> _Entry:
@@ -121,6 +126,15 @@ class _Merged:
             known = ", ".join(sorted(self._sections[section])) or "none"
             raise KubeconfigError(f"{_names(self._files)}: no {kind} {name!r} (there are: {known})")
         return found
+
+
+def _named(items: Json, section: str, path: Path) -> list[JsonObject]:
+    inner = section[:-1]
+    if not isinstance(items, list) or not all(
+        isinstance(one, dict) and "name" in one and isinstance(one.get(inner) or {}, dict) for one in items
+    ):
+        raise BrokenKubeconfig(f"{path}: {section} must be a list of entries with a name and a {inner}")
+    return items
 
 
 def _merge(files: list[Path]) -> _Merged:
@@ -132,10 +146,14 @@ def _merge(files: list[Path]) -> _Merged:
             if len(files) > 1:
                 continue
             raise KubeconfigError(f"{path}: no such file") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-            raise KubeconfigError(f"{path}: {problem}") from problem
+        except OSError as problem:
+            raise KubeconfigError(f"cannot read {path}: {problem.strerror}") from problem
+        except UnicodeDecodeError as problem:
+            raise BrokenKubeconfig(f"{path} is no text: {problem}") from problem
+        except yaml.YAMLError as problem:
+            raise BrokenKubeconfig(f"{path} is no YAML: {yamlfaults.place(problem)}") from problem
         if not isinstance(document, dict):
-            raise KubeconfigError(f"{path}: not a kubeconfig")
+            raise BrokenKubeconfig(f"{path}: not a kubeconfig")
         merged.add(path, document)
     return merged
 

@@ -14,9 +14,11 @@ from kohort.inspection import causes, history, holding, progress, tree
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.client import Client
+from kohort.kube.resources import Key
 
 
 async def get(client: Client, namespace: str, name: str | None, form: str, watch: bool) -> int:
+    """One set, or all of a namespace; without a namespace, all."""
     if not watch:
         show(await _pictures(client, namespace, name, form))
         return 0
@@ -28,12 +30,13 @@ async def get(client: Client, namespace: str, name: str | None, form: str, watch
 
 
 async def _pictures(client: Client, namespace: str, name: str | None, form: str) -> list[str]:
-    wanted = [name] if name else await reading.names(client, namespace)
-    trees = [tree.tree_of(await reading.snapshot(client, namespace, one), clock.now()) for one in wanted]
+    wanted = [Key(namespace, name)] if name else await reading.keys(client, namespace)
+    trees = [tree.tree_of(await reading.snapshot(client, one.namespace, one.name), clock.now()) for one in wanted]
     if form in ("json", "yaml"):
         return [document(trees[0] if name else trees, form)]
     if not trees:
-        return [f"No LeaderWorkerSets in namespace {namespace}. Try: kubectl apply -f examples/llm.yaml"]
+        place = f"namespace {namespace}" if namespace else "any namespace"
+        return [f"No LeaderWorkerSets in {place}. Try: {reading.first_set(namespace)}"]
     return [line for one in trees for line in tree.drawn(one, wide=form == "wide")]
 
 

@@ -16,6 +16,7 @@ from kohort.inspection.forecast import forecast, three_way, told
 from kohort.kube.client import Client
 from kohort.kube.errors import Invalid
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
+from kohort.objects import yamlfaults
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 
@@ -67,7 +68,7 @@ def sets_in(file: str, text: str) -> Iterator[JsonObject]:
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as problem:
-        raise Refusal(f"{file} is no YAML: {_where(problem)}") from problem
+        raise Refusal(f"{file} is no YAML: {yamlfaults.place(problem)}") from problem
     for one in documents:
         items = one.get("items") if isinstance(one, dict) and str(one.get("kind", "")).endswith("List") else [one]
         for item in items or ():
@@ -76,14 +77,6 @@ def sets_in(file: str, text: str) -> Iterator[JsonObject]:
             if not (item.get("metadata") or {}).get("name"):
                 raise Refusal(f"{file}: a LeaderWorkerSet has no metadata.name")
             yield item
-
-
-def _where(problem: yaml.YAMLError) -> str:
-    """Line, column and what is wrong there."""
-    if not isinstance(problem, yaml.MarkedYAMLError) or problem.problem_mark is None:
-        return " ".join(str(problem).split())
-    mark = problem.problem_mark
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem.problem or problem.context}"
 
 
 def read(file: str) -> str:

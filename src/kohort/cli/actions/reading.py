@@ -21,6 +21,7 @@ from kohort.kube.resources import (
     PODS,
     ROLLOUTS,
     STATEFUL_SETS,
+    Key,
     Resource,
 )
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
@@ -105,14 +106,22 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
         return f"{text}, but in {', '.join(elsewhere)}: -n {elsewhere[0]}"
     here = sorted(one.metadata.name for one in everywhere if one.metadata.namespace == namespace)
     return (
-        f"{text}; there are: {', '.join(here)}"
-        if here
-        else f"{text}, nor any other; kubectl apply -f examples/llm.yaml makes one"
+        f"{text}; there are: {', '.join(here)}" if here else f"{text}, nor any other; {first_set(namespace)} makes one"
     )
 
 
-async def names(client: Client, namespace: str) -> list[str]:
-    """Of all sets but canaries, which are shown with the set that they may replace."""
+def first_set(namespace: str) -> str:
+    """What to type to have one; where it should be, if that is not where kubectl puts things anyway."""
+    place = f"-n {namespace} " if namespace not in ("", "default") else ""
+    return f"kubectl apply {place}-f examples/llm.yaml"
+
+
+async def keys(client: Client, namespace: str) -> list[Key]:
+    """Of all sets but canaries, which are shown with the set that they may replace. Without a namespace, of all."""
     found = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet)
-    everybody = {one.metadata.name for one in found.items}
-    return sorted(one.metadata.name for one in found.items if one.metadata.labels.get(CANARY_SET) not in everybody)
+    everybody = {Key(one.metadata.namespace, one.metadata.name): one for one in found.items}
+    return sorted(
+        key
+        for key, one in everybody.items()
+        if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in everybody
+    )

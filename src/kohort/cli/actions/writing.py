@@ -29,8 +29,13 @@ async def undo(client: Client, namespace: str, name: str, to: int | None, dry_ru
     patch = history.return_patch(found, wanted)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
-    show([f"{name} {verb} to revision {wanted.revision} ({wanted.key}); follow it with: kohort status -w {name}"])
+    show([f"{name} {verb} to revision {wanted.revision} ({wanted.key}){_then(name, dry_run)}"])
     return 0
+
+
+def _then(name: str, dry_run: bool) -> str:
+    """There is nothing to follow where nothing happens."""
+    return "" if dry_run else f"; follow it with: kohort status -w {name}"
 
 
 async def pause(client: Client, namespace: str, name: str) -> int:
@@ -131,7 +136,7 @@ async def resize_groups(client: Client, namespace: str, name: str, size: int, re
     body = {"spec": {"leaderWorkerTemplate": change}}
     await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
     verb = "would be recreated" if dry_run else "are recreated"
-    show([f"groups of {name} {verb} with {size} pods; follow it with: kohort status -w {name}"])
+    show([f"groups of {name} {verb} with {size} pods{_then(name, dry_run)}"])
     return 0
 
 
@@ -152,10 +157,11 @@ async def resize_pods(
         except NotFound as problem:
             raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
     text = ", ".join(f"{key} {value}" for key, value in amounts.items())
-    verb = "could get" if dry_run else "get"
-    show([f"{len(pods)} pods of {name} {verb} {text} in place; kohort explain {name} says how far they are"])
-    if not dry_run:
-        show(["The template is as before: pods that are made later get what it says."])
+    if dry_run:
+        show([f"{len(pods)} pods of {name} could get {text} in place"])
+        return 0
+    show([f"{len(pods)} pods of {name} get {text} in place; kohort explain {name} says how far they are"])
+    show(["The template is as before: pods that are made later get what it says."])
     return 0
 
 
