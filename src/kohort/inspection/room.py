@@ -81,15 +81,18 @@ class _Board:
     def settle(self, group: Newcomers) -> list[Pod]:
         """Place a group; those of its pods that find no node, if not all do."""
 
-        def units(nodes: Sequence[NodeFacts]) -> list[Pod]:
-            choosy_first = sorted(group.units, key=lambda unit: not unit.topology)
-            return [pod for unit in choosy_first for pod in self._together(unit, nodes)]
+        def units(nodes: Sequence[NodeFacts]) -> None:
+            for unit in sorted(group.units, key=lambda unit: not unit.topology):  # the choosy ones first
+                if self._together(unit, nodes) and group.topology:
+                    return
 
         return self._in_one_domain(group.topology, self.open, group.pods, units)
 
     def _together(self, unit: Unit, nodes: Sequence[NodeFacts]) -> list[Pod]:
-        def pods(domain: Sequence[NodeFacts]) -> list[Pod]:
-            return [pod for pod in unit.pods if not self._place(pod, domain)]
+        def pods(domain: Sequence[NodeFacts]) -> None:
+            for pod in unit.pods:
+                if not self._place(pod, domain) and unit.topology:
+                    return
 
         return self._in_one_domain(unit.topology, nodes, unit.pods, pods)
 
@@ -98,16 +101,16 @@ class _Board:
         topology: str,
         nodes: Sequence[NodeFacts],
         pods: Sequence[Pod],
-        place: Callable[[Sequence[NodeFacts]], list[Pod]],
+        place: Callable[[Sequence[NodeFacts]], None],
     ) -> list[Pod]:
-        """Place pods on nodes with one value of a label, whichever takes all. Without a label all nodes are one."""
-        if not topology:
-            return place(nodes)
+        """Place pods on nodes with one value of a label, whichever takes all. Without a label all nodes are one. In a
+        domain that does not take one of them the others need not be tried."""
         fewest = list(pods)
-        for domain in _domains(nodes, topology).values():
-            homeless = place(domain)
-            if not homeless:
-                return []
+        for domain in _domains(nodes, topology).values() if topology else (nodes,):
+            place(domain)
+            homeless = [pod for pod in pods if pod.metadata.uid not in self.state.pods]
+            if not homeless or not topology:
+                return homeless
             fewest = min(fewest, homeless, key=len)
             self.leave(pod.metadata.uid for pod in pods)
         return fewest
