@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from tests.builders import lws
+from tests.builders import container, lws, pod
 from tests.cli.terminal import NAMESPACE, ORDER, Story
 
 from kohort.cli.actions import logs, looking, planning, writing
@@ -70,6 +70,18 @@ async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
         _, code = await user.run(looking.status, "llm", "text", True, 30.0)
         assert code == TOO_LATE
         assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm says why\n"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01])
+async def test_status_looks_once_however_little_time_there_is(story: Callable[..., Json], seconds: float) -> None:
+    async with story(start_latency=10.0) as user:
+        await user.create(lws("llm").replicas(2).size(1))
+        text, code = await user.run(looking.status, "llm", "text", True, seconds)
+        assert (code, "2/2" in text, user.complaint) == (0, True, "")
+        await user.change(image_change("new:2"))
+        text, code = await user.run(looking.status, "llm", "text", True, seconds)
+        assert (code, text.count("]  ")) == (TOO_LATE, 1)
+        assert user.complaint == f"kohort: llm is not done after {seconds:g} s; kohort explain llm says why\n"
 
 
 @pytest.mark.parametrize(
@@ -290,6 +302,22 @@ async def test_logs_of_pods_that_nobody_runs(story: Callable[..., Json]) -> None
         assert reason.startswith("kohort: pods on simulated nodes only pretend to run")
         _, code = await user.run(logs.logs, "llm", 4, "", "", ())
         assert user.complaint == "kohort: LeaderWorkerSet llm has no pods in group 4; there are: llm-0, llm-0-1\n"
+
+
+async def test_logs_of_a_container_that_is_not_there_name_those_that_are(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        leader = pod("leader").containers(container("main"), container("router")).init_container("load")
+        await user.create(lws("llm").replicas(1).size(2).leader(leader))
+        _, code = await user.run(logs.logs, "llm", None, "", "nope", ())
+        assert (code, user.complaint) == (
+            REFUSED,
+            "kohort: no container nope in llm-0, llm-0-1; there are: main, router, load\n",
+        )
+        await user.run(logs.logs, "llm", None, "llm-0-1", "router", ())
+        assert user.complaint == "kohort: no container router in llm-0-1; there are: main\n"
+        await user.run(logs.logs, "llm", None, "", "router", ())
+        asked = [line.split("  ")[0] for line in user.complaint.splitlines() if "(no logs: " in line]
+        assert asked == ["llm-0"], "workers have no router, which nobody needs to be told"
 
 
 async def test_approve_without_a_rollout(story: Callable[..., Json]) -> None:

@@ -63,6 +63,7 @@ class PodOS(View, frozen=True):
 class PodSpec(View, frozen=True):
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None

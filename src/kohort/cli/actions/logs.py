@@ -26,6 +26,8 @@ async def logs(
 ) -> int:
     found = await reading.snapshot(client, namespace, name)
     pods = chosen(found, group, pod)
+    if container:
+        pods = having(container, pods)
     width = max(len(one.metadata.name) for one in pods)
     options = (*query, *((("container", container),) if container else ()))
     jobs = [
@@ -63,6 +65,21 @@ def chosen(snapshot: Snapshot, group: int | None, pod: str) -> list[Pod]:
     subject = f"pod {pod}" if pod else f"pods in group {group}" if group is not None else "pods"
     there = ", ".join(one.metadata.name for one in pods) or "none"
     raise Refusal(f"LeaderWorkerSet {snapshot.name} has no {subject}; there are: {there}")
+
+
+def having(container: str, pods: list[Pod]) -> list[Pod]:
+    """The pods that have such a container: leaders may differ from workers."""
+    names = {one.metadata.name: _containers(one) for one in pods}
+    if found := [one for one in pods if container in names[one.metadata.name]]:
+        return found
+    there = ", ".join(dict.fromkeys(name for each in names.values() for name in each))
+    raise Refusal(f"no container {container} in {', '.join(names)}; there are: {there}")
+
+
+def _containers(pod: Pod) -> list[str]:
+    """All of them, those first that a reader most likely means."""
+    spec = pod.spec
+    return [one.name for one in (*(spec.containers or ()), *spec.init_containers, *spec.ephemeral_containers)]
 
 
 async def _one(client: Client, pod: Pod, query: Query, prefix: str) -> bool:

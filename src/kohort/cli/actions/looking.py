@@ -1,7 +1,7 @@
 """`get`, `status`, `explain`, `history`, `diff`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import click
 
@@ -43,16 +43,19 @@ async def _pictures(client: Client, namespace: str, name: str | None, form: str)
 async def status(
     client: Client, namespace: str, name: str, form: str, watch: bool, timeout: float | None = None
 ) -> int:
-    """3 while not done. With `watch` it returns when the set is done, or after `timeout` seconds with 5."""
+    """3 while not done. With `watch` it returns when the set is done, or after `timeout` seconds with 5, but not before
+    the first look: no time to wait is not a reason to say that it is not done."""
+    end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     try:
-        async with asyncio.timeout(timeout if watch else None):
-            return await _follow(client, namespace, name, form, watch)
+        async with asyncio.timeout(None) as patience:
+            return await _follow(client, namespace, name, form, watch, lambda: patience.reschedule(end))
     except TimeoutError:
         click.echo(f"kohort: {name} is not done after {timeout:g} s; kohort explain {name} says why", err=True)
         return TOO_LATE
 
 
-async def _follow(client: Client, namespace: str, name: str, form: str, watch: bool) -> int:
+async def _follow(client: Client, namespace: str, name: str, form: str, watch: bool, looked: Callable[[], None]) -> int:
+    """`looked` is called after every look that finds the set not done."""
     with Screen(live=watch and form == "text") as screen:
         async for found in _snapshots(client, namespace, name, watch):
             now = progress.progress_of(found)
@@ -64,6 +67,8 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
                 screen.show(_progress_text(now))
             if now.done:
                 return 0
+            if watch:
+                looked()
     return NOT_YET
 
 
