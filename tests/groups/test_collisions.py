@@ -2,12 +2,15 @@
 
 import pytest
 from tests.builders import LeaderWorkerSet, lws
-from tests.groups.bare import NAME, NAMESPACE, bare, replicas, sample
+from tests.groups.bare import NAME, NAMESPACE, World, bare, replicas, sample
 
+from kohort.admission.configurations import VALIDATING
+from kohort.admission.hosting import Loopback
 from kohort.groups import api
 from kohort.groups.collisions import collision_errors
 from kohort.kube.errors import Forbidden
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, VALIDATING_WEBHOOKS
+from kohort.objects.jsontypes import JsonObject
 
 
 def collides(new: LeaderWorkerSet, *others: LeaderWorkerSet) -> bool:
@@ -49,13 +52,60 @@ async def test_a_new_set_is_refused_and_so_is_one_that_grows() -> None:
             await world.edit(replicas(3))
 
 
-async def test_what_an_autoscaler_brings_about_is_told() -> None:
-    """Scaling asks no webhook."""
+async def scale(world: World, count: int) -> None:
+    body = {"spec": {"replicas": count}}
+    await world.cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body, subresource="scale")
+
+
+async def test_an_autoscaler_is_refused_what_collides_and_may_always_go_back() -> None:
     async with bare(sample()) as world:
         await world.cluster.client.create(LEADER_WORKER_SETS, lws(f"{NAME}-2"), NAMESPACE)
         await world.cluster.settle(quiet=1)
-        body = {"spec": {"replicas": 3}}
-        await world.cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body, subresource="scale")
+        with pytest.raises(Forbidden, match=rf"collides with LeaderWorkerSet {NAME}-2: its group 2"):
+            await scale(world, 3)
+        await scale(world, 1)
+        await scale(world, 2)
+        assert world.subject["spec"]["replicas"] == 2
+
+
+async def test_names_that_scaling_makes_too_long_are_refused() -> None:
+    async with bare(sample()) as world:
+        name = "n" * 49
+        await world.cluster.client.create(LEADER_WORKER_SETS, lws(name).replicas(2).size(2), NAMESPACE)
+        await world.cluster.settle(quiet=1)
+        with pytest.raises(Forbidden, match="names of its pods would be too long: with 600 replicas of size 2"):
+            body = {"spec": {"replicas": 600}}
+            await world.cluster.client.patch(LEADER_WORKER_SETS, name, NAMESPACE, body, subresource="scale")
+
+
+async def test_what_nobody_could_refuse_is_told() -> None:
+    async with bare(sample()) as world:
+        await world.cluster.client.create(LEADER_WORKER_SETS, lws(f"{NAME}-2"), NAMESPACE)
+        await world.cluster.settle(quiet=1)
+        await world.cluster.client.delete(VALIDATING_WEBHOOKS, VALIDATING)
+        await scale(world, 3)
         await world.pause()
         text = f"a StatefulSet {NAME}-2 exists and belongs to LeaderWorkerSet {NAME}-2"
         assert any(one.startswith("Warning FailedCreate") and text in one for one in world.events)
+
+
+async def test_what_webhooks_are_shown_is_a_scale() -> None:
+    """And not the set: whoever judges it must look that up."""
+    seen: list[JsonObject] = []
+
+    def looked_at(request: JsonObject) -> JsonObject:
+        seen.append(request)
+        return {"allowed": True}
+
+    async with bare(sample()) as world:
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["*/scale"]}
+        host = Loopback()
+        address = await host.open({"/look": looked_at})
+        hook = {"name": "look.example.com", "clientConfig": address.client("/look"), "rules": [rule]}
+        hook |= {"admissionReviewVersions": ["v1"], "sideEffects": "None"}
+        await world.cluster.client.create(VALIDATING_WEBHOOKS, {"metadata": {"name": "look"}, "webhooks": [hook]})
+        await scale(world, 1)
+        assert [(one["kind"]["kind"], one["object"]["spec"], one["oldObject"]["spec"]) for one in seen] == [
+            ("Scale", {"replicas": 1}, {"replicas": 2})
+        ]
+        await host.close()

@@ -61,7 +61,7 @@ def configurations(address: Address, *, rollouts: bool = True) -> list[JsonObjec
         _configuration(
             "ValidatingWebhookConfiguration",
             VALIDATING,
-            [_set_hook(address, "vleaderworkerset.kb.io", groups.VALIDATE_SET)],
+            [_with_scale(_set_hook(address, "vleaderworkerset.kb.io", groups.VALIDATE_SET))],
         ),
         *(_rollout_configurations(address) if rollouts else []),
     ]
@@ -127,6 +127,12 @@ def _set_hook(address: Address, name: str, path: str) -> JsonObject:
         "resources": ["leaderworkersets"],
     }
     return _hook(address, name, path, rule)
+
+
+def _with_scale(hook: JsonObject) -> JsonObject:
+    """Autoscalers and `kubectl scale` write a set's replicas past the set itself."""
+    scale = {**hook["rules"][0], "operations": ["UPDATE"], "resources": ["leaderworkersets/scale"]}
+    return {**hook, "rules": [*hook["rules"], scale]}
 
 
 def _pod_hook(address: Address, name: str, path: str) -> JsonObject:

@@ -9,8 +9,9 @@ from kohort.groups.defaulting import defaulted
 from kohort.groups.gang import GangProvider
 from kohort.groups.podmutation import PodRefused, mutated
 from kohort.groups.providers import provider_named
-from kohort.groups.validation import create_errors, update_errors
+from kohort.groups.validation import create_errors, scale_errors, update_errors
 from kohort.groups.views import GroupCache
+from kohort.kube.resources import Key
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 
@@ -42,6 +43,8 @@ class GroupWebhooks:
         new, old = request.get("object"), request.get("oldObject")
         if new is None:
             return []
+        if request.get("subResource") == "scale":
+            return self._scale_errors(request, new)
         if old is None:
             found = create_errors(new)
         else:
@@ -50,6 +53,21 @@ class GroupWebhooks:
             namespace = new["metadata"].get("namespace") or request.get("namespace") or ""
             found = collision_errors(new, self.cache.sets.list(namespace))
         return found
+
+    def _scale_errors(self, request: JsonObject, scale: JsonObject) -> list[FieldError]:
+        """A Scale says nothing but a number: the set itself is looked up. More groups have longer names, and names that
+        others may have; fewer can always be had."""
+        if self.cache is None:
+            return []
+        metadata = scale["metadata"]
+        key = Key(metadata.get("namespace") or request.get("namespace") or "", metadata.get("name") or "")
+        group_set = self.cache.sets.get(key)
+        wanted = (scale.get("spec") or {}).get("replicas") or 0
+        if group_set is None or group_set.metadata.deleting or wanted <= group_set.replicas:
+            return []
+        found = {"name": key.name, "uid": group_set.metadata.uid, "annotations": group_set.metadata.annotations}
+        document = {"metadata": found, "spec": {**group_set.spec, "replicas": wanted}}
+        return scale_errors(document) or collision_errors(document, self.cache.sets.list(key.namespace))
 
 
 def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:

@@ -51,6 +51,12 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
     ]
 
 
+def scale_errors(group_set: JsonObject) -> list[FieldError]:
+    """Violations that another number of groups can bring."""
+    replicas, size = _replicas(group_set["spec"]), Template(group_set["spec"].get("leaderWorkerTemplate") or {}).size
+    return [*_name_errors(group_set, replicas, size), *_size_errors(replicas, size)]
+
+
 def _replicas(spec: JsonObject) -> int:
     replicas = spec.get("replicas")
     return 1 if replicas is None else replicas

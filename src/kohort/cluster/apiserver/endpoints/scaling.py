@@ -14,17 +14,16 @@ from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stampi
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
+from kohort.cluster.apiserver.endpoints.scales import replicas_of, scale_of, steps
 from kohort.cluster.apiserver.endpoints.settling import storage_problem
 from kohort.cluster.apiserver.endpoints.writing import Writer, Written
 from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
 from kohort.objects import fielderrors
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.objects.selectors import LabelSelector
+from kohort.objects.jsontypes import JsonObject
 
 _UNSET: Final = -(2**31)
 
@@ -33,55 +32,8 @@ def scale_node() -> Node:
     return builtin.kind_node("autoscaling", "v1", "Scale")
 
 
-def scale_of(kind: Kind, parent: JsonObject) -> JsonObject:
-    metadata = parent["metadata"]
-    replicas, status_replicas = replicas_of(kind, parent)
-    status: JsonObject = {"replicas": status_replicas}
-    selector = selector_of(kind, parent)
-    if selector:
-        status["selector"] = selector
-    spec: JsonObject = {"replicas": replicas} if replicas else {}
-    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    return {
-        "kind": "Scale",
-        "apiVersion": SCALE_VERSION,
-        "metadata": {name: metadata[name] for name in names if name in metadata},
-        "spec": spec,
-        "status": status,
-    }
-
-
-def replicas_of(kind: Kind, parent: JsonObject) -> tuple[int | None, int]:
-    assert kind.scale_paths is not None
-    wanted = _at(parent, kind.scale_paths[0])
-    return wanted, _at(parent, kind.scale_paths[1]) or 0
-
-
-def selector_of(kind: Kind, parent: JsonObject) -> str:
-    assert kind.scale_paths is not None
-    if kind.custom:
-        found = _at(parent, kind.scale_paths[2]) if kind.scale_paths[2] else ""
-        return found if isinstance(found, str) else ""
-    selector = (parent.get("spec") or {}).get("selector") or {}
-    if kind.resource.kind == "ReplicationController":
-        return ",".join(f"{key}={selector[key]}" for key in sorted(selector))
-    return str(LabelSelector.from_object(selector))
-
-
-def _steps(path: str) -> list[str]:
-    return path.lstrip(".").split(".")
-
-
-def _at(document: Json, path: str) -> Json:
-    for step in _steps(path):
-        if not isinstance(document, dict):
-            return None
-        document = document.get(step)
-    return document
-
-
 def _put(document: JsonObject, path: str, value: int) -> None:
-    *parents, last = _steps(path)
+    *parents, last = steps(path)
     for step in parents:
         document = document.setdefault(step, {})
     document[last] = value
@@ -220,7 +172,7 @@ def _tracked_scale(writer: Writer, call: Call, live: JsonObject) -> JsonObject:
 
 def _replicas_paths(writer: Writer, call: Call) -> dict[str, tuple[str, ...] | None]:
     return {
-        kind.resource.api_version: tuple(_steps(kind.scale_paths[0])) if kind.scale_paths else None
+        kind.resource.api_version: tuple(steps(kind.scale_paths[0])) if kind.scale_paths else None
         for kind in writer.parts.catalog.siblings(call.kind)
     }
 

@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.reading import missing
+from kohort.cluster.apiserver.endpoints.scales import scale_of
 from kohort.cluster.apiserver.endpoints.settling import (
     by_name,
     copies_of,
@@ -321,6 +322,9 @@ class Writer:
         self, call: Call, options: WriteOptions, operation: Operation, obj: JsonObject, live: JsonObject | None
     ) -> None:
         name = obj["metadata"].get("name") or ""
+        if call.path.subresource == "scale" and live is not None:
+            # What was asked for is a Scale, and that is what is judged.
+            obj, live = scale_of(call.kind, obj), scale_of(call.kind, live)
         await self.parts.admission.validate(self._attributes(call, options, operation, obj, live, name))
 
     def _attributes(
