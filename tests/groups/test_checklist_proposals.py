@@ -44,6 +44,14 @@ async def test_s4_resize_policy_none_refuses_a_new_size(policy: str | None) -> N
             await patch(cluster, "llm", {"spec": {"leaderWorkerTemplate": {"size": 3}}})
 
 
+@pytest.mark.parametrize("moment", ["whenDeleted", "whenScaled"])
+async def test_a_retention_policy_that_no_stateful_set_takes_is_refused(moment: str) -> None:
+    field = f"spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.{moment}"
+    async with whole() as cluster:
+        with pytest.raises(Invalid, match=rf'{field}: Unsupported value: "Foo": supported values: "Retain", "Delete"'):
+            await create(cluster, lws("llm").but(field, "Foo"))
+
+
 async def test_s5_volume_claim_templates_on_create() -> None:
     claim = {"metadata": {"name": "cache"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]

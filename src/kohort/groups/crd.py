@@ -191,7 +191,7 @@ def _template() -> JsonObject:
         {"key": {"type": "string"}, "effect": _enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
         required=("key", "effect"),
     )
-    retention = _object({"whenDeleted": {"type": "string"}, "whenScaled": {"type": "string"}})
+    retention = _object({"whenDeleted": _enum("Retain", "Delete"), "whenScaled": _enum("Retain", "Delete")})
     return _object(
         {
             "leaderTemplate": pod,
