@@ -134,6 +134,15 @@ def test_a_set_that_the_partition_holds_is_done() -> None:
     assert (found.done, found.held) == (True, 1)
 
 
+def test_a_surge_that_the_partition_keeps_is_at_rest() -> None:
+    pods = [member(0, revision=OLD), member(0, 1, revision=OLD)]
+    pods += [member(group, worker) for group in (1, 2) for worker in range(2)]
+    sets = [leader_set(3, 1), workers(0, revision=OLD), workers(1), workers(2)]
+    built = lws("llm").replicas(2).size(2).partition(1).max_surge(1)
+    found = progress.progress_of(scene(built=built, pods=pods, stateful_sets=sets))
+    assert (found.done, found.surge, found.held) == (True, 1, 1)
+
+
 def test_a_set_that_a_pause_holds_is_not() -> None:
     """A pause is meant to end."""
     pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))

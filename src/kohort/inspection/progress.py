@@ -40,7 +40,7 @@ def progress_of(snapshot: Snapshot) -> Progress:
     observed = group_set.status.observed_generation >= group_set.metadata.generation
     complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
-    settled = observed and complete and in_range == wanted and not surge
+    settled = observed and complete and in_range == wanted and (group_set.partition > 0 or not surge)
     held = sum(index < group_set.partition and not state.updated for index, state in states.items())
     waits = snapshot.releasing or (held > 0 and paused(snapshot))
     done = settled and not group_set.metadata.deleting and not waits
