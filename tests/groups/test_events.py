@@ -1,12 +1,14 @@
 """Events of groups: what was done, and to which object, by the catalogue."""
 
+import asyncio
+
 import pytest
 from tests.groups.bare import NAME, NAMESPACE, World, bare, sample, worker_image
 
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.revisions import history_limit
-from kohort.kube.resources import EVENTS
+from kohort.kube.resources import EVENTS, SERVICES, STATEFUL_SETS
 from kohort.objects.meta import ObjectMeta
 
 
@@ -53,3 +55,21 @@ async def test_history_is_kept_as_far_as_the_annotation_says() -> None:
 def test_ten_revisions_are_kept_unless_said_otherwise(written: str | None, limit: int) -> None:
     annotations = {} if written is None else {wire.REVISION_LIMIT: written}
     assert history_limit(LeaderWorkerSet(metadata=ObjectMeta(annotations=annotations))) == limit
+
+
+async def test_names_that_others_have_are_told_with_their_holder() -> None:
+    labels = {"app": "else"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"serviceName": "", "replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    async with bare(None) as world:
+        client = world.cluster.client
+        await client.create(STATEFUL_SETS, {"metadata": {"name": NAME}, "spec": spec}, NAMESPACE)
+        await world.create(sample())
+        await world.cluster.settle(quiet=1)
+        text = f"leader statefulset {NAME}: a StatefulSet {NAME} exists and does not belong to this set"
+        assert f"Warning FailedCreate Failed to create {text}" in world.events
+        await client.create(SERVICES, {"metadata": {"name": NAME}, "spec": {"ports": [{"port": 80}]}}, NAMESPACE)
+        await client.delete(STATEFUL_SETS, NAME, NAMESPACE)
+        await asyncio.sleep(60)
+        text = f"headless service {NAME}: Service {NAME} exists and does not belong to this LeaderWorkerSet"
+        assert f"Warning FailedCreate Failed to create {text}" in world.events

@@ -5,6 +5,7 @@ import pytest
 from tests.builders import lws
 from tests.inspection.scenes import OLD, group_set, leader_set, member, scene, waiting, without_node, workers
 
+from kohort.groups.views import GroupService
 from kohort.inspection.causes import ORDER, Cause, causes, spoken
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
@@ -143,6 +144,62 @@ def test_no_operator() -> None:
         "no operator has seen this set",
         "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator)",
     )
+
+
+def test_an_operator_that_is_refused_what_it_writes_does_run() -> None:
+    taken = "Failed to create leader statefulset llm: a StatefulSet llm exists and does not belong to this set"
+    unseen = group_set(lws("llm").replicas(2).size(2), observed=0)
+    told = event("LeaderWorkerSet", "llm", "FailedCreate", taken, uid="uid-set")
+    found = causes(scene(group_set=unseen, pods=(), stateful_sets=(), events=[told]))
+    assert (found[0].kind, found[0].objects, found[0].found) == ("refused", ("LeaderWorkerSet llm",), taken)
+    assert "operator" not in {cause.kind for cause in found}
+    earlier = event("LeaderWorkerSet", "llm", "FailedCreate", taken, uid="uid-of-its-predecessor")
+    assert causes(scene(group_set=unseen, pods=(), stateful_sets=(), events=[earlier]))[0].kind == "operator"
+
+
+@pytest.mark.parametrize(
+    ("owner", "policy", "kinds"),
+    [("", "Shared", ["refused"]), ("uid-set", "Shared", []), ("", "UniquePerReplica", [])],
+)
+def test_a_service_of_somebody_else_with_the_name_of_the_set(owner: str, policy: str, kinds: list[str]) -> None:
+    owners = [{"kind": "LeaderWorkerSet", "name": "llm", "uid": owner, "controller": True}] if owner else []
+    service = msgspec.convert({"metadata": {"name": "llm", "ownerReferences": owners}}, GroupService)
+    found = causes(scene(built=lws("llm").replicas(2).size(2).network(policy), service=service))
+    assert [cause.kind for cause in found] == kinds
+    for cause in found:
+        assert cause.objects == ("Service llm",)
+        assert "does not belong to this set" in cause.found
+        assert "kubectl -n default delete service llm" in cause.action
+
+
+@pytest.mark.parametrize(
+    ("message", "action"),
+    [
+        (
+            "Ingress default/llm (trafficRoutings[0].ingress.name) does not exist; create it or name another",
+            "create Ingress default/llm, or name another in trafficRoutings of Rollout release",
+        ),
+        (
+            "Service default/llm-leader (trafficRoutings[0].service) does not exist; create it or name another",
+            "create Service default/llm-leader, or name another in trafficRoutings of Rollout release",
+        ),
+        (
+            "Service llm-leader-canary has no ready endpoint yet; traffic is not moved before it has one",
+            "see that the routes exist, and that Service llm-leader-canary has a ready leader "
+            "(kubectl describe service)",
+        ),
+    ],
+)
+def test_what_traffic_waits_for_is_named(message: str, action: str) -> None:
+    strategy = {"canary": {"trafficRoutings": [{"service": "llm-leader"}]}}
+    state = "StepTrafficRouting"
+    document = {
+        "metadata": {"name": "release"},
+        "spec": {"strategy": strategy},
+        "status": {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": message},
+    }
+    first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
+    assert (first.kind, first.action) == ("traffic", action)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class SharedServices:
         return self._taken[key] + RETRY - now or RETRY
 
     def _warn(self, group_set: LeaderWorkerSet, problem: str) -> None:
-        text = f"Failed to create headless service for error: {problem}"
+        text = f"Failed to create headless service {group_set.metadata.name}: {problem}"
         self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text, action="Create")
 
 

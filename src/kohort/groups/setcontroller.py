@@ -15,7 +15,7 @@ from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, plan_roll
 from kohort.groups.services import SharedServices
 from kohort.groups.status import tally
-from kohort.groups.views import GroupCache, GroupService, GroupStatefulSet, sets_of
+from kohort.groups.views import GroupCache, GroupService, GroupStatefulSet, owned_by, sets_of
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import ObjectReference, reference_to
@@ -167,7 +167,7 @@ class SetController:
                 STATEFUL_SETS, body, field_manager=wire.FIELD_MANAGER, force=True, type=GroupStatefulSet
             )
         except ApiError as problem:
-            self._report_failure(group_set, leaders, problem)
+            self._report_failure(group_set, leaders, await self._name_taken(group_set, leaders) or str(problem))
             raise
         found: GroupStatefulSet = made
         self._applied[key] = Applied(uid, document, found.metadata.generation)
@@ -209,7 +209,19 @@ class SetController:
             text = f"Updating replica {low}" if low == high else f"Updating replicas {low} to {high} (inclusive)"
             self._event(group_set, "GroupsUpdating", "Update", text, related)
 
-    def _report_failure(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None, problem: ApiError) -> None:
+    async def _name_taken(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None) -> str:
+        """Whose StatefulSet stands in the way. One without our label is not in the cache."""
+        metadata = group_set.metadata
+        try:
+            found = leaders or await self.client.get(
+                STATEFUL_SETS, metadata.name, metadata.namespace, type=GroupStatefulSet
+            )
+        except ApiError:
+            return ""
+        foreign = not owned_by(found.metadata, group_set)
+        return f"a StatefulSet {metadata.name} exists and does not belong to this set" if foreign else ""
+
+    def _report_failure(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None, problem: str) -> None:
         verb = "Create" if leaders is None else "Update"
         text = f"Failed to {verb.lower()} leader statefulset {group_set.metadata.name}: {problem}"
         self.recorder.warning(LEADER_WORKER_SETS, group_set, f"Failed{verb}", text, action=verb)

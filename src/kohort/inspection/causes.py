@@ -20,6 +20,7 @@ what follows from what, and within a class the lowest group and worker come firs
 | 11 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
@@ -28,6 +29,7 @@ import msgspec
 
 from kohort.groups import wire
 from kohort.groups.explain import why_not_ready
+from kohort.groups.views import owned_by
 from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import ContainerStatus, Pod
@@ -55,6 +57,8 @@ _CONFIGURATION: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 )
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
+_REFUSALS: Final = ("FailedCreate", "FailedUpdate")
+_ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 
 
@@ -79,7 +83,8 @@ def causes(snapshot: Snapshot) -> list[Cause]:
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods = sorted(snapshot.pods, key=_position)
-    found = [*_operator(snapshot), *_refused(snapshot)]
+    refused = [*_service_taken(snapshot), *_refused(snapshot)]
+    found = [*([] if _tried(snapshot) else _operator(snapshot)), *refused]
     found += [cause for pod in pods if not _fine(pod) for cause in _of_pod(pod, snapshot)]
     return found + [cause for pod in pods for cause in _resize(pod)]
 
@@ -119,6 +124,25 @@ def _operator(snapshot: Snapshot) -> Iterator[Cause]:
         )
 
 
+def _tried(snapshot: Snapshot) -> bool:
+    """An operator that is refused what it writes does not get to noting that it has seen the set: it runs, though."""
+    uid = snapshot.group_set.metadata.uid
+    return any(
+        event.type == "Warning" and event.reason in _REFUSALS and event.involved_object.uid == uid
+        for event in snapshot.events
+    )
+
+
+def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
+    """Groups may run all the same, but their members do not find each other."""
+    service, group_set = snapshot.service, snapshot.group_set
+    if service is None or group_set.subdomain_policy != wire.SHARED or owned_by(service.metadata, group_set):
+        return
+    text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
+    action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
+    yield Cause("refused", (f"Service {snapshot.name}",), text, f"{action}; the set's own is made within a minute")
+
+
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
     """Objects that the server did not accept leave nothing behind but an event. An event outlives what it tells, so it
     counts only while something is missing."""
@@ -127,7 +151,7 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
     owners = {snapshot.name} | {one.metadata.name for one in snapshot.stateful_sets}
     latest: dict[str, str] = {}
     for event in sorted(snapshot.events, key=lambda one: one.last_timestamp or one.event_time or ""):
-        if event.type == "Warning" and event.reason in ("FailedCreate", "FailedUpdate"):
+        if event.type == "Warning" and event.reason in _REFUSALS:
             reference = event.involved_object
             if reference.name in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
                 latest[f"{reference.kind} {reference.name}"] = event.message
@@ -320,7 +344,7 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
     elif status.current_step_state == "StepPaused" and "manually" in status.message:
         text = f"step {status.current_step_index} waits for approval"
         yield Cause("rollout", (name,), text, f"kohort approve {snapshot.name}")
-    elif status.current_step_state == ROUTING:
+    elif status.current_step_state == ROUTING or _ABSENT.search(status.message):
         yield Cause("traffic", (name,), _step_text(status), _routes_to_look_at(rollout))
     else:
         yield Cause("rollout", (name,), _step_text(status), f"wait, or go back: kohort abort {snapshot.name}")
@@ -333,6 +357,8 @@ def _step_text(status: RolloutStatus) -> str:
 
 
 def _routes_to_look_at(rollout: Rollout) -> str:
+    if absent := _ABSENT.search(rollout.status.message):
+        return f"create {absent[1]}, or name another in trafficRoutings of Rollout {rollout.metadata.name}"
     services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
     return f"see that the routes exist, and that Service {services} has a ready leader (kubectl describe service)"
 

@@ -10,7 +10,7 @@ from kohort.groups.identity import index_of
 from kohort.groups.observation import in_order, size_of, state_of, wanted_placement
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState
-from kohort.groups.views import GroupStatefulSet
+from kohort.groups.views import GroupService, GroupStatefulSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.wire import IN_PROGRESSING
@@ -24,6 +24,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     revisions: Sequence[Revision] = ()
     events: Sequence[Event] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
+    service: GroupService | None = None
+    """The Service with the set's name, whoever made it."""
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
     canary: "Snapshot | None" = None

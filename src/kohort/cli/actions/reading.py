@@ -8,7 +8,7 @@ from kohort.cli.connection import Refusal
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.revisions import Revision
-from kohort.groups.views import GroupStatefulSet
+from kohort.groups.views import GroupService, GroupStatefulSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
@@ -20,6 +20,7 @@ from kohort.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     ROLLOUTS,
+    SERVICES,
     STATEFUL_SETS,
     Key,
     Resource,
@@ -30,16 +31,17 @@ from kohort.rollouts.wire import CANARY_SET
 
 
 async def snapshot(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot:
-    """`surroundings` also reads events and claims, which only explanations need."""
+    """`surroundings` also reads events, claims and the Service, which only explanations need."""
     group_set = await find_set(client, namespace, name)
-    found, rollouts, events, claims = await asyncio.gather(
+    found, rollouts, events, claims, service = await asyncio.gather(
         _groups(client, group_set),
         if_known(client, ROLLOUTS, namespace, Rollout),
         if_known(client, EVENTS, namespace, Event, surroundings),
         if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+        _service(client, namespace, name, surroundings),
     )
     ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
-    found = replace(found, events=events, claims=claims, rollout=ours[0] if ours else None)
+    found = replace(found, events=events, claims=claims, service=service, rollout=ours[0] if ours else None)
     return replace(found, canary=await _canary(client, found)) if found.releasing else found
 
 
@@ -57,6 +59,15 @@ async def _groups(client: Client, group_set: LeaderWorkerSet) -> Snapshot:
         stateful_sets=stateful_sets.items,
         revisions=[one for one in revisions.items if _owned(one, group_set)],
     )
+
+
+async def _service(client: Client, namespace: str, name: str, wanted: bool) -> GroupService | None:
+    if not wanted:
+        return None
+    try:
+        return await client.get(SERVICES, name, namespace, type=GroupService)
+    except (NotFound, Forbidden):
+        return None
 
 
 async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:
