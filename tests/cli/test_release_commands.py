@@ -115,4 +115,4 @@ async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.Capt
         assert code == NOT_YET
         assert "[traffic] Rollout llm: " in text
         assert "Ingress" in text
-        assert "Service llm-leader-canary has a ready leader" in text
+        assert "create Ingress default/llm, or name another in trafficRoutings of Rollout llm" in text
