@@ -86,24 +86,28 @@ async def install_definitions(
     stays: another operator may be leading."""
     wanted = definitions(address, rollouts=rollouts)
     for definition in wanted:
-        await _apply_definition(client, definition, point_here=point_here)
+        await _refresh_definition(client, definition, point_here=point_here)
     async with asyncio.timeout(_ESTABLISHED_SECONDS):
         for definition in wanted:
             await wait_established(client, definition["metadata"]["name"])
 
 
-async def _apply_definition(client: Client, definition: JsonObject, *, point_here: bool) -> None:
+async def _refresh_definition(client: Client, definition: JsonObject, *, point_here: bool) -> None:
     """Bring a definition up to date; what is as it should be is not written again, which is slow on both sides."""
     found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
     before = ((found or {}).get("spec", {}).get("conversion") or {}).get("webhook")
     if before is not None and not point_here:
         kept = {"strategy": "Webhook", "webhook": before}
         definition = {**definition, "spec": {**definition["spec"], "conversion": kept}}
-    if found is not None and contains(found, definition):
-        return
+    if found is None or not contains(found, definition):
+        await apply_definition(client, definition, FIELD_MANAGER)
+
+
+async def apply_definition(client: Client, definition: JsonObject, field_manager: str) -> None:
     try:
-        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER)
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=field_manager)
     except Invalid:
+        found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
         if found is None:
             raise
         # From a Service to an address of its own, or back: somebody else's half would stay beside ours.

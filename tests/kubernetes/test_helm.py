@@ -4,11 +4,12 @@ nothing is left when the release is removed but the definitions."""
 import itertools
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tools.helm import build
 
 from kohort.install.manifests import manifests
@@ -63,30 +64,33 @@ def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_man
     assert sorted(rendered, key=_key) == sorted(plain, key=_key)
 
 
-def test_a_cluster_takes_it_changes_it_and_gives_it_back(helm: Helm, kubernetes: ControlPlane) -> None:
+@pytest.fixture
+def cluster(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
+    """Of its own: Helm takes nothing over that it has not made, and the definitions that it brings stay."""
+    with control_plane(binaries, tmp_path / "plane") as plane:
+        yield plane
+
+
+def test_a_cluster_takes_it_changes_it_and_gives_it_back(helm: Helm, cluster: ControlPlane) -> None:
     def words(*more: str) -> tuple[str, ...]:
-        return (*more, "--kubeconfig", str(kubernetes.kubeconfig), "--namespace", SPACE)
+        return (*more, "--kubeconfig", str(cluster.kubeconfig), "--namespace", SPACE)
 
     helm("lint", str(CHART))
-    # Other tests bring configurations of these names along; Helm takes nothing over that it has not made.
-    kubernetes.kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
     helm(*words("install", "kohort", str(CHART), "--create-namespace", "--set=replicaCount=0"))
     try:
         wanted = {_key(one) for one in manifests(Options(namespace=SPACE)) if one["kind"] in INSIDE}
-        assert _found(kubernetes) >= wanted
+        assert _found(cluster) >= wanted
         helm(*words("upgrade", "kohort", str(CHART), "--set=replicaCount=0", "--set=defaultResizePolicy=Recreate"))
-        settings = kubernetes.kubectl("get", "configmap", "lws-manager-config", "-n", SPACE, "-o", "yaml")
+        settings = cluster.kubectl("get", "configmap", "lws-manager-config", "-n", SPACE, "-o", "yaml")
         assert "defaultResizePolicy: Recreate" in settings
     finally:
         helm(*words("uninstall", "kohort"))
     kinds = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
-    left = kubernetes.kubectl("get", kinds, "-o", "name").split()
+    left = cluster.kubectl("get", kinds, "-o", "name").split()
     assert [one for one in left if "lws-" in one or "kruise" in one] == []
-    assert not _found(kubernetes) & wanted
-    kubernetes.kubectl("delete", "-f", str(CHART / "crds"))
-    kubernetes.kubectl("delete", "namespace", SPACE)
+    assert not _found(cluster) & wanted
 
 
-def _found(kubernetes: ControlPlane) -> set[tuple[str, str, str]]:
-    listed: JsonObject = yaml.safe_load(kubernetes.kubectl("get", ",".join(INSIDE), "-n", SPACE, "-o", "yaml"))
+def _found(cluster: ControlPlane) -> set[tuple[str, str, str]]:
+    listed: JsonObject = yaml.safe_load(cluster.kubectl("get", ",".join(INSIDE), "-n", SPACE, "-o", "yaml"))
     return {_key(one) for one in listed["items"]}

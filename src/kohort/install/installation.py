@@ -73,6 +73,9 @@ async def _apply(client: Client, obj: JsonObject) -> None:
     if obj["kind"] in _FIRST_REMOVED:
         await operator.apply_webhooks(client, obj, FIELD_MANAGER)
         return
+    if obj["kind"] == "CustomResourceDefinition":
+        await operator.apply_definition(client, obj, FIELD_MANAGER)
+        return
     try:
         await client.apply(resource, obj, field_manager=FIELD_MANAGER)
     except errors.NotFound as problem:
