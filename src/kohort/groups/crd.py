@@ -8,14 +8,10 @@ import copy
 from typing import Final
 
 from kohort.objects.crdschema import schema_of
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.schemawords import INT_OR_STRING, enum, int32, rule, shape
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
-
-_INT_OR_STRING: Final[JsonObject] = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-}
 
 
 def definition() -> JsonObject:
@@ -68,7 +64,7 @@ def _column(name: str, type: str, path: str) -> JsonObject:
 
 
 def _root() -> JsonObject:
-    return _object(
+    return shape(
         {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -79,45 +75,22 @@ def _root() -> JsonObject:
     )
 
 
-def _object(
-    properties: JsonObject, *, required: tuple[str, ...] = (), rules: tuple[JsonObject, ...] = ()
-) -> JsonObject:
-    schema: JsonObject = {"type": "object", "properties": properties}
-    if rules:
-        schema["x-kubernetes-validations"] = list(rules)
-    if required:
-        schema["required"] = list(required)
-    return schema
-
-
-def _integer(**more: Json) -> JsonObject:
-    return {"type": "integer", "format": "int32", **more}
-
-
-def _enum(*values: str, **more: Json) -> JsonObject:
-    return {"type": "string", "enum": list(values), **more}
-
-
-def _rule(rule: str, message: str, **more: Json) -> JsonObject:
-    return {"rule": rule, "message": message, **more}
-
-
 def _spec() -> JsonObject:
-    rolling = _object(
+    rolling = shape(
         {
-            "partition": _integer(default=0),
-            "maxUnavailable": {**_INT_OR_STRING, "default": 1},
-            "maxSurge": {**_INT_OR_STRING, "default": 0},
+            "partition": int32(default=0),
+            "maxUnavailable": {**INT_OR_STRING, "default": 1},
+            "maxSurge": {**INT_OR_STRING, "default": 0},
         },
         rules=(
-            _rule(
+            rule(
                 "!has(self.partition) || self.partition >= 0",
                 "must be greater than or equal to 0",
                 fieldPath=".partition",
             ),
             *_amount_rules("maxUnavailable"),
             *_amount_rules("maxSurge"),
-            _rule(
+            rule(
                 "!(has(self.maxUnavailable) && has(self.maxSurge)) || !(self.maxUnavailable == 0 || "
                 "self.maxUnavailable == '0%') || !(self.maxSurge == 0 || self.maxSurge == '0%')",
                 "must not be 0 when `maxSurge` is 0",
@@ -125,23 +98,23 @@ def _spec() -> JsonObject:
             ),
         ),
     )
-    strategy = _object(
-        {"type": _enum("RollingUpdate", default="RollingUpdate"), "rollingUpdateConfiguration": rolling},
+    strategy = shape(
+        {"type": enum("RollingUpdate", default="RollingUpdate"), "rollingUpdateConfiguration": rolling},
         required=("type",),
     )
-    return _object(
+    return shape(
         {
-            "replicas": _integer(default=1, minimum=0, maximum=1_000_000),
-            "startupPolicy": _enum("LeaderCreated", "LeaderReady", default="LeaderCreated"),
+            "replicas": int32(default=1, minimum=0, maximum=1_000_000),
+            "startupPolicy": enum("LeaderCreated", "LeaderReady", default="LeaderCreated"),
             "rolloutStrategy": strategy,
-            "networkConfig": _object(
-                {"subdomainPolicy": _enum("Shared", "UniquePerReplica")}, required=("subdomainPolicy",)
+            "networkConfig": shape(
+                {"subdomainPolicy": enum("Shared", "UniquePerReplica")}, required=("subdomainPolicy",)
             ),
             "leaderWorkerTemplate": _template(),
         },
         required=("leaderWorkerTemplate",),
         rules=(
-            _rule(
+            rule(
                 "!has(self.replicas) || !has(self.leaderWorkerTemplate.size) || "
                 "self.replicas * self.leaderWorkerTemplate.size <= 2147483647",
                 "the product of replicas and worker replicas must not exceed 2147483647",
@@ -155,17 +128,17 @@ def _amount_rules(field: str) -> tuple[JsonObject, ...]:
     """A number of groups, or a percentage of them up to 100%."""
     path = f".{field}"
     return (
-        _rule(
+        rule(
             f"!has(self.{field}) || type(self.{field}) != int || self.{field} >= 0",
             "must be greater than or equal to 0",
             fieldPath=path,
         ),
-        _rule(
+        rule(
             f"!has(self.{field}) || type(self.{field}) != string || self.{field}.matches('^[0-9]+%$')",
             "a valid percent string must be a numeric string followed by an ending '%'",
             fieldPath=path,
         ),
-        _rule(
+        rule(
             f"!has(self.{field}) || type(self.{field}) != string || !self.{field}.matches('^[0-9]{{1,9}}%$') || "
             f"int(self.{field}.replace('%', '')) <= 100",
             "must not be greater than 100%",
@@ -177,36 +150,36 @@ def _amount_rules(field: str) -> tuple[JsonObject, ...]:
 def _template() -> JsonObject:
     pod = copy.deepcopy(schema_of("io.k8s.api.core.v1.PodTemplateSpec"))
     claim = copy.deepcopy(schema_of("io.k8s.api.core.v1.PersistentVolumeClaim"))
-    subgroups = _object(
+    subgroups = shape(
         {
-            "subGroupSize": _integer(),
-            "subGroupPolicyType": _enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
+            "subGroupSize": int32(),
+            "subGroupPolicyType": enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
         },
         rules=(
             _same("subGroupSize"),
-            _rule("has(self.subGroupSize) && self.subGroupSize >= 1", "subGroupSize must be equal or greater than 1"),
+            rule("has(self.subGroupSize) && self.subGroupSize >= 1", "subGroupSize must be equal or greater than 1"),
         ),
     )
-    toleration = _object(
-        {"key": {"type": "string"}, "effect": _enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
+    toleration = shape(
+        {"key": {"type": "string"}, "effect": enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
         required=("key", "effect"),
     )
-    retention = _object({"whenDeleted": _enum("Retain", "Delete"), "whenScaled": _enum("Retain", "Delete")})
-    return _object(
+    retention = shape({"whenDeleted": enum("Retain", "Delete"), "whenScaled": enum("Retain", "Delete")})
+    return shape(
         {
             "leaderTemplate": pod,
             "workerTemplate": pod,
-            "size": _integer(default=1),
-            "restartPolicy": _enum(
+            "size": int32(default=1),
+            "restartPolicy": enum(
                 "Default",
                 "RecreateGroupOnPodRestart",
                 "RecreateGroupAfterStart",
                 "None",
                 default="RecreateGroupOnPodRestart",
             ),
-            "resizePolicy": _enum("None", "Recreate"),
+            "resizePolicy": enum("None", "Recreate"),
             "subGroupPolicy": subgroups,
-            "schedulingPolicy": _object(
+            "schedulingPolicy": shape(
                 {"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration}
             ),
             "volumeClaimTemplates": {"type": "array", "items": claim},
@@ -214,9 +187,9 @@ def _template() -> JsonObject:
         },
         required=("workerTemplate",),
         rules=(
-            _rule("!has(self.size) || self.size >= 1", "size must be equal or greater than 1", fieldPath=".size"),
+            rule("!has(self.size) || self.size >= 1", "size must be equal or greater than 1", fieldPath=".size"),
             *_division_rules(),
-            _rule(
+            rule(
                 "has(self.subGroupPolicy) == has(oldSelf.subGroupPolicy)",
                 "subGroupPolicy can be neither added nor removed after creation",
             ),
@@ -232,17 +205,17 @@ def _division_rules() -> tuple[JsonObject, ...]:
     excluded = "!has(self.subGroupPolicy.subGroupPolicyType) || "
     excluded += "self.subGroupPolicy.subGroupPolicyType != 'LeaderExcluded' || "
     return (
-        _rule(
+        rule(
             f"{without}{sane}self.size % self.subGroupPolicy.subGroupSize == 0 || {rest}",
             "size or size - 1 must be divisible by subGroupSize",
             fieldPath=".subGroupPolicy",
         ),
-        _rule(
+        rule(
             f"{without}{sane}self.size >= self.subGroupPolicy.subGroupSize",
             "subGroupSize cannot be larger than size",
             fieldPath=".subGroupPolicy",
         ),
-        _rule(
+        rule(
             f"{without}{sane}{excluded}{rest}",
             "size-1 must be divisible by subGroupSize when using LeaderExcluded",
             fieldPath=".subGroupPolicy",
@@ -252,15 +225,15 @@ def _division_rules() -> tuple[JsonObject, ...]:
 
 def _same(field: str) -> JsonObject:
     """A field that keeps its value once it has one."""
-    rule = f"!has(oldSelf.{field}) || has(self.{field}) && self.{field} == oldSelf.{field}"
-    return _rule(rule, "field is immutable", fieldPath=f".{field}")
+    unchanged = f"!has(oldSelf.{field}) || has(self.{field}) && self.{field} == oldSelf.{field}"
+    return rule(unchanged, "field is immutable", fieldPath=f".{field}")
 
 
 def _status() -> JsonObject:
-    condition = _object(
+    condition = shape(
         {
             "type": {"type": "string", "maxLength": 316},
-            "status": _enum("True", "False", "Unknown"),
+            "status": enum("True", "False", "Unknown"),
             "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
             "message": {"type": "string", "maxLength": 32768},
             "lastTransitionTime": {"type": "string", "format": "date-time"},
@@ -269,9 +242,9 @@ def _status() -> JsonObject:
         required=("lastTransitionTime", "message", "reason", "status", "type"),
     )
     counters = ("replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas")
-    return _object(
+    return shape(
         {
-            **{name: _integer() for name in counters},
+            **{name: int32() for name in counters},
             "stableRevision": {"type": "string"},
             "updateRevision": {"type": "string"},
             "hpaPodSelector": {"type": "string"},

@@ -7,8 +7,9 @@ of a conversion webhook is known, and left out otherwise.
 from typing import Final
 
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.schemawords import enum, int32, int64, list_of, shape
 from kohort.rollouts import schemas, wire
-from kohort.rollouts.schemas import FREE, TEXT, TEXTS, enum, int32, int64, list_of, shape
+from kohort.rollouts.schemas import FREE, TEXT, TEXTS
 
 
 def definitions(converter: JsonObject | None = None) -> list[JsonObject]:

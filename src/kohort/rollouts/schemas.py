@@ -5,17 +5,14 @@ What the webhook checks and CEL can say stands here too, so that the API stays g
 
 from typing import Final
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.schemawords import INT_OR_STRING, enum, int32, int64, list_of, rule, shape
 from kohort.rollouts import wire
 
 TEXT: Final[JsonObject] = {"type": "string"}
 TEXTS: Final[JsonObject] = {"type": "object", "additionalProperties": {"type": "string"}}
 _TIME: Final[JsonObject] = {"type": "string", "format": "date-time"}
 FREE: Final[JsonObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_INT_OR_STRING: Final[JsonObject] = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-}
 _TOKEN: Final = r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$"
 
 
@@ -39,8 +36,8 @@ def rollout_spec() -> JsonObject:
     strategy = shape(
         {"paused": {"type": "boolean"}, "canary": canary, "blueGreen": shape(_strategy())},
         rules=(
-            _rule(f"{one} > 0", "Canary and BlueGreen cannot both be empty"),
-            _rule(f"{one} < 2", "Canary and BlueGreen cannot both be set"),
+            rule(f"{one} > 0", "Canary and BlueGreen cannot both be empty"),
+            rule(f"{one} < 2", "Canary and BlueGreen cannot both be set"),
         ),
     )
     return shape(
@@ -57,7 +54,7 @@ def _strategy() -> JsonObject:
     return {
         "steps": {"type": "array", "maxItems": 50, "items": _step()},
         "trafficRoutings": list_of(route_ref()),
-        "failureThreshold": _INT_OR_STRING,
+        "failureThreshold": INT_OR_STRING,
         "trafficRoutingRef": TEXT,
         "disableGenerateCanaryService": {"type": "boolean"},
     }
@@ -66,7 +63,7 @@ def _strategy() -> JsonObject:
 def _step() -> JsonObject:
     return shape(
         {
-            "replicas": _INT_OR_STRING,
+            "replicas": INT_OR_STRING,
             "traffic": TEXT,
             "matches": matches(),
             "requestHeaderModifier": modifier(),
@@ -79,7 +76,7 @@ def older_rollout_spec() -> JsonObject:
     """v1alpha1: the style is an annotation, a step has a weight instead of a share, and there is no blue-green."""
     step = shape(
         {
-            "replicas": _INT_OR_STRING,
+            "replicas": INT_OR_STRING,
             "weight": int32(),
             "matches": matches(paths=False),
             "requestHeaderModifier": modifier(),
@@ -90,7 +87,7 @@ def older_rollout_spec() -> JsonObject:
         {
             "steps": list_of(step),
             "trafficRoutings": list_of(route_ref()),
-            "failureThreshold": _INT_OR_STRING,
+            "failureThreshold": INT_OR_STRING,
             "patchPodTemplateMetadata": shape({"labels": TEXTS, "annotations": TEXTS}),
             "disableGenerateCanaryService": {"type": "boolean"},
         }
@@ -244,10 +241,10 @@ def older_release_spec() -> JsonObject:
 def _plan() -> JsonObject:
     return shape(
         {
-            "batches": list_of(shape({"canaryReplicas": _INT_OR_STRING}, required=("canaryReplicas",))),
+            "batches": list_of(shape({"canaryReplicas": INT_OR_STRING}, required=("canaryReplicas",))),
             "batchPartition": int32(),
             "rolloutID": TEXT,
-            "failureThreshold": _INT_OR_STRING,
+            "failureThreshold": INT_OR_STRING,
             "finalizingPolicy": TEXT,
             "patchPodTemplateMetadata": shape({"labels": TEXTS, "annotations": TEXTS}),
             "rollingStyle": TEXT,
@@ -283,35 +280,3 @@ def release_status() -> JsonObject:
             "canaryStatus": canary,
         }
     )
-
-
-# Vocabulary
-
-
-def shape(properties: JsonObject, *, required: tuple[str, ...] = (), rules: tuple[JsonObject, ...] = ()) -> JsonObject:
-    schema: JsonObject = {"type": "object", "properties": properties}
-    if rules:
-        schema["x-kubernetes-validations"] = list(rules)
-    if required:
-        schema["required"] = list(required)
-    return schema
-
-
-def list_of(items: JsonObject) -> JsonObject:
-    return {"type": "array", "items": items}
-
-
-def int32(**more: Json) -> JsonObject:
-    return {"type": "integer", "format": "int32", **more}
-
-
-def int64() -> JsonObject:
-    return {"type": "integer", "format": "int64"}
-
-
-def enum(*values: str, **more: Json) -> JsonObject:
-    return {"type": "string", "enum": list(values), **more}
-
-
-def _rule(rule: str, message: str) -> JsonObject:
-    return {"rule": rule, "message": message}
