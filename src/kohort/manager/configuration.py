@@ -5,6 +5,7 @@ a setting that silently does nothing. Fields of ours stand beside theirs and hav
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -148,9 +149,24 @@ def check(configuration: Configuration, source: str = "configuration") -> None:
         raise ConfigurationError(f"{source}: " + "; ".join(problems))
 
 
-def _problems(configuration: Configuration) -> list[str]:
-    found: list[str] = []
-    election = configuration.leader_election
+def _problems(configuration: Configuration) -> Iterator[str]:
+    yield from _of_election(configuration.leader_election)
+    yield from _of_tls(configuration.tls)
+    yield from _of_certificates(configuration.internal_cert_management)
+    yield from _of_choices(configuration)
+    for namespace in configuration.namespaces:
+        yield from (f"namespaces: {namespace!r}: {one}" for one in names.dns1123_label(namespace))
+    for name, address in (
+        ("metrics.bindAddress", configuration.metrics.bind_address),
+        ("health.healthProbeBindAddress", configuration.health.health_probe_bind_address),
+    ):
+        try:
+            parse_address(address)
+        except ValueError as problem:
+            yield f"{name}: {problem}"
+
+
+def _of_election(election: LeaderElection) -> Iterator[str]:
     for name, text in (
         ("leaseDuration", election.lease_duration),
         ("renewDeadline", election.renew_deadline),
@@ -159,47 +175,39 @@ def _problems(configuration: Configuration) -> list[str]:
         try:
             parse_duration(text)
         except ValueError as problem:
-            found.append(f"leaderElection.{name}: {problem}")
+            yield f"leaderElection.{name}: {problem}"
     if election.resource_lock != "leases":
-        found.append(f"leaderElection.resourceLock: {election.resource_lock!r} is not supported, only leases")
-    tls = configuration.tls
+        yield f"leaderElection.resourceLock: {election.resource_lock!r} is not supported, only leases"
+
+
+def _of_tls(tls: Tls) -> Iterator[str]:
     if tls.min_version not in ("", "VersionTLS12", "VersionTLS13"):
-        found.append(f"tls.minVersion: {tls.min_version!r} must be VersionTLS12 or VersionTLS13")
+        yield f"tls.minVersion: {tls.min_version!r} must be VersionTLS12 or VersionTLS13"
     if tls.min_version == "VersionTLS13" and tls.cipher_suites:
-        found.append("tls.cipherSuites: must be empty with VersionTLS13, whose cipher suites cannot be chosen")
-    internal = configuration.internal_cert_management
-    if internal.enable:
-        found += [
-            f"internalCertManagement.webhookServiceName: {one}"
-            for one in names.dns1035_label(internal.webhook_service_name)
-        ]
-        found += [
-            f"internalCertManagement.webhookSecretName: {one}"
-            for one in names.dns1123_subdomain(internal.webhook_secret_name)
-        ]
+        yield "tls.cipherSuites: must be empty with VersionTLS13, whose cipher suites cannot be chosen"
+
+
+def _of_certificates(internal: InternalCertManagement) -> Iterator[str]:
+    if not internal.enable:
+        return
+    for one in names.dns1035_label(internal.webhook_service_name):
+        yield f"internalCertManagement.webhookServiceName: {one}"
+    for one in names.dns1123_subdomain(internal.webhook_secret_name):
+        yield f"internalCertManagement.webhookSecretName: {one}"
+
+
+def _of_choices(configuration: Configuration) -> Iterator[str]:
     gang = configuration.gang_scheduling_management
     if gang is not None and gang.scheduler_provider not in PROVIDERS:
-        allowed = ", ".join(PROVIDERS)
-        found.append(f"schedulerProvider: {gang.scheduler_provider!r} must be one of {allowed}")
+        yield f"schedulerProvider: {gang.scheduler_provider!r} must be one of {', '.join(PROVIDERS)}"
     if configuration.default_resize_policy not in ("None", "Recreate"):
-        found.append(f"defaultResizePolicy: {configuration.default_resize_policy!r} must be None or Recreate")
+        yield f"defaultResizePolicy: {configuration.default_resize_policy!r} must be None or Recreate"
     try:
         from_gates(configuration.feature_gates)
     except ValueError as problem:
-        found.append(f"featureGates: {problem}")
+        yield f"featureGates: {problem}"
     if configuration.rollout_history_limit < 0:
-        found.append("rolloutHistoryLimit: must not be negative")
-    for namespace in configuration.namespaces:
-        found += [f"namespaces: {namespace!r}: {one}" for one in names.dns1123_label(namespace)]
-    for name, address in (
-        ("metrics.bindAddress", configuration.metrics.bind_address),
-        ("health.healthProbeBindAddress", configuration.health.health_probe_bind_address),
-    ):
-        try:
-            parse_address(address)
-        except ValueError as problem:
-            found.append(f"{name}: {problem}")
-    return found
+        yield "rolloutHistoryLimit: must not be negative"
 
 
 def parse_address(text: str) -> tuple[str, int] | None:
