@@ -20,7 +20,6 @@ from typing import Final
 import msgspec
 
 from kohort.groups import wire
-from kohort.groups.explain import stuck_container, why_not_ready
 from kohort.groups.identity import index_of, leader_name
 from kohort.groups.missed import missed_webhook
 from kohort.groups.rolling import GroupState
@@ -28,6 +27,7 @@ from kohort.groups.views import BY_GROUP, GroupCache, by_group
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
+from kohort.objects.unready import stuck_container, why_not_ready
 
 PATIENCE: Final = 15.0
 """Seconds for which the same obstacle must stand before it is written down."""

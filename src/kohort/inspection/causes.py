@@ -28,13 +28,13 @@ from typing import Final
 import msgspec
 
 from kohort.groups import wire
-from kohort.groups.explain import why_not_ready
 from kohort.groups.views import owned_by
 from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import ContainerStateTerminated
+from kohort.objects.unready import why_not_ready
 from kohort.rollouts.api import Rollout, RolloutStatus
 from kohort.rollouts.wire import ROUTING
 

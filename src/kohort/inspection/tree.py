@@ -6,11 +6,11 @@ from datetime import datetime
 import msgspec
 
 from kohort.groups import wire
-from kohort.groups.explain import why_not_ready
 from kohort.groups.observation import size_of
 from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
+from kohort.objects.unready import why_not_ready
 
 
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):

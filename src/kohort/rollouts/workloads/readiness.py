@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
+from kohort.objects.unready import why_not_ready
 from kohort.rollouts import wire
 
 
@@ -45,19 +46,6 @@ def first_obstacle(pods: Iterable[Pod]) -> str:
         if not (pod.status.phase == "Running" and pod.ready):
             return f"{pod.metadata.name} is {why_not_ready(pod)}"
     return ""
-
-
-def why_not_ready(pod: Pod) -> str:
-    scheduled = find_condition(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return f"Pending: {scheduled.message or scheduled.reason}"
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in ("", "PodInitializing", "ContainerCreating"):
-            return f"{pod.status.phase}: container {status.name} is waiting: {waiting.reason}"
-    if pod.status.phase == "Running":
-        return "Running, not ready"
-    return pod.status.phase or "Pending"
 
 
 def _order(pod: Pod) -> tuple[int, int, str]:
