@@ -1,7 +1,6 @@
 """Plan hash, arithmetic, validation, and what happens to a template on its way into the store."""
 
 import copy
-import hashlib
 
 import msgspec
 import pytest
@@ -12,7 +11,6 @@ from tests.rollouts.releases import V2, group_set, rollout
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import arithmetic, validation, wire
 from kohort.rollouts.api import Rollout
-from kohort.rollouts.planhash import go_json, hash_of, plan_hash, safe
 from kohort.rollouts.workloads import canaryset, groupset
 from kohort.rollouts.workloads.admitting import Situation, admit_group_set
 from kohort.rollouts.workloads.labels import assign
@@ -44,52 +42,6 @@ def test_a_larger_share_never_means_fewer_groups(replicas: int, one: int, other:
 def test_a_failure_threshold_is_a_share_of_the_updated() -> None:
     assert [arithmetic.allowed_failures("20%", updated) for updated in (0, 1, 5, 6, 10)] == [0, 1, 1, 2, 2]
     assert arithmetic.allowed_failures(None, 10) == 0
-
-
-# The plan hash
-
-
-def test_the_plan_hash_is_that_of_the_text_that_go_writes() -> None:
-    strategy: JsonObject = {
-        "canary": {
-            "failureThreshold": 1,
-            "steps": [
-                {"pause": {"duration": 5}, "replicas": "50%", "traffic": "20%"},
-                {"matches": [{"headers": [{"name": "a", "value": "<b>&", "type": "Exact"}]}], "replicas": 1},
-            ],
-            "trafficRoutings": [
-                {"ingress": {"name": "i", "classType": "nginx"}, "service": "s", "gracePeriodSeconds": 3}
-            ],
-            "enableExtraWorkloadForCanary": True,
-        }
-    }
-    text = (
-        '{"steps":[{"traffic":"20%","replicas":"50%","pause":{}},'
-        '{"matches":[{"headers":[{"type":"Exact","name":"a","value":"\\u003cb\\u003e\\u0026"}]}],"replicas":1,"pause":{}}],'
-        '"trafficRoutings":[{"service":"s","gracePeriodSeconds":3,"ingress":{"classType":"nginx","name":"i"}}],'
-        '"enableExtraWorkloadForCanary":true}'
-    )
-    assert plan_hash(strategy) == safe(hashlib.sha256(text.encode()).hexdigest())
-    assert hash_of(msgspec.convert({"strategy": strategy}, Rollout.__annotations__["spec"]).strategy) == plan_hash(
-        strategy
-    )
-
-
-def test_letters_of_a_hash() -> None:
-    """Code point modulo 27: `0` is 48, so the 22nd letter."""
-    assert safe("09af") == "".join("bcdfghjklmnpqrstvwxz2456789"[ord(char) % 27] for char in "09af")
-    assert go_json({"a": "<&>"}) == '{"a":"\\u003c\\u0026\\u003e"}'
-
-
-@pytest.mark.parametrize("edit", [{"pause": {"duration": 9}}, {"pause": {}}])
-def test_pauses_do_not_count(edit: JsonObject) -> None:
-    before = rollout()["spec"]["strategy"]
-    after = copy.deepcopy(before)
-    after["canary"]["steps"][1] |= edit
-    after["canary"]["failureThreshold"] = "30%"
-    assert plan_hash(before) == plan_hash(after)
-    after["canary"]["steps"][1]["traffic"] = "21%"
-    assert plan_hash(before) != plan_hash(after)
 
 
 # Validation

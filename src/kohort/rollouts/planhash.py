@@ -1,8 +1,9 @@
 """Hashes that decide whether a plan or a template has changed.
 
-The plan hash is stored in objects and compared with what other implementations stored there, so it is computed from
-exactly the text that Go's encoder would write: fields in the order of their declaration, empty optional ones left out,
-`<`, `>` and `&` escaped. Pauses and the failure threshold do not count: they may be edited at any time.
+The hashes of plans are stored in objects and compared with what other implementations stored there, so they are
+computed from exactly the text that Go's encoder would write: fields in the order of their declaration, empty optional
+ones left out, `<`, `>` and `&` escaped. In the plan of a Rollout, pauses and the failure threshold do not count: they
+may be edited at any time.
 
 The fingerprint of a template never leaves a status, so any stable hash does.
 """
@@ -59,7 +60,11 @@ def safe(text: str) -> str:
 
 
 def release_plan_hash(plan: ReleasePlan) -> str:
-    return hashlib.sha256(msgspec.json.encode(plan.document())).hexdigest()
+    """As stored in `status.observedReleasePlanHash`; the view has its fields in the order of their declaration."""
+    document = plan.document()
+    if plan.patch_pod_template_metadata is not None:
+        document["patchPodTemplateMetadata"] = _patched(document["patchPodTemplateMetadata"])
+    return hashlib.sha256(go_json(document).encode()).hexdigest()
 
 
 def fingerprint(value: Json) -> str:
@@ -91,10 +96,7 @@ def _strategy(strategy: JsonObject, fields: Iterable[str]) -> JsonObject:
     for name in fields:
         value = strategy.get(name)
         if name == "patchPodTemplateMetadata" and value is not None:
-            # A pointer: present although empty.
-            result[name] = {
-                part: dict(sorted(value[part].items())) for part in ("labels", "annotations") if value.get(part)
-            }
+            result[name] = _patched(value)
         elif name == "steps" and value:
             result[name] = [_step(step) for step in value]
         elif name == "trafficRoutings" and value:
@@ -102,6 +104,11 @@ def _strategy(strategy: JsonObject, fields: Iterable[str]) -> JsonObject:
         elif value:
             result[name] = value
     return result
+
+
+def _patched(metadata: JsonObject) -> JsonObject:
+    """A pointer: present although empty. Go sorts the keys of a map."""
+    return {part: dict(sorted(metadata[part].items())) for part in ("annotations", "labels") if metadata.get(part)}
 
 
 def _step(step: JsonObject) -> JsonObject:
