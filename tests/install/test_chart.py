@@ -1,6 +1,7 @@
 """The chart is what its source makes, and rendered it is what `kohort manifests` prints.
 
-Templates use a small part of Helm's language: values, one default, and if/else; that much is rendered here.
+Templates use a small part of Helm's language: values, one default, one comparison, and if/else; that much is rendered
+here.
 """
 
 import itertools
@@ -11,11 +12,13 @@ import pytest
 import yaml
 
 from kohort import __version__
+from kohort.groups.providers import PROVIDERS
 from kohort.install import chart
 from kohort.install.manifests import manifests
 from kohort.install.options import IMAGE, Options
 from kohort.objects.jsontypes import Json, JsonObject
 
+CONFIGURATION = ("ConfigMap", "somewhere", "lws-manager-config")
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
 
 
@@ -41,8 +44,8 @@ class Rendering:
     def _render(self, text: str) -> str:
         lines, open_branches = [], [True]
         for line in text.splitlines(keepends=True):
-            if found := re.fullmatch(r"\{\{- if (\S+) \}\}\n", line):
-                open_branches.append(bool(self._value(found[1])))
+            if found := re.fullmatch(r"\{\{- if (.+) \}\}\n", line):
+                open_branches.append(self._holds(found[1]))
             elif line == "{{- else }}\n":
                 open_branches[-1] = not open_branches[-1]
             elif line == "{{- end }}\n":
@@ -51,6 +54,11 @@ class Rendering:
                 lines.append(re.sub(r"\{\{ (.*?) \}\}", lambda match: str(self._value(match[1])), line))
         assert open_branches == [True]
         return "".join(lines)
+
+    def _holds(self, condition: str) -> bool:
+        if found := re.fullmatch(r'eq (\S+) "(.+)"', condition):
+            return bool(self._value(found[1]) == found[2])
+        return bool(self._value(condition))
 
     def _value(self, expression: str) -> Json:
         first, _, default = expression.partition(" | default ")
@@ -82,6 +90,18 @@ def test_rendered_it_is_the_plain_manifests(rollouts: bool, cert_manager: bool, 
     # Helm makes the namespace, and takes definitions from the folder crds.
     plain = [one for one in manifests(options) if one["kind"] not in ("Namespace", "CustomResourceDefinition")]
     assert sorted(rendered, key=_key) == sorted(plain, key=_key)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_gang_scheduler_can_be_chosen(provider: str) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values["gangSchedulingManagement"] = {"schedulerProvider": provider}
+    rendered = {_key(one): one for one in Rendering(values, "somewhere").objects()}
+    plain = {_key(one): one for one in manifests(Options(namespace="somewhere", gang_scheduler=provider))}
+    (role,) = (key for key in plain if key[0] == "ClusterRole" and "gang" in key[2])
+    assert rendered[role] == plain[role]
+    settings = yaml.safe_load(rendered[CONFIGURATION]["data"]["controller_manager_config.yaml"])
+    assert settings["gangSchedulingManagement"] == {"schedulerProvider": provider}
 
 
 def test_definitions_are_in_their_folder() -> None:

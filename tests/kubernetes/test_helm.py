@@ -49,7 +49,9 @@ def _key(obj: JsonObject) -> tuple[str, str, str]:
 def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_manager: bool, monitor: bool) -> None:
     chosen = {"enableRollouts": rollouts, "enableCertManager": cert_manager, "enablePrometheus": monitor}
     values = [f"--set={name}={str(value).lower()}" for name, value in chosen.items()]
+    gang = "volcano" if rollouts else "kubernetes" if monitor else ""
     values += ["--set=defaultResizePolicy=Recreate", "--set=replicaCount=3"]
+    values.append(f"--set=gangSchedulingManagement.schedulerProvider={gang}")
     text = helm("template", "kohort", str(CHART), "--kube-version", "1.36.0", "--namespace", "somewhere", *values)
     rendered: list[JsonObject] = [one for one in yaml.safe_load_all(text) if one]
     options = Options(
@@ -58,6 +60,7 @@ def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_man
         rollouts=rollouts,
         cert_manager=cert_manager,
         service_monitor=monitor,
+        gang_scheduler=gang,
         default_resize_policy="Recreate",
     )
     plain = [one for one in manifests(options) if one["kind"] not in ("Namespace", "CustomResourceDefinition")]

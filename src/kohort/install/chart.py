@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from kohort import __version__
+from kohort.groups.providers import PROVIDERS
 from kohort.install import roles, workload
 from kohort.install.manifests import render
 from kohort.install.options import IMAGE, Options
@@ -23,6 +24,7 @@ MARKS: Final = {
     "mark-namespace": "{{ .Release.Namespace }}",
     "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}",
     "mark-resize-policy": "{{ .Values.defaultResizePolicy }}",
+    "mark-gang": "{{ .Values.gangSchedulingManagement.schedulerProvider }}",
     "1000007": "{{ .Values.replicaCount }}",
 }
 """What stands for what while an object is rendered."""
@@ -30,6 +32,7 @@ MARKS: Final = {
 _MARKED: Final = Options(
     namespace="mark-namespace", image="mark-image", replicas=1000007, default_resize_policy="mark-resize-policy"
 )
+_GANG: Final = ".Values.gangSchedulingManagement.schedulerProvider"
 REPOSITORY, _, _TAG = IMAGE.rpartition(":")
 
 VALUES: Final = f"""\
@@ -45,6 +48,9 @@ enableRollouts: true
 enableCertManager: false
 # A ServiceMonitor for the Prometheus operator.
 enablePrometheus: false
+# Groups are placed as a whole, by this scheduler: volcano, or kubernetes where it serves scheduling.k8s.io/v1alpha2.
+gangSchedulingManagement:
+  schedulerProvider: ""
 # What a set without resizePolicy gets when its size changes: None or Recreate.
 defaultResizePolicy: None
 """
@@ -55,10 +61,11 @@ def files() -> dict[str, str]:
     found = {
         "Chart.yaml": yaml.safe_dump(_description(), sort_keys=False),
         "values.yaml": VALUES,
-        "templates/access.yaml": _either("enableRollouts", *(_access(one) for one in (True, False))),
-        "templates/manager.yaml": _either("enableCertManager", _manager(True), _manager(False)),
-        "templates/servicemonitor.yaml": _only("enablePrometheus", _template([workload.monitor(_MARKED)])),
-        "templates/webhooks.yaml": _either("enableCertManager", _webhooks(True), _webhooks(False)),
+        "templates/access.yaml": _either(".Values.enableRollouts", *(_access(one) for one in (True, False))),
+        "templates/gangs.yaml": "".join(_gang_access(one) for one in PROVIDERS),
+        "templates/manager.yaml": _either(".Values.enableCertManager", _manager(True), _manager(False)),
+        "templates/servicemonitor.yaml": _only(".Values.enablePrometheus", _template([workload.monitor(_MARKED)])),
+        "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
     }
     for definition in workload.definitions(Options()):
         found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
@@ -83,20 +90,24 @@ def _description() -> JsonObject:
     }
 
 
-def _choose(*, rollouts: bool = True, cert_manager: bool = False) -> Options:
-    return msgspec.structs.replace(_MARKED, rollouts=rollouts, cert_manager=cert_manager)
+def _choose(*, rollouts: bool = True, cert_manager: bool = False, gang: str = "") -> Options:
+    return msgspec.structs.replace(_MARKED, rollouts=rollouts, cert_manager=cert_manager, gang_scheduler=gang)
 
 
 def _access(rollouts: bool) -> str:
     return _template(roles.access(_choose(rollouts=rollouts)))
 
 
+def _gang_access(provider: str) -> str:
+    return _only(f'eq {_GANG} "{provider}"', _template(roles.gang_access(_choose(gang=provider))))
+
+
 def _manager(cert_manager: bool) -> str:
     """Everything but access, webhooks, definitions and the namespace, which is Helm's own affair."""
 
-    def rest(rollouts: bool) -> str:
-        options = _choose(rollouts=rollouts, cert_manager=cert_manager)
-        return _template([workload.configuration(options)])
+    def settings(rollouts: bool) -> str:
+        shapes = (_choose(rollouts=rollouts, cert_manager=cert_manager, gang=gang) for gang in ("mark-gang", ""))
+        return _either(_GANG, *(_template([workload.configuration(one)]) for one in shapes))
 
     options = _choose(cert_manager=cert_manager)
     objects = [
@@ -105,12 +116,12 @@ def _manager(cert_manager: bool) -> str:
         workload.deployment(options),
         *workload.surroundings(options),
     ]
-    return _either("enableRollouts", rest(True), rest(False)) + _template(objects)
+    return _either(".Values.enableRollouts", settings(True), settings(False)) + _template(objects)
 
 
 def _webhooks(cert_manager: bool) -> str:
     both = (_template(workload.webhooks(_choose(rollouts=one, cert_manager=cert_manager))) for one in (True, False))
-    return _either("enableRollouts", *both)
+    return _either(".Values.enableRollouts", *both)
 
 
 def _template(objects: list[JsonObject]) -> str:
@@ -120,12 +131,12 @@ def _template(objects: list[JsonObject]) -> str:
     return text
 
 
-def _either(value: str, yes: str, no: str) -> str:
-    return f"{{{{- if .Values.{value} }}}}\n{yes}{{{{- else }}}}\n{no}{{{{- end }}}}\n"
+def _either(condition: str, yes: str, no: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{yes}{{{{- else }}}}\n{no}{{{{- end }}}}\n"
 
 
-def _only(value: str, yes: str) -> str:
-    return f"{{{{- if .Values.{value} }}}}\n{yes}{{{{- end }}}}\n"
+def _only(condition: str, yes: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{yes}{{{{- end }}}}\n"
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ def manifests(options: Options) -> list[JsonObject]:
         workload.place(options),
         *workload.definitions(options),
         *roles.access(options),
+        *roles.gang_access(options),
         workload.configuration(options),
         *workload.certificate_store(options),
         *workload.services(options),

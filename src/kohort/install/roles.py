@@ -19,6 +19,7 @@ from kohort.rollouts.traffic.names import CONFIGURATION as SCRIPTS
 ACCOUNT: Final = "lws-controller-manager"
 MANAGER: Final = "lws-manager-role"
 OWN_NAMESPACE: Final = "lws-leader-election-role"
+GANGS: Final = "lws-gang-scheduling-role"
 METRICS_AUTH: Final = "lws-metrics-auth-role"
 METRICS_READER: Final = "lws-metrics-reader"
 LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
@@ -45,9 +46,7 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule([""], ["pods/finalizers"], ["update"]),
         rule([""], ["events"], ["create", "patch"]),
     ]
-    if options.rollouts:
-        rules += rollout_rules()
-    return rules + gang_rules(options.gang_scheduler)
+    return rules + rollout_rules() if options.rollouts else rules
 
 
 def gang_rules(scheduler: str) -> list[JsonObject]:
@@ -136,6 +135,16 @@ def access(options: Options) -> list[JsonObject]:
     else:
         objects += _bound("ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace)
     return [*objects, *people()]
+
+
+def gang_access(options: Options) -> list[JsonObject]:
+    """A role of its own, so that choosing a gang scheduler adds to an installation and changes nothing else in it."""
+    rules = gang_rules(options.gang_scheduler)
+    if not rules:
+        return []
+    if not options.namespaces:
+        return _bound("ClusterRole", GANGS, rules, options.namespace)
+    return [found for one in options.namespaces for found in _bound("Role", GANGS, rules, options.namespace, one)]
 
 
 def people() -> list[JsonObject]:
