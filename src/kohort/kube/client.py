@@ -1,23 +1,19 @@
 """Requests to a cluster, typed.
 
 One `Client` serves any kind: the `Resource` says where it lives, `type` says what to decode the answer into (a narrow
-msgspec view, or by default the whole object as a dictionary). Failures are raised as the classes in `errors`.
-
-A request is repeated only when the server asked for it (429 or 5xx with `Retry-After`: it did not act on the request)
-or when a read got no answer. A write without an answer is never repeated here, because it may have happened; the
-reconciler that sent it looks again and decides.
+msgspec view, or by default the whole object as a dictionary). Failures are raised as the classes in `errors`; which of
+them are tried again is said in `exchange`.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Literal, cast, overload
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, overload
 
 import msgspec
 
 from kohort.kube import errors
-from kohort.kube.errors import ApiError
-from kohort.kube.frames import Bookmark, FrameDecoder, Lines, Unreadable, WatchEvent
-from kohort.kube.http import Request, Response, Transport
+from kohort.kube.exchange import JSON, Exchange
+from kohort.kube.frames import WatchEvent
+from kohort.kube.http import Request, Transport
 from kohort.kube.identity import T, key_of
 from kohort.kube.metrics import Metrics
 from kohort.kube.ratelimit import TokenBucket
@@ -39,15 +35,8 @@ __all__ = ["Client", "Page", "PatchType", "Propagation", "Selection"]
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
-_JSON = "application/json"
-_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-_METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-_RETRIES = 5
-_TURN = 100
-"""Events after which a busy watch lets others run: 100 of them take some milliseconds."""
 
-
-class Client:
+class Client(Exchange):
     def __init__(
         self,
         transport: Transport,
@@ -57,14 +46,8 @@ class Client:
         metrics: Metrics | None = None,
         limiter: TokenBucket | None = None,
     ) -> None:
-        self.transport = transport
+        super().__init__(transport, user_agent=user_agent, metrics=metrics, limiter=limiter)
         self.field_manager = field_manager
-        self.user_agent = user_agent
-        self.metrics = metrics
-        self._limiter = limiter
-
-    async def close(self) -> None:
-        await self.transport.close()
 
     # Reading
 
@@ -83,8 +66,8 @@ class Client:
         type: Json = JsonObject,
         subresource: str = "",
     ) -> Json:
-        response = await self._send(Request("GET", resource.path(namespace, name, subresource), (), self._headers()))
-        return decode(cast(bytes, response.body), type)
+        answer = await self.send(Request("GET", resource.path(namespace, name, subresource), (), self.headers()))
+        return decode(answer, type)
 
     async def find(self, resource: Resource, name: str, namespace: str = "", *, type: Json = JsonObject) -> Json:
         """Like `get`, but None when there is no such object."""
@@ -160,14 +143,6 @@ class Client:
             if not token:
                 return
 
-    async def list_bytes(self, selection: Selection, query: Mapping[str, str] = {}) -> bytes:
-        """The undecoded answer to a list request."""
-        parameters = selection.query() + tuple((name, value) for name, value in query.items() if value)
-        path = selection.resource.path(selection.namespace)
-        headers = self._headers(accept=_METADATA_LIST if selection.metadata_only else _JSON)
-        response = await self._send(Request("GET", path, parameters, headers))
-        return cast(bytes, response.body)
-
     @overload
     def watch(
         self,
@@ -212,36 +187,6 @@ class Client:
         async for event in self.watch_stream(selection, type, query):
             if isinstance(event, WatchEvent):
                 yield event
-
-    async def watch_stream(
-        self, selection: Selection, view: type[T], query: Mapping[str, str] = {}
-    ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Unreadable, None]:
-        """Everything that one watch request brings, bookmarks included. ERROR frames are raised."""
-        parameters = (
-            ("watch", "true"),
-            *selection.query(),
-            *((name, value) for name, value in query.items() if value),
-        )
-        path = selection.resource.path(selection.namespace)
-        headers = self._headers(accept=_METADATA if selection.metadata_only else _JSON)
-        decoder = FrameDecoder(view)
-        count = self.metrics.watch_events(selection.resource.qualified) if self.metrics else None
-        async with self.transport.stream(Request("GET", path, parameters, headers)) as stream:
-            if self.metrics:
-                self.metrics.request("WATCH", stream.status, 0.0)
-            if stream.status != 200:
-                raise errors.from_response(stream.status, b"".join([chunk async for chunk in stream]))
-            busy = 0
-            lines = Lines()
-            async for chunk in stream:
-                for line in lines.feed(chunk):
-                    event = decoder.decode(line)
-                    if count:
-                        count.inc()
-                    yield event
-                    busy += 1
-                    if busy % _TURN == 0:
-                        await asyncio.sleep(0)
 
     # Writing
 
@@ -362,12 +307,11 @@ class Client:
     # Anything else
 
     async def raw(
-        self, method: str, path: str, query: Sequence[tuple[str, str]] = (), body: bytes = b"", accept: str = _JSON
+        self, method: str, path: str, query: Sequence[tuple[str, str]] = (), body: bytes = b"", accept: str = JSON
     ) -> bytes:
         """A request to any path (discovery, health, logs), with errors raised as usual."""
-        headers = self._headers(accept=accept, content_type=_JSON if body else "")
-        response = await self._send(Request(method, path, tuple(query), headers, body))
-        return cast(bytes, response.body)
+        headers = self.headers(accept=accept, content_type=JSON if body else "")
+        return await self.send(Request(method, path, tuple(query), headers, body))
 
     # The wire
 
@@ -378,65 +322,13 @@ class Client:
         body: Json,
         type: Json,
         query: tuple[tuple[str, str], ...],
-        content_type: str = _JSON,
+        content_type: str = JSON,
     ) -> Json:
-        headers = self._headers(content_type=content_type)
-        response = await self._send(Request(method, path, query, headers, msgspec.json.encode(body)))
-        return decode(cast(bytes, response.body), type)
+        headers = self.headers(content_type=content_type)
+        return decode(await self.send(Request(method, path, query, headers, msgspec.json.encode(body))), type)
 
     def _options(self, dry_run: bool, field_manager: str = "") -> tuple[tuple[str, str], ...]:
         manager = field_manager or self.field_manager
         options = (("fieldManager", manager),) if manager else ()
         # Whoever tries something without doing it wants to hear of a misspelt field, too.
         return (*options, ("dryRun", "All"), ("fieldValidation", "Strict")) if dry_run else options
-
-    def _headers(self, *, accept: str = _JSON, content_type: str = "") -> dict[str, str]:
-        headers = {"accept": accept, "user-agent": self.user_agent}
-        if content_type:
-            headers["content-type"] = content_type
-        return headers
-
-    async def _send(self, request: Request) -> Response:
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                response = await self._exchange(request)
-            except errors.Unreachable:
-                if request.method != "GET" or attempt > _RETRIES:
-                    raise
-                pause = 0.05 * 2**attempt
-            else:
-                if response.status < 400:
-                    return response
-                asked = _asked_pause(response)
-                if asked is None or attempt > _RETRIES:
-                    raise _failure(response)
-                pause = asked
-            await asyncio.sleep(pause)
-
-    async def _exchange(self, request: Request) -> Response:
-        if self._limiter is not None:
-            await self._limiter.take()
-        clock = asyncio.get_running_loop().time
-        start = clock()
-        status = 0
-        try:
-            response = await self.transport.send(request)
-            status = response.status
-            return response
-        finally:
-            if self.metrics:
-                self.metrics.request(request.method, status, clock() - start)
-
-
-def _asked_pause(response: Response) -> float | None:
-    """How long the server asked us to wait before trying again, if it did."""
-    text = response.headers.get("retry-after", "")
-    if text.isdigit() and (response.status == 429 or response.status >= 500):
-        return float(text)
-    return None
-
-
-def _failure(response: Response) -> ApiError:
-    return errors.from_response(response.status, cast(bytes, response.body))
