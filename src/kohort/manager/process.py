@@ -45,7 +45,7 @@ from kohort.admission.mounted import Mounted
 from kohort.admission.rollouts import RolloutWebhooks
 from kohort.admission.rotation import Rotation
 from kohort.admission.server import WebhookServer, load
-from kohort.kube import errors
+from kohort.kube import errors, tlsbuffers
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.http import Transport
@@ -354,6 +354,7 @@ class OperatorProcess:
 
 def run(transport: Transport, options: Options) -> None:
     """Run an operator until SIGTERM or SIGINT."""
+    tlsbuffers.keep_small()
     asyncio.run(_run(transport, options))
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from kohort.kube import tlsbuffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
 from kohort.up.parts import API_SERVER
 
@@ -21,6 +22,7 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
+    tlsbuffers.keep_small()
     asyncio.run(_run(options, ready))
 
 
