@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from tests.builders import lws
 
+from kohort.cli.actions import planning
 from kohort.cli.main import COMMANDS, main
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.testing import Cluster
@@ -166,3 +168,50 @@ def test_help_is_quick(arguments: list[str]) -> None:
 
 def test_every_command_is_in_the_overview() -> None:
     assert set(ON_CLUSTERS) <= set(COMMANDS)
+
+
+def contexts(tmp_path: Path) -> str:
+    config = tmp_path / "config"
+    config.write_text(
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "contexts: [{name: here, context: {cluster: a}}, {name: there, context: {cluster: a}}]\ncurrent-context: here\n"
+    )
+    return str(config)
+
+
+def offered(*words: str) -> list[str]:
+    """Behind the last of the words, which is being typed."""
+    *before, begun = words
+    return [one.value for one in ShellComplete(main, {}, "kohort", "_X").get_completions(before, begun)]
+
+
+def test_the_cluster_may_be_named_before_the_command(tmp_path: Path) -> None:
+    config = contexts(tmp_path)
+    _, _, err = invoke("--kubeconfig", config, "--context", "nowhere", "get")
+    assert "no context 'nowhere' (there are: here, there)" in err
+    _, _, err = invoke("--kubeconfig", config, "--context", "nowhere", "get", "--context", "neither")
+    assert "no context 'neither'" in err
+    code, _, err = invoke("--context", "here", "down")
+    assert (code, "`kohort down` has no --context" in err) == (2, True)
+
+
+def test_a_shell_is_offered_contexts(tmp_path: Path) -> None:
+    config = contexts(tmp_path)
+    assert offered("--kubeconfig", config, "get", "--context", "") == ["here", "there"]
+    assert offered("get", "--kubeconfig", config, "--context", "th") == ["there"]
+
+
+def test_a_shell_is_offered_nothing_by_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    config = contexts(tmp_path)
+    assert offered("get", "--kubeconfig", config, "") == []
+    assert offered("get", "--kubeconfig", str(tmp_path / "none"), "") == []
+
+
+def test_plan_reads_the_manifests_of_a_directory(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.json", "notes.txt"):
+        (tmp_path / name).write_text(name)
+    assert planning.read([str(tmp_path)]) == {str(tmp_path / name): name for name in ("a.json", "b.yaml")}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code, _, err = invoke("plan", "-f", str(empty))
+    assert (code, err) == (1, f"kohort: {empty} holds no manifests (.json, .yaml, .yml)\n")

@@ -127,7 +127,7 @@ async def test_plan_foretells_what_then_happens(story: Callable[..., Json]) -> N
         before = lws("llm").replicas(3).size(2).max_surge(1)
         await user.create(before)
         file = yaml.safe_dump(dict(before.but(IMAGE, "new:2")))
-        text, code = await user.run(planning.plan, "llm.yaml", file, "json", False, True)
+        text, code = await user.run(planning.plan, {"llm.yaml": file}, "json", False, True)
         assert code == DIFFERENT
         (foretold,) = json.loads(text)
         most = [0]
@@ -155,9 +155,9 @@ async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Jso
         before = lws("llm").replicas(1).size(2)
         await user.create(before)
         version = user.live()["metadata"]["resourceVersion"]
-        text, code = await user.run(planning.plan, "f", yaml.safe_dump(dict(before)), "text", False, True)
+        text, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(before))}, "text", False, True)
         assert (text, code) == ("LeaderWorkerSet llm would not change.\n", 0)
-        _, code = await user.run(planning.plan, "f", yaml.safe_dump(dict(before.size(3))), "text", False, False)
+        _, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(before.size(3)))}, "text", False, False)
         assert code == REFUSED
         assert "spec.leaderWorkerTemplate.size" in user.complaint
         assert "set resizePolicy to Recreate" in user.complaint
@@ -170,7 +170,7 @@ async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) 
         before = lws("llm").replicas(1).size(2)
         await user.create(before)
         file = yaml.safe_dump(dict(before.but("spec.replicsa", 2)))
-        _, code = await user.run(planning.plan, "f", file, "text", False, False)
+        _, code = await user.run(planning.plan, {"f": file}, "text", False, False)
         assert (code, user.complaint) == (
             REFUSED,
             'kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"\n',
@@ -179,7 +179,7 @@ async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) 
 
 async def test_plan_server_side(story: Callable[..., Json]) -> None:
     async with story() as user:
-        text, _ = await user.run(planning.plan, "f", yaml.safe_dump(dict(lws("llm"))), "text", True, False)
+        text, _ = await user.run(planning.plan, {"f": yaml.safe_dump(dict(lws("llm")))}, "text", True, False)
         assert text.startswith("LeaderWorkerSet llm would be created.")
         assert user.cluster.objects(LEADER_WORKER_SETS, NAMESPACE) == []
 
@@ -194,7 +194,7 @@ async def test_plan_server_side(story: Callable[..., Json]) -> None:
 )
 async def test_plan_of_something_else(text: str, complaint: str, story: Callable[..., Json]) -> None:
     async with story() as user:
-        _, code = await user.run(planning.plan, "f", text, "text", False, False)
+        _, code = await user.run(planning.plan, {"f": text}, "text", False, False)
         assert code == REFUSED
         assert user.complaint.startswith(complaint)
 
@@ -210,6 +210,9 @@ async def test_undo_returns_and_history_tells(story: Callable[..., Json]) -> Non
             (1, False, [old]),
             (2, True, ["new:2"]),
         ]
+        text, _ = await user.run(looking.show_history, "llm", "text", 1)
+        assert old in text
+        assert "new:2" not in text
         text, code = await user.run(looking.diff, "llm", None, None, True)
         assert code == DIFFERENT
         assert f"-      - image: {old}" in text

@@ -20,7 +20,7 @@ async def test_a_release_is_explained_paused_resumed_and_approved(capsys: pytest
         await story.begin()
         _, code = await user.run(writing.approve, "llm")
         assert (code, user.complaint) == (REFUSED, "kohort: Rollout llm does not wait for approval: it is Healthy\n")
-        text, _ = await user.run(planning.plan, "f", yaml.safe_dump(dict(group_set(V2))), "text", False, False)
+        text, _ = await user.run(planning.plan, {"f": yaml.safe_dump(dict(group_set(V2)))}, "text", False, False)
         assert "Rollout llm would release it in 3 steps; until then the groups of this set stay." in text
         await story.change(V2)
         await story.at(1)

@@ -73,6 +73,8 @@ class Sandbox:
         (folder / "Makefile").symlink_to(ROOT / "Makefile")
         _program(binaries / "kohort", f'exec "{sys.executable}" -m kohort "$@"')
         _program(binaries / "kubectl-kohort", f'exec "{sys.executable}" -m kohort "$@"')
+        completing = "from kohort.cli.completion import for_kubectl; for_kubectl()"
+        _program(binaries / "kubectl_complete-kohort", f'exec "{sys.executable}" -c "{completing}" "$@"')
         _program(binaries / "python", f'exec "{sys.executable}" "$@"')
         _program(binaries / "kubectl", f'exec "{kubectl}" "$@"')
         _program(binaries / "make", f'exec /usr/bin/env PATH="$SYSTEM_PATH" make -n -C "{ROOT}" "$@" > /dev/null')

@@ -12,6 +12,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -33,34 +34,68 @@ class Refusal(Exception):
     """A command cannot do what it was asked; the message says why and what to do."""
 
 
+@dataclass(frozen=True)
 class Target:
     """Which cluster, and which namespace of it."""
 
-    def __init__(self, kubeconfig: str | None, context: str, namespace: str) -> None:
-        self.kubeconfig = kubeconfig
-        self.context = context
-        self.namespace = namespace
+    kubeconfig: str | None
+    context: str
+    namespace: str
 
 
 Action = Callable[["Client", str], Awaitable[int]]
 """Gets a client and the namespace; returns the exit code."""
 
 
+def which_cluster(function: Callable[..., R]) -> Callable[..., R]:
+    """The options that kubectl has for it, by the same names."""
+    for option in (
+        click.option(
+            "--kubeconfig", type=click.Path(dir_okay=False), help="Configuration file.  [default: as kubectl]"
+        ),
+        click.option(
+            "--context",
+            shell_complete=suggested("contexts"),
+            help="Context of the kubeconfig.  [default: its current one]",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            shell_complete=suggested("namespaces"),
+            help="Namespace.  [default: that of the context]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def cluster_options(function: Callable[..., R]) -> Callable[..., R]:
     """Adds -n, --context and --kubeconfig, and hands them on as one `target`."""
 
-    @click.option("-n", "--namespace", default="", help="Namespace.  [default: that of the context]")
-    @click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]")
-    @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Configuration file.  [default: as kubectl]")
+    @which_cluster
     @wraps(function)
-    def wrapped(kubeconfig: str | None, context: str, namespace: str, **options: str | None) -> R:
-        return function(target=Target(kubeconfig, context, namespace), **options)
+    def wrapped(kubeconfig: str | None, context: str | None, namespace: str | None, **options: str | None) -> R:
+        return function(target=Target(kubeconfig, context or "", namespace or ""), **options)
 
     return wrapped
 
 
 def set_argument(*, required: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    return click.argument("name", required=required, callback=_plain_name)
+    return click.argument("name", required=required, callback=_plain_name, shell_complete=suggested("sets"))
+
+
+def suggested(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What a shell offers: `sets`, `namespaces` or `contexts`."""
+
+    def suggest(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+        from kohort.cli import suggestions
+
+        before = context.parent.params if context.parent else {}
+        given = {name: context.params.get(name) or before.get(name) for name in ("kubeconfig", "context", "namespace")}
+        target = Target(given["kubeconfig"], given["context"] or "", given["namespace"] or "")
+        return [one for one in suggestions.of(what, target) if one.startswith(begun)]
+
+    return suggest
 
 
 def _plain_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

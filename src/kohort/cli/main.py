@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from kohort import __version__
+from kohort.cli.connection import which_cluster
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("kohort.cli.up", "Start a cluster on this machine."),
@@ -73,5 +74,16 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings=SETTINGS)
 @click.version_option(__version__, message="kohort %(version)s", help="Print the version.")
-def main() -> None:
+@which_cluster
+def main(**cluster: str | None) -> None:
     """Multi-host inference groups on Kubernetes: created, rolled, resized and released as one unit."""
+    context = click.get_current_context()
+    given = {name: value for name, value in cluster.items() if value is not None}
+    name = context.invoked_subcommand
+    if not given or name is None:
+        return
+    command = main.get_command(context, name)
+    known = {one.name for one in command.params} if command else set()
+    for unknown in given.keys() - known:
+        raise click.UsageError(f"`kohort {name}` has no --{unknown}", context)
+    context.default_map = {name: given}

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ from kohort.cli.up import labels as check_labels
 from kohort.up.failures import CannotStart
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kohort.kube.manager import Manager
+    from kohort.kube.transport import HttpsTransport
     from kohort.node.runtimes.interface import Runtime
 
 
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
+@click.option("--feature-gates", default="", metavar="LIST", help="Of this node: PodLevelResources=false,...")
 def command(
     kubeconfig: Path | None,
     name: str,
@@ -49,57 +55,64 @@ def command(
     runtime: str,
     stop_pods: bool,
     shared_network: bool,
+    feature_gates: str,
 ) -> None:
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
+    from kohort.node.gates import NodeGates
+    from kohort.node.registration import register
 
     own_labels, own_capacity = _pairs(labels), _pairs(capacity)
     try:
         check_labels("--label", own_labels)
         check_amounts("--capacity", own_capacity)
+        gates = NodeGates.parse(feature_gates)
     except CannotStart as problem:
         raise click.UsageError(str(problem)) from problem
-
+    except ValueError as problem:
+        raise click.UsageError(f"--feature-gates: {problem}") from problem
     try:
         transport = load(kubeconfig)
     except KubeconfigError as problem:
         raise click.ClickException(str(problem)) from problem
+    joining = partial(
+        register,
+        name=name,
+        directory=data_dir,
+        root_certificate=transport.connection.ca.decode(),
+        api_server=transport.connection.server,
+        cgroup_parent=cgroup_parent,
+        labels=own_labels,
+        capacity=own_capacity,
+        runtime=_runtime(runtime),
+        stop_pods=stop_pods,
+        own_networks=not shared_network,
+        gates=gates,
+    )
+    asyncio.run(_run(transport, joining))
 
-    async def run() -> None:
-        from kohort.kube.client import Client
-        from kohort.kube.manager import Manager
-        from kohort.node.registration import register
 
-        manager = Manager(Client(transport, user_agent="kohort-node"), name="node")
-        registered = register(
-            manager,
-            name=name,
-            directory=data_dir,
-            root_certificate=transport.connection.ca.decode(),
-            api_server=transport.connection.server,
-            cgroup_parent=cgroup_parent,
-            labels=own_labels,
-            capacity=own_capacity,
-            runtime=_runtime(runtime),
-            stop_pods=stop_pods,
-            own_networks=not shared_network,
-        )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, manager.stop)
+async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callable[[], Awaitable[None]]]") -> None:
+    """Until a signal comes."""
+    from kohort.kube.client import Client
+    from kohort.kube.manager import Manager
 
-        async def announce() -> None:
-            await registered()
-            click.echo("node ready")
+    manager = Manager(Client(transport, user_agent="kohort-node"), name="node")
+    registered = joining(manager)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, manager.stop)
 
-        announcing = asyncio.create_task(announce())
-        try:
-            await manager.run()
-        finally:
-            announcing.cancel()
-            await transport.close()
+    async def announce() -> None:
+        await registered()
+        click.echo("node ready")
 
-    asyncio.run(run())
+    announcing = asyncio.create_task(announce())
+    try:
+        await manager.run()
+    finally:
+        announcing.cancel()
+        await transport.close()
 
 
 def _runtime(name: str) -> "Runtime | None":

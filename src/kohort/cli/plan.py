@@ -6,21 +6,30 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 
 
 @click.command("plan")
-@click.option("-f", "--filename", required=True, metavar="FILE", help="What would be applied; - for standard input.")
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="What would be applied: a file, a directory of files, or - for standard input.",
+)
 @click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would do it.")
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if anything would change.")
 @output_option()
 @cluster_options
-def command(filename: str, server_side: bool, exit_code: bool, output: str, target: Target) -> None:
+def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, output: str, target: Target) -> None:
     """What applying a file would do: which groups are recreated, in which order, and the room that needs."""
     from kohort.cli.actions import planning
     from kohort.cli.connection import Action, Refusal, complain
 
     try:
-        text = planning.read(filename)
+        files = planning.read(filenames)
     except Refusal as problem:
         click.get_current_context().exit(complain(str(problem)))
     action: Action = lambda client, namespace: planning.plan(  # noqa: E731
-        client, namespace, filename, text, output, server_side, exit_code
+        client, namespace, files, output, server_side, exit_code
     )
     execute(target, action)

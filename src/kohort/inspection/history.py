@@ -101,9 +101,13 @@ def difference(old: Revision, new: Revision) -> list[str]:
     )
 
 
+def content(revision: Revision) -> JsonObject:
+    """The fields of a set's specification that it holds."""
+    return {"leaderWorkerTemplate": revision.template, "networkConfig": revision.network}
+
+
 def text_of(revision: Revision) -> str:
-    document = {"leaderWorkerTemplate": revision.template, "networkConfig": revision.network}
-    text: str = yaml.safe_dump(document, sort_keys=True)
+    text: str = yaml.safe_dump(content(revision), sort_keys=True)
     return text
 
 

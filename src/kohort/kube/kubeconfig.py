@@ -43,6 +43,11 @@ def load(path: str | Path | None = None, *, context: str = "") -> HttpsTransport
     raise KubeconfigError("no cluster: give --kubeconfig, set KUBECONFIG, or create ~/.kube/config")
 
 
+def contexts(path: str | Path | None = None) -> list[str]:
+    """The names of those that there are."""
+    return _merge(_files(path)).names("contexts")
+
+
 def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> HttpsTransport:
     """The API server as the pod's service account; its token is read again while it is being rotated."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
@@ -120,10 +125,13 @@ class _Merged:
             for item in _named(document.get(section) or [], section, path):
                 entries.setdefault(item["name"], _Entry(item.get(section[:-1]) or {}, path.parent))
 
+    def names(self, section: str) -> list[str]:
+        return sorted(self._sections[section])
+
     def entry(self, section: str, kind: str, name: str) -> _Entry:
         found = self._sections[section].get(name)
         if found is None:
-            known = ", ".join(sorted(self._sections[section])) or "none"
+            known = ", ".join(self.names(section)) or "none"
             raise KubeconfigError(f"{_names(self._files)}: no {kind} {name!r} (there are: {known})")
         return found
 

@@ -104,8 +104,13 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
     return NOT_YET
 
 
-async def show_history(client: Client, namespace: str, name: str, form: str) -> int:
-    entries = history.entries(await reading.snapshot(client, namespace, name), clock.now())
+async def show_history(client: Client, namespace: str, name: str, form: str, revision: int | None = None) -> int:
+    """All revisions, or the content of one."""
+    found = await reading.snapshot(client, namespace, name)
+    if revision is not None:
+        show([document(history.content(history.chosen(found, revision)), "json" if form == "json" else "yaml")])
+        return 0
+    entries = history.entries(found, clock.now())
     if form not in ("text", "wide"):
         show([document(entries, form)])
         return 0

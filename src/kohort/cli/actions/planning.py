@@ -1,7 +1,9 @@
 """`plan`: what the sets in a file would become, asked of the server without changing anything."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import yaml
@@ -20,11 +22,17 @@ from kohort.objects import yamlfaults
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 
+SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+"""What kubectl takes from a directory."""
 
-async def plan(client: Client, namespace: str, file: str, text: str, form: str, server_side: bool, code: bool) -> int:
-    sets = list(sets_in(file, text))
+
+async def plan(
+    client: Client, namespace: str, files: Mapping[str, str], form: str, server_side: bool, code: bool
+) -> int:
+    """`files` are names with what they hold."""
+    sets = [one for file, text in files.items() for one in sets_in(file, text)]
     if not sets:
-        raise Refusal(f"{file} holds no LeaderWorkerSet")
+        raise Refusal(f"{', '.join(files)} {'holds' if len(files) == 1 else 'hold'} no LeaderWorkerSet")
     nodes = await reading.if_known(client, NODES, "", Node)
     pods = await reading.if_known(client, PODS, "", Pod) if nodes else []
     found = []
@@ -79,12 +87,25 @@ def sets_in(file: str, text: str) -> Iterator[JsonObject]:
             yield item
 
 
-def read(file: str) -> str:
-    import sys
+def read(names: Sequence[str]) -> dict[str, str]:
+    """What files hold, by their names; of a directory, the files directly in it that hold manifests."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name == "-":
+            found[name] = sys.stdin.read()
+            continue
+        for file in _files(Path(name)):
+            try:
+                found[str(file)] = file.read_text()
+            except (OSError, UnicodeDecodeError) as problem:
+                raise Refusal(f"cannot read {file}: {getattr(problem, 'strerror', None) or problem}") from problem
+    return found
 
-    if file == "-":
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Refusal(f"cannot read {file}: {getattr(problem, 'strerror', None) or problem}") from problem
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
+    if not found:
+        raise Refusal(f"{path} holds no manifests ({', '.join(sorted(SUFFIXES))})")
+    return found
