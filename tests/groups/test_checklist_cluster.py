@@ -265,7 +265,8 @@ async def test_e17_metrics() -> None:
         await create(cluster, lws("llm").replicas(2).size(2))
         await cluster.until(lambda: settled(cluster, 2))
         await cluster.client.delete(PODS, "llm-0-1", NAMESPACE)
-        await cluster.until(lambda: _figure(cluster, "kohort_group_restarts_total", reason="deleted") == 1)
+        restarts = {"group": "0", "reason": "deleted"}
+        await cluster.until(lambda: _figure(cluster, "kohort_group_restarts_total", **restarts) == 1)
         await cluster.until(lambda: settled(cluster, 2))
         await rolled(cluster, 2, "new:2")
         for name, value in {"desired": 2, "existing": 2, "ready": 2, "updated": 2, "surge": 0}.items():
@@ -273,8 +274,15 @@ async def test_e17_metrics() -> None:
         assert _figure(cluster, "kohort_group_rolls_total") == 1
         assert _figure(cluster, "kohort_group_roll_duration_seconds_count") == 1
         assert (_figure(cluster, "kohort_group_time_to_ready_seconds_count") or 0) >= 3
+        for group in ("0", "1"):
+            assert _figure(cluster, "kohort_group_ready", group=group) == 1
+            assert _figure(cluster, "kohort_group_updated", group=group) == 1
+            assert (_figure(cluster, "kohort_group_last_time_to_ready_seconds", group=group) or 0) > 0
+        assert _figure(cluster, "kohort_group_ready", group="2") is None
         await cluster.client.delete(LEADER_WORKER_SETS, "llm", NAMESPACE)
         await cluster.until(lambda: _figure(cluster, "kohort_groups_ready") is None)
+        assert _figure(cluster, "kohort_group_ready", group="0") is None
+        assert _figure(cluster, "kohort_group_restarts_total", **restarts) is None
 
 
 def _figure(cluster: Cluster, name: str, **labels: str) -> float | None:

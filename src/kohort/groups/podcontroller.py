@@ -8,7 +8,7 @@ import msgspec
 from kohort.groups import missed, objects, restarts, revisions, tpu, wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.gang import Gangs
-from kohort.groups.identity import parse_pod_name
+from kohort.groups.identity import index_of, parse_pod_name
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
 from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
@@ -163,8 +163,9 @@ class PodController:
         except (NotFound, Conflict):
             return
         reason = "deleted" if pod.metadata.deleting else "restarted"
-        self.metrics.restarts.labels(metadata.namespace, group_set.metadata.name, reason).inc()
         index = metadata.labels.get(wire.GROUP_INDEX, "")
+        key = Key(metadata.namespace, group_set.metadata.name)
+        self.metrics.count_restart(key, index_of(index) or 0, reason)
         text = f"Worker pod {pod.metadata.name} failed, deleted leader pod {metadata.name} to recreate group {index}"
         self.recorder.normal(
             LEADER_WORKER_SETS, group_set, "RecreateGroup", text, action="Delete", related=reference_to(PODS, leader)

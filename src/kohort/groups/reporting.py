@@ -76,6 +76,7 @@ class Reporter:
         self._metrics.updated.labels(*labels).set(facts.tally.updated)
         self._metrics.partition.labels(*labels).set(leaders.partition)
         self._metrics.surge.labels(*labels).set(max(0, leaders.spec.replicas - wanted))
+        self._metrics.singly.saw(facts.key, wanted, facts.states)
         now = asyncio.get_running_loop().time()
         uid = facts.group_set.metadata.uid
         if facts.roll_began:
@@ -98,6 +99,7 @@ class Reporter:
                 del self._waiting[name]
                 if known == uid:
                     self._metrics.ready_seconds.labels(*labels).observe(now - since)
+                    self._metrics.singly.became_ready(facts.key, index, now - since)
 
     # Status
 
