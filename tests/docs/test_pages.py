@@ -160,7 +160,7 @@ def test_every_page_is_in_the_contents() -> None:
 
 @pytest.mark.parametrize("page", ["docs/troubleshooting.md"])
 def test_every_class_of_cause_is_in_the_troubleshooting(page: str) -> None:
-    from kohort.inspection.causes import ORDER
+    from kohort.inspection.cause import ORDER
 
     text = (ROOT / page).read_text()
     assert [kind for kind in ORDER if f"`[{kind}]`" not in text] == []

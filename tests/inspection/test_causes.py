@@ -6,7 +6,8 @@ from tests.builders import lws
 from tests.inspection.scenes import OLD, group_set, leader_set, member, scene, waiting, without_node, workers
 
 from kohort.groups.views import GroupService
-from kohort.inspection.causes import ORDER, Cause, causes, spoken
+from kohort.inspection.cause import ORDER, Cause, spoken
+from kohort.inspection.causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject

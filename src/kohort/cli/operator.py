@@ -7,11 +7,27 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
+from kohort.objects.jsontypes import Json, JsonObject
+
 if TYPE_CHECKING:
     from kohort.manager.configuration import Configuration
     from kohort.manager.process import Reach
 
 PATH = click.Path(path_type=Path)
+_PLACES = {
+    "leader_elect": "leader_election.leader_elect",
+    "leader_elect_lease_duration": "leader_election.lease_duration",
+    "leader_elect_renew_deadline": "leader_election.renew_deadline",
+    "leader_elect_retry_period": "leader_election.retry_period",
+    "leader_elect_resource_lock": "leader_election.resource_lock",
+    "leader_elect_resource_name": "leader_election.resource_name",
+    "metrics_bind_address": "metrics.bind_address",
+    "health_probe_bind_address": "health.health_probe_bind_address",
+    "webhook_port": "webhook.port",
+    "kube_api_qps": "client_connection.qps",
+    "kube_api_burst": "client_connection.burst",
+}
+"""Where in the configuration an option belongs; the others are called there as they are here."""
 _LEVELS = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
 
 
@@ -50,35 +66,17 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 @click.option("--kube-api-burst", type=int)
 @click.option("--operator-namespace", metavar="NAME", help="Of its lease, Secret and status.  [default: the pod's own]")
 @click.option("--zap-log-level", metavar="LEVEL", help="debug, info, error, or a number.")
-@click.option("--zap-devel", is_flag=True, hidden=True)
-@click.option("--zap-encoder", hidden=True)
-@click.option("--zap-stacktrace-level", hidden=True)
-@click.option("--zap-time-encoding", hidden=True)
+@click.option("--zap-devel", is_flag=True, hidden=True, expose_value=False)
+@click.option("--zap-encoder", hidden=True, expose_value=False)
+@click.option("--zap-stacktrace-level", hidden=True, expose_value=False)
+@click.option("--zap-time-encoding", hidden=True, expose_value=False)
 def command(
     kubeconfig: Path | None,
     config_file: Path | None,
-    default_resize_policy: str | None,
-    rollouts: bool | None,
-    feature_gates: str | None,
-    namespaces: str | None,
-    leader_elect: bool | None,
-    leader_elect_lease_duration: str | None,
-    leader_elect_renew_deadline: str | None,
-    leader_elect_retry_period: str | None,
-    leader_elect_resource_lock: str | None,
-    leader_elect_resource_name: str | None,
-    metrics_bind_address: str | None,
-    health_probe_bind_address: str | None,
-    webhook_port: int | None,
     webhooks: str | None,
-    kube_api_qps: float | None,
-    kube_api_burst: int | None,
     operator_namespace: str | None,
     zap_log_level: str | None,
-    zap_devel: bool,
-    zap_encoder: str | None,
-    zap_stacktrace_level: str | None,
-    zap_time_encoding: str | None,
+    **settings: Json,
 ) -> None:
     """Run the operator on a cluster: the controllers of groups and their webhooks."""
     from kohort.manager.configuration import ConfigurationError, check, load
@@ -86,37 +84,23 @@ def command(
     reach = _reach(kubeconfig, webhooks)
     if reach == "loopback" and config_file is None:
         # Beside a cluster there may be other operators on this machine: they must not fight for ports.
-        metrics_bind_address = metrics_bind_address or "0"
-        health_probe_bind_address = health_probe_bind_address or "0"
+        settings["metrics_bind_address"] = settings["metrics_bind_address"] or "0"
+        settings["health_probe_bind_address"] = settings["health_probe_bind_address"] or "0"
     if zap_log_level:
         os.environ["KOHORT_LOG"] = _level(zap_log_level)
     try:
         configuration = load(config_file)
-        # What is given on the command line counts more than the file.
-        _override(
-            configuration,
-            {
-                "leader_election.leader_elect": leader_elect,
-                "leader_election.lease_duration": leader_elect_lease_duration,
-                "leader_election.renew_deadline": leader_elect_renew_deadline,
-                "leader_election.retry_period": leader_elect_retry_period,
-                "leader_election.resource_lock": leader_elect_resource_lock,
-                "leader_election.resource_name": leader_elect_resource_name,
-                "metrics.bind_address": metrics_bind_address,
-                "health.health_probe_bind_address": health_probe_bind_address,
-                "webhook.port": webhook_port,
-                "client_connection.qps": kube_api_qps,
-                "client_connection.burst": kube_api_burst,
-                "rollouts": rollouts,
-                "feature_gates": _gates(feature_gates),
-                "default_resize_policy": default_resize_policy,
-                "namespaces": [one.strip() for one in namespaces.split(",") if one.strip()] if namespaces else None,
-            },
-        )
+        settings["feature_gates"] = _gates(settings["feature_gates"])
+        settings["namespaces"] = _names(settings["namespaces"])
+        _override(configuration, settings)
         check(configuration)
     except ConfigurationError as problem:
         _fail(str(problem))
     _run(kubeconfig, configuration, reach, operator_namespace)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [one.strip() for one in text.split(",") if one.strip()] if text else None
 
 
 def _gates(text: str | None) -> dict[str, bool] | None:
@@ -150,11 +134,12 @@ def _run(kubeconfig: Path | None, configuration: "Configuration", reach: "Reach"
         _fail(str(problem))
 
 
-def _override(configuration: "Configuration", values: dict[str, object]) -> None:
-    for path, value in values.items():
+def _override(configuration: "Configuration", settings: JsonObject) -> None:
+    """What is given on the command line counts more than the file."""
+    for option, value in settings.items():
         if value is None:
             continue
-        *sections, name = path.split(".")
+        *sections, name = _PLACES.get(option, option).split(".")
         place: object = configuration
         for section in sections:
             place = getattr(place, section)

@@ -10,7 +10,7 @@ from kohort.cli.actions.changes import Changes
 from kohort.cli.actions.printing import document, show, table
 from kohort.cli.actions.screen import Screen
 from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
-from kohort.inspection import causes, history, holding, progress, tree
+from kohort.inspection import cause, causes, history, holding, progress, tree
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.client import Client
@@ -99,8 +99,8 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
         if holding.paused(found):
             show([f"It is paused: a new revision waits until kohort resume {name}"])
         return 0
-    for number, cause in enumerate(reasons, 1):
-        show(causes.spoken(cause, number))
+    for number, reason in enumerate(reasons, 1):
+        show(cause.spoken(reason, number))
     return NOT_YET
 
 

@@ -1,0 +1,50 @@
+"""What stands between a set and what is wanted: one finding, and how findings are ordered.
+
+| order | class | seen in |
+|--:|---|---|
+| 0 | operator | the set's last edit was never observed |
+| 1 | refused | warning events of the set and its StatefulSets: quota, webhooks |
+| 2 | volume | claims that are not bound, mounts that fail |
+| 3 | scheduling | PodScheduled is False |
+| 4 | image | ErrImagePull, ImagePullBackOff, InvalidImageName |
+| 5 | configuration | CreateContainerConfigError and the like |
+| 6 | crash | CrashLoopBackOff, containers that ended, failed pods |
+| 7 | probe | running, not ready |
+| 8 | resize | PodResizePending, PodResizeInProgress with an error |
+| 9 | traffic | a step that cannot move requests: routes, Services, endpoints |
+| 10 | rollout | steps that wait for approval, held partitions |
+| 11 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
+"""
+
+from typing import Final
+
+import msgspec
+
+ORDER: Final = (
+    "operator",
+    "refused",
+    "volume",
+    "scheduling",
+    "image",
+    "configuration",
+    "crash",
+    "probe",
+    "resize",
+    "traffic",
+    "rollout",
+    "waiting",
+)
+
+
+class Cause(msgspec.Struct, frozen=True):
+    kind: str
+    objects: tuple[str, ...]
+    """Who shows it, first the one to look at."""
+    found: str
+    action: str
+
+
+def spoken(cause: Cause, number: int) -> list[str]:
+    first, *others = cause.objects
+    more = f" and {len(others)} more" if others else ""
+    return [f"{number}. [{cause.kind}] {first}{more}: {cause.found}", f"   → {cause.action}"]
