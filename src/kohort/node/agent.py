@@ -16,6 +16,7 @@ from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.evictions import Evictions
+from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.heartbeat import Heartbeat
 from kohort.node.metrics import NodeMetrics
 from kohort.node.names.directory import Directory
@@ -58,6 +59,7 @@ class Agent:
         own_networks: bool = False,
         addresses: AddressBook | None = None,
         serve_names: bool = False,
+        gates: NodeGates = ALL_ON,
     ) -> None:
         """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
         otherwise, unless the machine is to be asked what it permits; `serve_names` runs a name server and forwards
@@ -65,6 +67,7 @@ class Agent:
         directory.mkdir(parents=True, exist_ok=True)
         self.name = self.hostname = name
         self.runtime = runtime
+        self.gates = gates
         self.workers: dict[Key, PodWorker] = {}
         self.port = 0
         self._instances: dict[str, Instance] = {}
@@ -78,19 +81,8 @@ class Agent:
         tree = _tree(cgroup_parent, witness) if cgroups else None
         networks = _networks(directory) if own_networks else None
         self.limits = tree is not None
-        self.names = Directory(
-            self._services,
-            self._slices,
-            self._addressed,
-            lambda: self.node.api_server[0],
-            self._rewrite_names,
-            _addresses(f"{name} {directory} services", directory / "records" / "service-addresses")
-            if serve_names
-            else None,
-        )
-        if addresses is None:
-            record = directory / "records" / "addresses"
-            addresses = _addresses(f"{name} {directory}", record, own_networks=networks is not None)
+        addresses = addresses or _addresses(f"{name} {directory}", directory / "records" / "addresses", networks)
+        self.names = self._directory_of_names(directory, addresses, networks, serve=serve_names)
         self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
         self.node.namespaces = networks
         self.node.cgroups = tree
@@ -102,6 +94,19 @@ class Agent:
             self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
         )
         self._plug_into(manager)
+
+    def _directory_of_names(
+        self, directory: Path, addresses: AddressBook, networks: Namespaces | None, *, serve: bool
+    ) -> Directory:
+        record = directory / "records" / "service-addresses"
+        return Directory(
+            self._services,
+            self._slices,
+            self._addressed,
+            lambda: self.node.api_server[0],
+            self._rewrite_names,
+            _addresses(f"{self.name} {directory} services", record) if serve else None,
+        )
 
     def _surroundings(
         self, manager: Manager, directory: Path, allocations: Allocations, addresses: AddressBook
@@ -297,12 +302,12 @@ class Agent:
     # The node itself
 
     def facts(self) -> NodeFacts:
-        return NodeFacts(self.node.allocatable, cgroup_v2=self.limits, pressure=self.evictions.pressure.words)
+        pressure = self.evictions.pressure.words
+        return NodeFacts(self.node.allocatable, self.gates, cgroup_v2=self.limits, pressure=pressure)
 
     def _status(self) -> JsonObject:
-        return machine.node_status(
-            self.hostname, self._size, self.node.host, self.port, self.runtime.name, limits=self.limits
-        )
+        features = self.gates.declared(limits=self.limits)
+        return machine.node_status(self.hostname, self._size, self.node.host, self.port, self.runtime.name, features)
 
     def _conditions(self, now: str) -> list[JsonObject]:
         return machine.node_conditions(now, pressure=self.evictions.pressure, limits=self.limits)
@@ -331,9 +336,9 @@ def _networks(directory: Path) -> Namespaces | None:
     return networks
 
 
-def _addresses(seed: str, record: Path, *, own_networks: bool = False) -> AddressBook:
+def _addresses(seed: str, record: Path, networks: Namespaces | None = None) -> AddressBook:
     """What this machine permits to be given out."""
-    return AddressBook.for_node(seed, own_networks=own_networks, record=record)
+    return AddressBook.for_node(seed, own_networks=networks is not None, record=record)
 
 
 def _matters(old: NodePod | None, new: NodePod | None) -> bool:

@@ -53,6 +53,8 @@ class Allocations:
         """Take a pod in, or say why not. One that was taken in before is judged by what it has."""
         known = self._allocated.get(pod.metadata.uid)
         seen = pod if known is None else known.completed(pod.spec).applied_to(pod)
+        if pod_level_set(seen.spec) and not node.gates.pod_level_resources:
+            return Refusal(NOT_SUPPORTED, "Pod-level resources are not enabled on this node")
         if pod_level_set(seen.spec) and not (node.linux and node.cgroup_v2):
             return Refusal(NOT_SUPPORTED, "Pod-level resources need a node with writable cgroup v2")
         wanted = requests(seen, SPEC)

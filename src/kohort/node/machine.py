@@ -10,11 +10,6 @@ from typing import Final
 from kohort.node.pressure import LEAST_MEMORY, Pressure
 from kohort.objects.jsontypes import JsonObject
 
-FEATURES: Final = ("ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers")
-"""What this node declares: an API server of 1.36 sends WebSockets straight on to nodes that say the first, and refuses
-resizes of regular init containers on nodes that do not say the second."""
-POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
-"""Declared where cgroups can be written to."""
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
 LEASE_SECONDS: Final = 40
@@ -76,14 +71,15 @@ def node_document(name: str, labels: Mapping[str, str]) -> JsonObject:
 
 
 def node_status(
-    name: str, size: Mapping[str, str], address: str, port: int, runtime: str, *, limits: bool
+    name: str, size: Mapping[str, str], address: str, port: int, runtime: str, features: list[str]
 ) -> JsonObject:
+    """`features` are declared: an API server asks a node for nothing that it does not declare."""
     return {
         "capacity": dict(size),
         "allocatable": allocatable(size),
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "declaredFeatures": sorted({*FEATURES, POD_LEVEL_RESIZE}) if limits else list(FEATURES),
+        "declaredFeatures": features,
         "nodeInfo": {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
             "bootID": _file("/proc/sys/kernel/random/boot_id"),

@@ -104,7 +104,7 @@ class PodWorker(HeldPod):
         if pod.metadata.deleting:
             return await self._delete(pod)
         if self.refused or self.finished:
-            return None
+            return await self._reporting.catch_up()
         if not self.admitted and not await self._admit(pod):
             return None
         overdue = self._overdue()

@@ -9,9 +9,12 @@ from kohort.node.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.ending import Ending
 from kohort.node.heldpod import HeldPod
 from kohort.node.resize import conditions
+from kohort.node.resize.judging import PODS_STAY
 from kohort.node.resize.plan import changes, in_progress
 from kohort.node.views import Actuated, Figures, figures_of
 from kohort.objects.nodepods import NodePod
+from kohort.objects.pods import Pod
+from kohort.resources import CPU, MEMORY
 
 
 class Pushing:
@@ -32,13 +35,18 @@ class Pushing:
         held.node.allocations.record_actuated(held.uid, first)
 
     async def push(self, allocated: NodePod) -> bool:
-        """Push what was accepted; whether it worked."""
+        """Push what was accepted; whether it worked. Where pods cannot be resized any more, one whose resize was cut
+        short stays as it is."""
         held, clock_of_loop = self._held, asyncio.get_running_loop().time
         before = held.node.allocations.actuated(held.uid)
         assert before is not None
         target = figures_of(allocated)
         if not in_progress(target, before, held.running()):
             held.note(*conditions.completed(held.resize, held.pod))
+            return True
+        if not held.node.facts().gates.pod_level_resize and level_differs(allocated, before.pod, target.pod):
+            idle = conditions.ResizeState(held.resize.pending)
+            held.note(*conditions.refused(idle, PODS_STAY, held.pod, clock.timestamp()))
             return True
         held.resize = conditions.progressing(held.resize, held.pod.metadata.generation, clock.timestamp())
         began = clock_of_loop()
@@ -71,6 +79,14 @@ class Pushing:
     async def _stop(self, name: str) -> None:
         self._held.event("Normal", "Killing", f"Container {name} resize requires restart")
         await self._ending.kill(self._held.container(name), self._held.grace)
+
+
+def level_differs(allocated: Pod, before: Figures, after: Figures) -> bool:
+    """Whether figures that the pod sets for itself are others than what was pushed."""
+    block = allocated.spec.resources
+    return block is not None and any(
+        not before.same(name, after) for name in (CPU, MEMORY) if name in block.requests or name in block.limits
+    )
 
 
 def _shrunk(before: Figures, after: Figures) -> bool:

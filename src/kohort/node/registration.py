@@ -11,6 +11,7 @@ from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node.agent import Agent
+from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
@@ -33,6 +34,7 @@ def register(
     capacity: Mapping[str, str] | None = None,
     stop_pods: bool = True,
     own_networks: bool | None = None,
+    gates: NodeGates = ALL_ON,
 ) -> Callable[[], Awaitable[None]]:
     """Make this machine a node called `name` (the machine's own name unless given).
 
@@ -65,6 +67,7 @@ def register(
         serve_names=real,
         cgroups=real,
         addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
+        gates=gates,
     )
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
     return agent.heartbeat.registered.wait  # type: ignore[return-value]

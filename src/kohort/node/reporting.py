@@ -1,4 +1,8 @@
-"""Tells the API server how a pod is, when that is news."""
+"""Tells the API server how a pod is, when that is news.
+
+Nothing waits for it: while the API server is away, containers are started, resized and ended as ever, and what could
+not be said is owed.
+"""
 
 import contextlib
 
@@ -6,7 +10,9 @@ import msgspec
 
 from kohort.kube import clock
 from kohort.kube.client import PatchType
-from kohort.kube.errors import NotFound
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.log import Log
 from kohort.kube.resources import PODS
 from kohort.node import lifecycle
 from kohort.node.actuation import actuated_from_cgroups
@@ -20,12 +26,16 @@ from kohort.objects.jsontypes import JsonObject
 LONGEST_MESSAGE = 4096
 LONGEST_FROM_LOGS = 2048
 LINES_FROM_LOGS = 80
+RETRY_SECONDS = 5.0
+_log = Log(part="node")
 
 
 class Reporting:
     def __init__(self, held: HeldPod) -> None:
         self._held = held
         self._said: JsonObject = said_before(held.pod)
+        self._owed: JsonObject | None = None
+        """A status that could not be told."""
 
     async def report(self, *, phase: str = "", reason: str = "", message: str = "", stopping: bool = False) -> None:
         held = self._held
@@ -45,6 +55,7 @@ class Reporting:
             reason=reason,
             message=message,
             stopping=stopping,
+            gates=held.node.facts().gates,
         )
         await self._write(pod_status(report, self._said))
 
@@ -52,6 +63,12 @@ class Reporting:
         """The node does not take this pod in."""
         self._held.event("Warning", reason, message)
         await self._write(refused_status(self._held.pod, reason, message, clock.timestamp()))
+
+    async def catch_up(self) -> Requeue | None:
+        """Tell what is owed."""
+        if self._owed is not None:
+            await self._write(self._owed)
+        return Requeue(after=RETRY_SECONDS) if self._owed is not None else None
 
     def actual(self) -> Applied | None:
         """What the kernel holds; memory requests, which it does not know, as they were pushed."""
@@ -82,12 +99,20 @@ class Reporting:
         return ""
 
     async def _write(self, status: JsonObject) -> None:
+        self._owed = None
         if status == self._said:
             return
         held = self._held
         patch = {"metadata": {"uid": held.uid}, "status": status_patch(self._said, status)}
-        with contextlib.suppress(NotFound):
+        try:
             await held.node.client.patch(
                 PODS, held.key.name, held.key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
             )
+        except NotFound:
+            pass
+        except ApiError as problem:
+            _log.warning("the status of a pod could not be told", pod=str(held.key), problem=problem.message)
+            self._owed = status
+            held.wake(RETRY_SECONDS)
+            return
         self._said = status

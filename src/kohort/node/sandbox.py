@@ -23,8 +23,18 @@ class Sandbox:
         if held.node.cgroups is not None and not held.cgroup.is_dir():
             held.node.cgroups.create(held.cgroup, pod_cgroup(allocated, held.node.settings), inner=True)
         if held.places is None or now - self._mounted_at >= REFRESH_SECONDS:
-            held.places = await self.volumes(allocated)
+            await self._mount(allocated)
             self._mounted_at = now
+
+    async def _mount(self, allocated: NodePod) -> None:
+        """What is there already stays as it is if it cannot be brought up to date: a pod that runs is not held up."""
+        held = self._held
+        try:
+            held.places = await self.volumes(allocated)
+        except MountProblem as problem:
+            if held.places is None:
+                raise
+            held.event("Warning", "FailedMount", str(problem))
 
     def take_address(self) -> None:
         held = self._held

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.lifecycle import Run, initialised
 from kohort.node.resize.conditions import IN_PROGRESS, PENDING, ResizeState
 from kohort.node.runtimes.interface import Instance
@@ -50,6 +51,7 @@ class Report(msgspec.Struct):
     reason: str = ""
     message: str = ""
     stopping: bool = False
+    gates: NodeGates = ALL_ON
 
 
 def pod_status(report: Report, said: JsonObject) -> JsonObject:
@@ -77,6 +79,8 @@ def pod_status(report: Report, said: JsonObject) -> JsonObject:
         ]
     if pod.spec.ephemeral_containers:
         status["ephemeralContainerStatuses"] = [_visitor(report, each) for each in pod.spec.ephemeral_containers]
+    if not report.gates.pod_level_resize:
+        return status
     return {**status, **pod_resources(report.allocated, target, report.actual if report.phase == "Running" else None)}
 
 
@@ -156,6 +160,8 @@ def _container(report: Report, container: NodeContainer, target: Target, group: 
     status["ready"] = run.ready and run.running and not report.stopping
     if regular_init:
         status |= {"ready": run.ended and run.exit_code == 0, "started": False}
+    if not report.gates.resize:
+        return status
     allocated = next(each for each in report.allocated.spec.all_containers if each.name == container.name)
     actual = report.actual.containers.get(container.name) if report.actual is not None and run.running else None
     status["resources"] = _resources(allocated.resources, target.containers[container.name], actual)

@@ -12,6 +12,7 @@ from kohort.node.actuation import Actuator
 from kohort.node.agent import Agent
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
+from kohort.node.gates import NodeGates
 from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.jsontypes import Json, JsonObject
@@ -66,6 +67,16 @@ class Bench:
         assert self.agent.node.cgroups is not None
         return self.agent.node.cgroups.pods()[uid]
 
+    async def crash(self) -> None:
+        """The agent is killed; what runs, runs on."""
+        await self.cluster.parts["node"].crash()
+
+    async def restart(self, name: str = "p") -> None:
+        """Another agent comes, and has looked at the pod."""
+        before = self._agents[-1]
+        await self.cluster.parts["node"].restart()
+        await self.until(lambda: self.agent is not before and self.agent.worker("default", name) is not None)
+
     async def until(self, holds: Callable[[], bool], timeout: float = 600.0) -> None:
         await self.cluster.until(holds, timeout)
 
@@ -96,14 +107,22 @@ class Tree(Cgroups):
 
 @asynccontextmanager
 async def node(
-    directory: Path, *, tree: bool = False, witness: Witness = nobody, **capacity: str
+    directory: Path,
+    *,
+    tree: bool = False,
+    witness: Witness = nobody,
+    gates: Callable[[], str] = lambda: "",
+    **capacity: str,
 ) -> AsyncIterator[Bench]:
-    """With `tree`, pods have cgroups; `witness` is told of every write to them."""
+    """With `tree`, pods have cgroups; `witness` is told of every write to them; `gates` are asked at every start."""
     runtime, agents = SimulatedRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
         addresses = AddressBook(loopback_block("tests"))
-        agent = Agent(manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses)
+        turned = NodeGates.parse(gates())
+        agent = Agent(
+            manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses, gates=turned
+        )
         if tree:
             cgroups = Tree(directory / "cgroups", witness)
             cgroups.prepare()

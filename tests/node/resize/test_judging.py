@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from tests.node.resizing import sized
 
+from kohort.node.gates import NodeGates
 from kohort.node.resize.judging import Accepted, Deferred, Infeasible, NodeFacts, Reverted, increases, judge
 from kohort.node.resize.pending import Waiting, in_order
 from kohort.node.views import Allocated, Desired
@@ -39,14 +40,14 @@ def test_asking_for_what_one_has_is_no_resize() -> None:
 @pytest.mark.parametrize(
     ("node", "detail"),
     [
-        ({"resize": False}, "feature_gate_off"),
+        ({"gates": NodeGates(resize=False)}, "feature_gate_off"),
         ({"linux": False}, "unsupported_os"),
-        ({"pod_level_resize": False}, "plr_feature_gate_off"),
+        ({"gates": NodeGates(pod_level_resize=False)}, "plr_feature_gate_off"),
         ({"cgroup_v2": False}, "cgroups_v1_unsupported"),
         ({"exclusive_cpus": True}, "guaranteed_pod_cpu_manager_static_policy"),
     ],
 )
-def test_what_a_node_cannot_do_is_infeasible(node: dict[str, bool], detail: str) -> None:
+def test_what_a_node_cannot_do_is_infeasible(node: dict[str, bool | NodeGates], detail: str) -> None:
     facts = msgspec.structs.replace(ROOM, **node)
     verdict = judge(sized(pod="200m", c1=""), held(sized(pod="100m", c1="")), [], facts)
     assert isinstance(verdict, Infeasible) and verdict.detail == detail

@@ -8,6 +8,7 @@ from tests.node.faketree import ROOM, Machine
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt
+from kohort.node.gates import NodeGates
 from kohort.node.resize.conditions import ResizeState, accepted, progressing, refused
 from kohort.node.resize.judging import Accepted, Deferred, Infeasible, NodeFacts, Reverted, Verdict, judge
 from kohort.node.resize.pending import Waiting, in_order
@@ -24,7 +25,7 @@ def held(pod: Pod) -> Allocated:
     return Allocated.accepting(Desired.of(pod.spec))
 
 
-def verdict(before: NodePod, after: NodePod, **node: bool) -> Verdict:
+def verdict(before: NodePod, after: NodePod, **node: bool | NodeGates) -> Verdict:
     return judge(after, held(before), [OTHER], msgspec.structs.replace(SMALL, **node))
 
 
@@ -65,7 +66,8 @@ def test_h2_overhead_is_neither_stored_nor_added(tmp_path: Path) -> None:
 
 
 def test_h3_k6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
-    found = verdict(BEFORE, sized(pod="400m/300Mi", c1="100m/100Mi"), pod_level_resize=False)
+    turned = NodeGates.parse("InPlacePodLevelResourcesVerticalScaling=false")
+    found = verdict(BEFORE, sized(pod="400m/300Mi", c1="100m/100Mi"), gates=turned)
     assert isinstance(found, Infeasible) and found.detail == "plr_feature_gate_off"
 
 

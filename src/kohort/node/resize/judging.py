@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.views import Allocated, Desired, agrees, same_requirements
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
@@ -60,14 +61,14 @@ class Infeasible(msgspec.Struct, frozen=True):
 
 
 Verdict = Accepted | Reverted | Deferred | Infeasible
+PODS_STAY = Infeasible("In-place resize of pod-level resources is not enabled on this node", "plr_feature_gate_off")
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
     """What a node can do and has."""
 
     allocatable: dict[str, Quantity]
-    resize: bool = True
-    pod_level_resize: bool = True
+    gates: NodeGates = ALL_ON
     linux: bool = True
     cgroup_v2: bool = True
     pressure: str = ""
@@ -84,7 +85,7 @@ def judge(pod: Pod, allocated: Allocated, others: Iterable[Pod], node: NodeFacts
         return Reverted()
     if not node.linux:
         return Infeasible("In-place resize is supported on Linux only", "unsupported_os")
-    if not node.resize:
+    if not node.gates.resize:
         return Infeasible("In-place resize is not enabled on this node", "feature_gate_off")
     refusal = _pod_level_refusal(desired, allocated, node) or _exclusive_refusal(pod, allocated, node)
     if refusal is not None:
@@ -138,8 +139,8 @@ def _pod_level_refusal(desired: Desired, allocated: Allocated, node: NodeFacts) 
         return None
     if same_requirements(before, after):
         return None
-    if not node.pod_level_resize:
-        return Infeasible("In-place resize of pod-level resources is not enabled on this node", "plr_feature_gate_off")
+    if not node.gates.pod_level_resize:
+        return PODS_STAY
     if not node.cgroup_v2:
         return Infeasible("Pod-level resources need cgroup v2", "cgroups_v1_unsupported")
     return None

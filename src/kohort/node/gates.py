@@ -1,0 +1,67 @@
+"""What a node can be told not to do, by the names that these features have in Kubernetes.
+
+| off                                       | what follows on this node                                                |
+|-------------------------------------------|--------------------------------------------------------------------------|
+| `PodLevelResources`                       | pods with resources of their own are not taken in                        |
+| `InPlacePodVerticalScaling`               | every resize is infeasible, and containers do not report their resources |
+| `InPlacePodLevelResourcesVerticalScaling` | resizes of pods are infeasible, and pods do not report their resources   |
+| `InPlacePodVerticalScalingInitContainers` | not declared: an API server refuses to resize regular init containers    |
+
+The third needs the first two, the fourth the second. An older node is one that has them off.
+"""
+
+from typing import Final, NamedTuple
+
+POD_LEVEL_RESOURCES: Final = "PodLevelResources"
+RESIZE: Final = "InPlacePodVerticalScaling"
+POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
+INIT_RESIZE: Final = "InPlacePodVerticalScalingInitContainers"
+WEB_SOCKETS: Final = "ExtendWebSocketsToKubelet"
+"""Always there: an API server of 1.36 passes WebSockets straight on to nodes that declare it."""
+
+_FIELDS: Final = {
+    POD_LEVEL_RESOURCES: "pod_level_resources",
+    RESIZE: "resize",
+    POD_LEVEL_RESIZE: "pod_level_resize",
+    INIT_RESIZE: "init_resize",
+}
+_NEEDS: Final = {POD_LEVEL_RESIZE: (RESIZE, POD_LEVEL_RESOURCES), INIT_RESIZE: (RESIZE,)}
+
+
+class NodeGates(NamedTuple):
+    pod_level_resources: bool = True
+    resize: bool = True
+    pod_level_resize: bool = True
+    init_resize: bool = True
+
+    @staticmethod
+    def parse(text: str) -> "NodeGates":
+        """`Name=true,Name=false`; what needs a gate that is off is off too, unless it was asked for. ValueError says
+        what is wrong.
+
+        >>> NodeGates.parse("PodLevelResources=false").pod_level_resize
+        False
+        """
+        chosen: dict[str, bool] = {}
+        for part in filter(None, (one.strip() for one in text.split(","))):
+            name, _, value = part.partition("=")
+            if name not in _FIELDS:
+                raise ValueError(f"unknown feature gate {name!r}; a node knows {', '.join(_FIELDS)}")
+            if value.lower() not in ("true", "false"):
+                raise ValueError(f"feature gate {part!r} is not of the form Name=true or Name=false")
+            chosen[name] = value.lower() == "true"
+        for name, needed in _NEEDS.items():
+            missing = [one for one in needed if not chosen.get(one, True)]
+            if missing and chosen.get(name):
+                raise ValueError(f"{name} needs {' and '.join(missing)}")
+            if missing:
+                chosen[name] = False
+        return NodeGates(**{_FIELDS[name]: value for name, value in chosen.items()})
+
+    def declared(self, *, limits: bool) -> list[str]:
+        """What the node object says it can do; pods can be resized only where `limits` can be set."""
+        found = {WEB_SOCKETS: True, INIT_RESIZE: self.init_resize, POD_LEVEL_RESIZE: self.pod_level_resize and limits}
+        return sorted(name for name, on in found.items() if on)
+
+
+ALL_ON: Final = NodeGates()
