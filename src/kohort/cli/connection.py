@@ -12,9 +12,8 @@
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
 import click
 
@@ -34,8 +33,7 @@ class Refusal(Exception):
     """A command cannot do what it was asked; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Which cluster, and which namespace of it."""
 
     kubeconfig: str | None
