@@ -1,12 +1,13 @@
 """The integration checklist of the set's webhooks, WD1 to WD11 and WV1 to WV45: schema, defaults and validation as one,
-on a server. The messages, with their paths, are tested in test_validation.py."""
+on a server. Rows of 5.3 as the webhook answers them are in test_validation.py; here, what a user reads who breaks them.
+"""
 
 import copy
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
-from tests.groups.test_validation import Edit, rolling, spec, subgroups, template
+from tests.groups.test_validation import NEW_SETS, SUBGROUP_CHANGES, Edit, rolling, spec, subgroups, template
 
 from kohort.admission.configurations import MUTATING, VALIDATING
 from kohort.kube.errors import ApiError, Invalid
@@ -202,6 +203,46 @@ async def _judge(attempt: Callable[[], object], refusal: type[ApiError] | None) 
         return
     with pytest.raises(refusal):
         await attempt()  # type: ignore[misc]
+
+
+BY_SCHEMA = {
+    "replicas must be equal or greater than 0": "spec.replicas in body should be greater than or equal to 0",
+    "replicas must be equal or less than 1000000": "spec.replicas in body should be less than or equal to 1e+06",
+}
+"""Where the schema of every implementation is faster than its webhook."""
+
+
+def assert_told(refusal: ApiError, path: str, text: str) -> None:
+    """The schema answers before the webhook and names fields as they are written, `subGroupPolicy`; the webhook keeps
+    the spelling of its model."""
+    assert path.lower() in refusal.message.lower()
+    assert BY_SCHEMA.get(text, text) in refusal.message
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("edits", "expected"), NEW_SETS)
+async def test_what_is_told_about_a_new_set(cluster: Cluster, edits: list[Edit], expected: dict[str, str]) -> None:
+    if not expected:
+        await stored(cluster, written(*edits))
+        return
+    with pytest.raises(ApiError) as refusal:
+        await stored(cluster, written(*edits))
+    for path, text in expected.items():
+        assert_told(refusal.value, path, text)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("before", "after", "text"), SUBGROUP_CHANGES)
+async def test_what_is_told_about_a_change(cluster: Cluster, before: list[Edit], after: list[Edit], text: str) -> None:
+    client = cluster.client
+    made = await client.create(LEADER_WORKER_SETS, written(*before, name="changed"), NAMESPACE)
+    try:
+        wanted = {**made, "spec": written(*after)["spec"]}
+        with pytest.raises(ApiError) as refusal:
+            await client.update(LEADER_WORKER_SETS, wanted, NAMESPACE, dry_run=True)
+        assert_told(refusal.value, "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize", text)
+    finally:
+        await client.delete(LEADER_WORKER_SETS, "changed", NAMESPACE)
 
 
 GUARDED = {

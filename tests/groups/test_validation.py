@@ -60,66 +60,62 @@ SIZE = "spec.leaderWorkerTemplate.size"
 SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
 
 
-@pytest.mark.parametrize(
-    ("edits", "expected"),
-    [
-        pytest.param([spec(replicas=-1)], {REPLICAS: "replicas must be equal or greater than 0"}, id="5.3#2"),
-        pytest.param([spec(replicas=1000001)], {REPLICAS: "replicas must be equal or less than 1000000"}, id="5.3#3"),
-        pytest.param([template(size=0)], {SIZE: "size must be equal or greater than 1"}, id="5.3#4"),
-        pytest.param(
-            [spec(replicas=100000), template(size=1000000)],
-            {REPLICAS: "the product of replicas and worker replicas must not exceed 2147483647"},
-            id="5.3#5",
-        ),
-        pytest.param(
-            [rolling(maxUnavailable=-1)], {UNAVAILABLE: "must be greater than or equal to 0"}, id="5.3#6-negative"
-        ),
-        pytest.param(
-            [rolling(maxUnavailable="101%")], {UNAVAILABLE: "must not be greater than 100%"}, id="5.3#6-percent"
-        ),
-        pytest.param([rolling(maxSurge=-1)], {SURGE: "must be greater than or equal to 0"}, id="5.3#7-negative"),
-        pytest.param([rolling(maxSurge="200%")], {SURGE: "must not be greater than 100%"}, id="5.3#7-percent"),
-        pytest.param(
-            [rolling(partition=-1)], {f"{ROLLING}.partition": "must be greater than or equal to 0"}, id="5.3#8"
-        ),
-        pytest.param(
-            [rolling(maxUnavailable=0, maxSurge=0)],
-            {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
-            id="5.3#10",
-        ),
-        pytest.param(
-            [rolling(maxUnavailable="25%", maxSurge=0)],
-            {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
-            id="5.3#10-percent-of-two",
-        ),
-        pytest.param([subgroups(-1)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11"),
-        pytest.param([subgroups(0)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11-zero"),
-        pytest.param(
-            [template(size=6), subgroups(4)],
-            {SUBGROUP: "size or size - 1 must be divisible by subGroupSize"},
-            id="5.3#12",
-        ),
-        pytest.param(
-            [template(size=4), subgroups(2, "LeaderExcluded")],
-            {SUBGROUP: "size-1 must be divisible by subGroupSize when using LeaderExcluded"},
-            id="5.3#14",
-        ),
-        pytest.param(
-            [annotated(wire.SUBGROUP_EXCLUSIVE, "host")],
-            {
-                f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}": (
-                    "cannot have subgroup-exclusive-topology without subGroupSize set"
-                )
-            },
-            id="5.3#15",
-        ),
-        pytest.param([rolling(maxUnavailable=10)], {}, id="more-than-there-are"),
-        pytest.param([rolling(maxUnavailable=0, maxSurge=1)], {}, id="surge-alone"),
-        pytest.param([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], {}, id="percents-of-nothing"),
-        pytest.param([spec(replicas=3), rolling(partition=5)], {}, id="partition-above-replicas"),
-        pytest.param([template(size=5), subgroups(2, "LeaderExcluded")], {}, id="leader-excluded"),
-    ],
-)
+NEW_SETS = [
+    pytest.param([spec(replicas=-1)], {REPLICAS: "replicas must be equal or greater than 0"}, id="5.3#2"),
+    pytest.param([spec(replicas=1000001)], {REPLICAS: "replicas must be equal or less than 1000000"}, id="5.3#3"),
+    pytest.param([template(size=0)], {SIZE: "size must be equal or greater than 1"}, id="5.3#4"),
+    pytest.param(
+        [spec(replicas=100000), template(size=1000000)],
+        {REPLICAS: "the product of replicas and worker replicas must not exceed 2147483647"},
+        id="5.3#5",
+    ),
+    pytest.param(
+        [rolling(maxUnavailable=-1)], {UNAVAILABLE: "must be greater than or equal to 0"}, id="5.3#6-negative"
+    ),
+    pytest.param([rolling(maxUnavailable="101%")], {UNAVAILABLE: "must not be greater than 100%"}, id="5.3#6-percent"),
+    pytest.param([rolling(maxSurge=-1)], {SURGE: "must be greater than or equal to 0"}, id="5.3#7-negative"),
+    pytest.param([rolling(maxSurge="200%")], {SURGE: "must not be greater than 100%"}, id="5.3#7-percent"),
+    pytest.param([rolling(partition=-1)], {f"{ROLLING}.partition": "must be greater than or equal to 0"}, id="5.3#8"),
+    pytest.param(
+        [rolling(maxUnavailable=0, maxSurge=0)],
+        {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
+        id="5.3#10",
+    ),
+    pytest.param(
+        [rolling(maxUnavailable="25%", maxSurge=0)],
+        {UNAVAILABLE: "must not be 0 when `maxSurge` is 0"},
+        id="5.3#10-percent-of-two",
+    ),
+    pytest.param([subgroups(-1)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11"),
+    pytest.param([subgroups(0)], {SUBGROUP: "subGroupSize must be equal or greater than 1"}, id="5.3#11-zero"),
+    pytest.param(
+        [template(size=6), subgroups(4)],
+        {SUBGROUP: "size or size - 1 must be divisible by subGroupSize"},
+        id="5.3#12",
+    ),
+    pytest.param(
+        [template(size=4), subgroups(2, "LeaderExcluded")],
+        {SUBGROUP: "size-1 must be divisible by subGroupSize when using LeaderExcluded"},
+        id="5.3#14",
+    ),
+    pytest.param(
+        [annotated(wire.SUBGROUP_EXCLUSIVE, "host")],
+        {
+            f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}": (
+                "cannot have subgroup-exclusive-topology without subGroupSize set"
+            )
+        },
+        id="5.3#15",
+    ),
+    pytest.param([rolling(maxUnavailable=10)], {}, id="more-than-there-are"),
+    pytest.param([rolling(maxUnavailable=0, maxSurge=1)], {}, id="surge-alone"),
+    pytest.param([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], {}, id="percents-of-nothing"),
+    pytest.param([spec(replicas=3), rolling(partition=5)], {}, id="partition-above-replicas"),
+    pytest.param([template(size=5), subgroups(2, "LeaderExcluded")], {}, id="leader-excluded"),
+]
+
+
+@pytest.mark.parametrize(("edits", "expected"), NEW_SETS)
 def test_a_new_set(edits: list[Edit], expected: dict[str, str]) -> None:
     assert told(create_errors(group_set(*edits))) == list(expected.items())
 
@@ -172,16 +168,14 @@ def changes(old: JsonObject, new: JsonObject, policy: str = "None") -> list[tupl
 FOUR = [template(size=4), subgroups(2)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "text"),
-    [
-        pytest.param(FOUR, [template(size=4), subgroups(4)], "field is immutable", id="5.3#U1"),
-        pytest.param(
-            [template(size=4)], FOUR, "cannot enable subGroupSize after the lws is already created", id="5.3#U2"
-        ),
-        pytest.param(FOUR, [template(size=4)], "cannot remove subGroupSize after enabled", id="5.3#U3"),
-    ],
-)
+SUBGROUP_CHANGES = [
+    pytest.param(FOUR, [template(size=4), subgroups(4)], "field is immutable", id="5.3#U1"),
+    pytest.param([template(size=4)], FOUR, "cannot enable subGroupSize after the lws is already created", id="5.3#U2"),
+    pytest.param(FOUR, [template(size=4)], "cannot remove subGroupSize after enabled", id="5.3#U3"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "text"), SUBGROUP_CHANGES)
 def test_subgroups_cannot_be_changed_added_or_removed(before: list[Edit], after: list[Edit], text: str) -> None:
     assert told(update_errors(group_set(*after), group_set(*before))) == [(SUBGROUP, text)]
 

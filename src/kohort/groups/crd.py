@@ -8,10 +8,12 @@ import copy
 from typing import Final
 
 from kohort.objects.crdschema import schema_of
+from kohort.objects.intstr import PERCENT_WRONG
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.schemawords import INT_OR_STRING, enum, int32, rule, shape
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
+_WIDTH: Final = ".subGroupPolicy.subGroupSize"
 
 
 def definition() -> JsonObject:
@@ -135,7 +137,7 @@ def _amount_rules(field: str) -> tuple[JsonObject, ...]:
         ),
         rule(
             f"!has(self.{field}) || type(self.{field}) != string || self.{field}.matches('^[0-9]+%$')",
-            "a valid percent string must be a numeric string followed by an ending '%'",
+            PERCENT_WRONG,
             fieldPath=path,
         ),
         rule(
@@ -157,7 +159,17 @@ def _template() -> JsonObject:
         },
         rules=(
             _same("subGroupSize"),
-            rule("has(self.subGroupSize) && self.subGroupSize >= 1", "subGroupSize must be equal or greater than 1"),
+            rule(
+                "has(self.subGroupSize)",
+                "subGroupPolicy needs the number of pods in a subgroup",
+                fieldPath=".subGroupSize",
+                reason="FieldValueRequired",
+            ),
+            rule(
+                "!has(self.subGroupSize) || self.subGroupSize >= 1",
+                "subGroupSize must be equal or greater than 1",
+                fieldPath=".subGroupSize",
+            ),
         ),
     )
     toleration = shape(
@@ -190,8 +202,14 @@ def _template() -> JsonObject:
             rule("!has(self.size) || self.size >= 1", "size must be equal or greater than 1", fieldPath=".size"),
             *_division_rules(),
             rule(
-                "has(self.subGroupPolicy) == has(oldSelf.subGroupPolicy)",
-                "subGroupPolicy can be neither added nor removed after creation",
+                "!has(self.subGroupPolicy) || has(oldSelf.subGroupPolicy)",
+                "cannot enable subGroupSize after the lws is already created",
+                fieldPath=_WIDTH,
+            ),
+            rule(
+                "has(self.subGroupPolicy) || !has(oldSelf.subGroupPolicy)",
+                "cannot remove subGroupSize after enabled",
+                fieldPath=_WIDTH,
             ),
         ),
     )
@@ -208,17 +226,17 @@ def _division_rules() -> tuple[JsonObject, ...]:
         rule(
             f"{without}{sane}self.size % self.subGroupPolicy.subGroupSize == 0 || {rest}",
             "size or size - 1 must be divisible by subGroupSize",
-            fieldPath=".subGroupPolicy",
+            fieldPath=_WIDTH,
         ),
         rule(
             f"{without}{sane}self.size >= self.subGroupPolicy.subGroupSize",
             "subGroupSize cannot be larger than size",
-            fieldPath=".subGroupPolicy",
+            fieldPath=_WIDTH,
         ),
         rule(
             f"{without}{sane}{excluded}{rest}",
             "size-1 must be divisible by subGroupSize when using LeaderExcluded",
-            fieldPath=".subGroupPolicy",
+            fieldPath=_WIDTH,
         ),
     )
 

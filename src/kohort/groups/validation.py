@@ -124,11 +124,7 @@ def _amount_errors(field: str, value: Json) -> list[FieldError]:
         return []
     digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
     if not (digits.isascii() and digits.isdigit()):
-        text = (
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-            "regex used for validation is '[0-9]+%')"
-        )
-        return [fielderrors.invalid(field, value, text), fielderrors.invalid(field, value, "invalid value")]
+        return [fielderrors.invalid(field, value, text) for text in (intstr.PERCENT_WRONG, "invalid value")]
     if int(digits) > 100:
         return [fielderrors.invalid(field, value, "must not be greater than 100%")]
     return []
