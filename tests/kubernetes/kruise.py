@@ -5,20 +5,29 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
-from tests.kubernetes.controlplane import ControlPlane, free_ports
+from tests.kubernetes.controlplane import free_ports
 from tools.rollouts.build import ROLLOUTS
 
 NAMESPACE = "kruise-rollout"
 
 
-def install_kruise(plane: ControlPlane) -> None:
+class Home(Protocol):
+    """A cluster that it runs on."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+    def kubectl(self, *words: str, text: str | None = None) -> str: ...
+
+
+def install_kruise(plane: Home) -> None:
     objects = plane.kubectl("kustomize", str(ROLLOUTS.folder("config") / "default"))
     plane.kubectl("apply", "--server-side", "-f", "-", text=objects)
 
 
 @contextmanager
-def kruise(plane: ControlPlane, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def kruise(plane: Home, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """It makes its certificate itself, and has the API server call it on this machine."""
     directory.mkdir(parents=True, exist_ok=True)
     webhook, metrics, health = free_ports(3)
