@@ -12,12 +12,12 @@ from tests.builders import LeaderWorkerSet, lws
 from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS
 from kohort.objects.jsontypes import JsonObject
 
 PATIENCE = 90.0
 STEP = 0.1
-TPU = {"resources": {"limits": {"google.com/tpu": "4"}}}
+TPU = "google.com/tpu"
 
 
 def process(note: str = "1") -> JsonObject:
@@ -76,6 +76,13 @@ class Stage:
                 if await condition():
                     return
                 await asyncio.sleep(STEP)
+
+    async def advertise(self, resource: str) -> None:
+        """Nodes say that they have such devices; real ones would be told so by a device plugin."""
+        amount = {resource: "64"}
+        for node in (await self.client.list(NODES)).items:
+            body = {"status": {"capacity": amount, "allocatable": amount}}
+            await self.client.patch(NODES, node["metadata"]["name"], "", body, subresource="status")
 
     async def clear(self) -> None:
         """The next story gets the cluster for itself."""
@@ -170,6 +177,37 @@ def _revision(pod: JsonObject) -> str:
     return str(pod["metadata"]["labels"][wire.REVISION])
 
 
+async def e5_surge(stage: Stage) -> None:
+    """E9 and E14 as well: every group is divided into subgroups and has a Service of its own, which comes with it and
+    goes with it."""
+    subject = stage.new().replicas(4).size(2).subgroups(1).network(wire.UNIQUE).max_surge(4).max_unavailable(1)
+    await stage.create(subject)
+    await stage.settled(4)
+    assert len(await stage.services()) == 4
+    groups: list[int] = []
+    services: list[int] = []
+    await stage.roll("2")
+
+    async def done() -> bool:
+        groups.append((await stage.leader_set())["spec"]["replicas"])
+        services.append(len(await stage.services()))
+        return await stage.all_have("2") and groups[-1] == 4
+
+    await stage.until(done)
+    found = await stage.settled(4)
+    assert max(groups) == 7
+    assert max(services) == 7
+    assert {one["type"]: one["status"] for one in found["status"]["conditions"]}["Available"] == "True"
+    for pod in (await stage.pods()).values():
+        labels = pod["metadata"]["labels"]
+        assert labels[wire.SUBGROUP_INDEX] == labels[wire.WORKER_INDEX]
+
+    async def given_back() -> bool:
+        return len(await stage.services()) == 4
+
+    await stage.until(given_back)
+
+
 async def e6_surge_without_unavailability(stage: Stage) -> None:
     await stage.create(stage.new().replicas(2).size(2).max_surge(1).max_unavailable(0))
     await stage.settled(2)
@@ -199,23 +237,34 @@ async def e7_update_while_the_old_set_is_broken(stage: Stage) -> None:
 
 
 async def e8_subgroups_with_tpus(stage: Stage) -> None:
-    """What pods are told; nodes with such devices are not needed for that."""
-    subject = stage.new().replicas(1).size(4).subgroups(2)
-    containers = [process() | TPU]
-    await stage.create(subject.but("spec.leaderWorkerTemplate.workerTemplate.spec.containers", containers))
-    await _members(stage, 4)
+    await stage.advertise(TPU)
+    await stage.create(_with_tpus(stage.new().replicas(1).size(4).subgroups(2)))
+    await stage.settled(1)
     for pod in (await stage.pods()).values():
         worker = int(pod["metadata"]["labels"][wire.WORKER_INDEX])
         assert pod["metadata"]["labels"][wire.SUBGROUP_INDEX] == str(worker // 2)
+        assert pod["metadata"]["annotations"][wire.SUBGROUP_SIZE] == "2"
         hosts = "llm-0.llm,llm-0-1.llm" if worker < 2 else "llm-0-2.llm,llm-0-3.llm"
-        assert env(pod)["TPU_WORKER_HOSTNAMES"] == hosts
+        variables = env(pod)
+        assert (variables["TPU_WORKER_HOSTNAMES"], variables["TPU_WORKER_ID"]) == (hosts, str(worker % 2))
+
+
+async def e10_tpus(stage: Stage) -> None:
+    await stage.advertise(TPU)
+    await stage.create(_with_tpus(stage.new().replicas(1).size(4)))
+    await stage.settled(1)
+    pods = await stage.pods()
+    hosts = ",".join(f"{name}.llm" for name in ("llm-0", "llm-0-1", "llm-0-2", "llm-0-3"))
+    assert {env(pod)["TPU_WORKER_HOSTNAMES"] for pod in pods.values()} == {hosts}
+    assert {pod["metadata"]["labels"][wire.WORKER_INDEX]: env(pod)["TPU_WORKER_ID"] for pod in pods.values()} == {
+        str(number): str(number) for number in range(4)
+    }
 
 
 async def e11_two_tpu_containers(stage: Stage) -> None:
-    containers = [process() | TPU, process() | TPU | {"name": "other"}]
-    subject = stage.new().replicas(1).size(2)
-    await stage.create(subject.but("spec.leaderWorkerTemplate.workerTemplate.spec.containers", containers))
-    await _members(stage, 2)
+    await stage.advertise(TPU)
+    await stage.create(_with_tpus(stage.new().replicas(1).size(2), "main", "other"))
+    await stage.settled(1)
     pods = await stage.pods()
     found = [env(pods[name], index) for name in ("llm-0", "llm-0-1") for index in (0, 1)]
     assert {one["TPU_WORKER_HOSTNAMES"] for one in found} == {"llm-0.llm,llm-0.llm,llm-0-1.llm,llm-0-1.llm"}
@@ -223,11 +272,10 @@ async def e11_two_tpu_containers(stage: Stage) -> None:
     assert [one["TPU_PROCESS_PORT"] for one in found] == ["8476", "8477", "8476", "8477"]
 
 
-async def _members(stage: Stage, count: int) -> None:
-    async def there() -> bool:
-        return len(await stage.pods()) == count
-
-    await stage.until(there)
+def _with_tpus(subject: LeaderWorkerSet, *names: str) -> LeaderWorkerSet:
+    limits = {"resources": {"limits": {TPU: "4"}}}
+    containers = [process() | limits | {"name": name} for name in names or ("main",)]
+    return subject.but("spec.leaderWorkerTemplate.workerTemplate.spec.containers", containers)
 
 
 async def e12_size_change(stage: Stage) -> None:
@@ -243,7 +291,6 @@ async def e12_size_change(stage: Stage) -> None:
 
 
 async def e13_subdomain_policy_change(stage: Stage) -> None:
-    """E14 as well: Services come and go with it."""
     await stage.create(stage.new().replicas(2).size(2))
     await stage.settled(2)
     assert await stage.services() == ["llm"]
@@ -281,11 +328,13 @@ STORIES: Mapping[str, Story] = {
     "E2": e2_size_1,
     "E3": e3_foreground_delete,
     "E4": e4_rolling_update,
+    "E5-E9-E14": e5_surge,
     "E6": e6_surge_without_unavailability,
     "E7": e7_update_while_the_old_set_is_broken,
     "E8": e8_subgroups_with_tpus,
-    "E10-E11": e11_two_tpu_containers,
+    "E10": e10_tpus,
+    "E11": e11_two_tpu_containers,
     "E12-S1": e12_size_change,
-    "E13-E14": e13_subdomain_policy_change,
+    "E13": e13_subdomain_policy_change,
     "E16": e16_group_restart,
 }

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests.groups import gangstories
 from tests.groups.stories import STORIES, Stage
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tests.kubernetes.test_groups import running
@@ -31,6 +32,16 @@ async def test_a_row_of_the_checklist(kubernetes: ControlPlane, row: str) -> Non
         await stage.clear()
 
 
+@pytest.mark.parametrize("row", gangstories.STORIES)
+async def test_a_row_about_gangs_by_volcano(kubernetes: ControlPlane, row: str) -> None:
+    async with AsyncExitStack() as stack:
+        client = await _cluster(stack, kubernetes, f"row-{row.lower()}", "volcano")
+        await gangstories.install(client)
+        stage = Stage(client, f"row-{row.lower()}")
+        await gangstories.STORIES[row](stage)
+        await stage.clear()
+
+
 @pytest.fixture
 def plane_with_gangs(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
     """With the alpha API that the rest of the tests must do without."""
@@ -47,7 +58,7 @@ def plane_with_gangs(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
 async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: ControlPlane) -> None:
     """G1, G3, G5 with Kubernetes' own gangs: two nodes have room for four pods, so for one group of three."""
     async with AsyncExitStack() as stack:
-        client = await _cluster(stack, plane_with_gangs)
+        client = await _cluster(stack, plane_with_gangs, "gangs", "kubernetes")
         stage = Stage(client, "gangs")
         container = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await stage.create(stage.new().replicas(2).size(3).but(container, {"requests": {"cpu": "1"}}))
@@ -83,10 +94,11 @@ async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: Cont
         await stage.until(no_gangs)
 
 
-async def _cluster(stack: AsyncExitStack, plane: ControlPlane) -> Client:
+async def _cluster(stack: AsyncExitStack, plane: ControlPlane, namespace: str, gang_scheduler: str) -> Client:
+    """An operator that makes gangs, and two nodes with room for four large pods."""
     capacity = {"cpu": "2", "memory": "8Gi", "pods": "110"}
     for name, register in (
-        ("operator", lambda manager: register_operator(manager, gang_scheduler="kubernetes", rollouts=False)),
+        ("operator", lambda manager: register_operator(manager, gang_scheduler=gang_scheduler, rollouts=False)),
         ("nodes", lambda manager: register_nodes(manager, nodes=2, capacity=capacity)),
     ):
         client = Client(load(plane.kubeconfig), user_agent=f"kohort-{name}")
@@ -96,5 +108,5 @@ async def _cluster(stack: AsyncExitStack, plane: ControlPlane) -> Client:
         await stack.enter_async_context(manager.running())
     client = Client(load(plane.kubeconfig), field_manager="test")
     stack.push_async_callback(client.close)
-    await client.create(NAMESPACES, {"metadata": {"name": "gangs"}})
+    await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     return client

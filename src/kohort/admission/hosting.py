@@ -1,5 +1,6 @@
 """Where webhooks are served when nobody installed them: for an API server beside us on this machine, or around us."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -10,6 +11,7 @@ from kohort.admission.reviews import Endpoints, review
 from kohort.kube.log import Log
 
 if TYPE_CHECKING:
+    from kohort.admission.metrics import WebhookMetrics
     from kohort.admission.server import WebhookServer
 
 
@@ -41,26 +43,36 @@ class InProcess:
     """No socket, no certificate, and an address that is the same at every start, so that what names it need not be
     written again. A busy process answers itself at once; over a socket it would have to wait for its own turn."""
 
-    def __init__(self, services: LocalServices) -> None:
+    def __init__(self, services: LocalServices, metrics: "WebhookMetrics | None" = None) -> None:
         self._services = services
+        self._metrics = metrics
+        self._endpoints: Endpoints = {}
 
     async def open(self, endpoints: Endpoints) -> Address:
-        async def answer(path: str, body: bytes) -> bytes:
-            if path not in endpoints:
-                raise OSError(f"no webhook at {path}")
-            try:
-                return msgspec.json.encode(review(endpoints, path, body))
-            except ValueError as problem:
-                raise OSError(str(problem)) from problem
-            except Exception as problem:
-                _log.exception("review failed", path=path)
-                raise OSError("the review failed; the operator's log says why") from problem
-
-        self._services.register_local(*SERVICE, answer)
+        self._endpoints = endpoints
+        self._services.register_local(*SERVICE, self._answer)
         return Address(b"", service=SERVICE)
 
     async def close(self) -> None:
         self._services.forget_local(*SERVICE)
+
+    async def _answer(self, path: str, body: bytes) -> bytes:
+        if path not in self._endpoints:
+            raise OSError(f"no webhook at {path}")
+        begun = time.perf_counter()
+        code = 200
+        try:
+            return msgspec.json.encode(review(self._endpoints, path, body))
+        except ValueError as problem:
+            code = 400
+            raise OSError(str(problem)) from problem
+        except Exception as problem:
+            code = 500
+            _log.exception("review failed", path=path)
+            raise OSError("the review failed; the operator's log says why") from problem
+        finally:
+            if self._metrics is not None:
+                self._metrics.answered(path, code, time.perf_counter() - begun)
 
 
 class Loopback:

@@ -83,8 +83,10 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         return registered
     if name == OPERATOR and surroundings.webhooks is not None:
         from kohort.admission.hosting import InProcess
+        from kohort.admission.metrics import WebhookMetrics
 
-        plug(manager, webhooks=InProcess(surroundings.webhooks))
+        metrics = WebhookMetrics(manager.metrics.registry)
+        plug(manager, webhooks=InProcess(surroundings.webhooks, metrics))
     elif name == "workloads":
         plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
     elif name == NODE:
