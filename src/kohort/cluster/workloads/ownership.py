@@ -3,12 +3,12 @@
 | object | selected | owner | then |
 |---|---|---|---|
 | ours | yes | us | kept |
-| left | no | us | released: our reference is taken out |
+| left | no | us | released: our reference is taken out, unless we are being deleted |
 | stray | yes | no controller | adopted, unless it or we are being deleted |
 | foreign | any | another controller | not ours, whatever its labels say |
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -52,25 +52,35 @@ class Claimed(msgspec.Struct, Generic[O]):
     release: list[O]
 
 
-def sort_out(owner_uid: str, selector: LabelSelector, objects: Iterable[O]) -> Claimed[O]:
-    """Decide for each object by the table above."""
+def sort_out(owner: JsonObject, objects: Iterable[O], member: Callable[[O], bool] = lambda obj: True) -> Claimed[O]:
+    """Decide for each object by the table above. An object is selected by its labels, and by being a `member`."""
+    selector, uid = selector_of(owner), owner["metadata"]["uid"]
+    going = "deletionTimestamp" in owner["metadata"]
     claimed: Claimed[O] = Claimed([], [], [])
     for obj in objects:
         controller = controller_of(obj)
-        selected = selector.matches(obj.metadata.labels or {})
+        selected = selector.matches(obj.metadata.labels or {}) and member(obj)
         if controller is None:
-            if selected and obj.metadata.deletion_timestamp is None:
+            if selected and obj.metadata.deletion_timestamp is None and not going:
                 claimed.adopt.append(obj)
-        elif controller.uid == owner_uid:
-            (claimed.kept if selected or obj.metadata.deletion_timestamp else claimed.release).append(obj)
+        elif controller.uid == uid:
+            if selected:
+                claimed.kept.append(obj)
+            elif not going:
+                claimed.release.append(obj)
     return claimed
 
 
 async def claim(
-    client: Client, owner_resource: Resource, owner: JsonObject, resource: Resource, found: Iterable[O]
+    client: Client,
+    owner_resource: Resource,
+    owner: JsonObject,
+    resource: Resource,
+    found: Iterable[O],
+    member: Callable[[O], bool] = lambda obj: True,
 ) -> list[O]:
     """The objects that belong to `owner`, after letting go of those that left and adopting strays."""
-    claimed = sort_out(owner["metadata"]["uid"], selector_of(owner), found)
+    claimed = sort_out(owner, found, member)
     for obj in claimed.release:
         await release(client, resource, obj.metadata, owner["metadata"]["uid"])
     if claimed.adopt and await _may_adopt(client, owner_resource, owner):
@@ -84,8 +94,6 @@ async def claim(
 async def _may_adopt(client: Client, resource: Resource, owner: JsonObject) -> bool:
     """Adoption looks at the live owner: the cached one may already be deleted or replaced."""
     metadata = owner["metadata"]
-    if "deletionTimestamp" in metadata:
-        return False
     live = await client.find(resource, metadata["name"], metadata["namespace"])
     if live is None or live["metadata"]["uid"] != metadata["uid"]:
         return False

@@ -42,7 +42,30 @@ def test_recreate_waits_until_no_old_pod_exists() -> None:
 def test_scaling_in_the_middle_of_a_roll_keeps_the_shares() -> None:
     """10 replicas with surge 3 roll as 8 old and 5 new; scaled to 15 with surge 3 they become 11 and 7."""
     sets = [facts("a", 8, scaled_to=13), facts("b", 5, scaled_to=13)]
-    assert plan_scaling(15, Budget(3, 2), sets, rolling=True) == {"a": 11, "b": 7}
+    assert plan_scaling(15, Budget(3, 2), sets) == {"a": 11, "b": 7}
+
+
+def test_halves_are_rounded_up_and_equals_are_told_apart_by_age() -> None:
+    sets = [facts("a", 5, scaled_to=10), facts("b", 5, scaled_to=10)]
+    assert plan_scaling(4, Budget(1, 0), sets) == {"a": 2, "b": 3}, "the older shrinks by what is left"
+    assert plan_scaling(14, Budget(1, 0), sets) == {"a": 7, "b": 8}, "the newer grows first"
+
+
+def test_sets_that_do_not_say_what_they_were_scaled_for_share_by_the_reported_size() -> None:
+    sets = [facts("a", 4), facts("b", 2)]
+    assert plan_scaling(12, Budget(0, 1), sets, reported=6) == {"a": 8, "b": 4}
+
+
+def test_a_complete_new_set_sends_the_others_away() -> None:
+    new = facts("b", 2, scaled_for=2)
+    assert plan_scaling(2, Budget(1, 0), [facts("a", 1), new], new) == {"a": 0}
+    assert plan_scaling(3, Budget(1, 0), [facts("a", 1), facts("b", 2)], rolling=False) == {}
+
+
+def test_from_nothing_the_set_of_the_present_template_grows() -> None:
+    rolled_back = facts("a", 0)
+    assert plan_scaling(2, Budget(1, 0), [rolled_back, facts("b", 0)], rolled_back) == {"a": 2}
+    assert plan_scaling(2, Budget(1, 0), [rolled_back, facts("b", 0)]) == {"b": 2}
 
 
 @given(st.integers(1, 20), st.integers(0, 5), st.integers(0, 5), st.data())

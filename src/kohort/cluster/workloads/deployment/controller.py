@@ -10,7 +10,7 @@ from kohort.cluster.workloads.deployment import replicasets, status
 from kohort.cluster.workloads.deployment.plan import Budget, Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
@@ -46,20 +46,30 @@ class Deployments:
             return None
         sets = await self._sets_of(deployment)
         if "deletionTimestamp" in deployment["metadata"]:
-            await self._write_status(deployment, sets, replicasets.find_new(deployment, sets))
+            await self._write_status(deployment, sets, replicasets.find_new(deployment, sets), progress=None)
             return None
-        limits = budget_of(deployment)
-        known = {one["metadata"]["name"] for one in sets}
         deployment = await self._note_pause(deployment)
-        if deployment["spec"].get("paused") or self._was_resized(deployment, sets):
-            new = replicasets.find_new(deployment, sets)
-            await self._resize(deployment, sets, self._scaling(deployment, sets, limits), limits)
-        else:
-            new = await self._roll(deployment, sets, limits)
+        limits = budget_of(deployment)
+        new = await self._follow(deployment, sets, replicasets.find_new(deployment, sets))
+        paused = bool(deployment["spec"].get("paused"))
+        if paused or self._was_resized(deployment, sets):
+            await self._resize(deployment, sets, self._scaling(deployment, sets, new, limits), limits)
+            if paused:
+                await self._forget_surplus(deployment, sets, new)
+            current = [self._fresh(one) for one in sets]
+            await self._write_status(deployment, current, self._fresh(new) if new else None, progress=None)
+            return None
+        return await self._roll_out(deployment, sets, new, limits)
+
+    async def _roll_out(
+        self, deployment: JsonObject, sets: list[JsonObject], found: JsonObject | None, limits: Budget
+    ) -> Requeue | None:
+        new = await self._roll(deployment, sets, found, limits)
         current = [self._fresh(one) for one in sets]
-        created = new is not None and new["metadata"]["name"] not in known
-        await self._write_status(deployment, current, self._fresh(new) if new else None, created=created)
-        await self._forget_surplus(deployment, sets, new)
+        progress = status.FOUND if found or not new else status.CREATED
+        await self._write_status(deployment, current, self._fresh(new) if new else None, progress=progress)
+        if status.is_complete(deployment, status.counts(sets, new)):
+            await self._forget_surplus(deployment, sets, new)
         return self._deadline(deployment)
 
     # Observing
@@ -92,23 +102,31 @@ class Deployments:
 
     # Writing
 
-    def _scaling(self, deployment: JsonObject, sets: Sequence[JsonObject], limits: Budget) -> Sizes:
-        facts = [replicasets.facts_of(one) for one in sets]
-        rolling = deployment["spec"]["strategy"]["type"] == "RollingUpdate"
-        return rules.plan_scaling(deployment["spec"].get("replicas", 1), limits, facts, rolling)
+    def _scaling(
+        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, limits: Budget
+    ) -> Sizes:
+        return rules.plan_scaling(
+            deployment["spec"].get("replicas", 1),
+            limits,
+            [replicasets.facts_of(one) for one in sets],
+            replicasets.facts_of(new) if new else None,
+            rolling=deployment["spec"]["strategy"]["type"] == "RollingUpdate",
+            reported=(deployment.get("status") or {}).get("replicas") or 0,
+        )
 
-    async def _roll(self, deployment: JsonObject, sets: list[JsonObject], limits: Budget) -> JsonObject | None:
+    async def _roll(
+        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, limits: Budget
+    ) -> JsonObject | None:
         wanted = deployment["spec"].get("replicas", 1)
         recreate = deployment["spec"]["strategy"]["type"] == "Recreate"
-        new = replicasets.find_new(deployment, sets)
-        old = [one for one in sets if one is not new]
+        old = [one for one in sets if new is None or one["metadata"]["uid"] != new["metadata"]["uid"]]
         old_facts = [replicasets.facts_of(one) for one in old]
         if recreate:
             away = rules.plan_recreate(wanted, replicasets.facts_of(new) if new else None, old_facts)
             if away or any(one.pods for one in old_facts):
                 await self._resize(deployment, sets, away, limits)
                 return new
-        new = await self._ensure_new(deployment, sets, new, 0 if not recreate else wanted, limits)
+        new = new or await self._create(deployment, sets, limits)
         if new is None:
             return None
         facts = replicasets.facts_of(new)
@@ -119,25 +137,21 @@ class Deployments:
         await self._resize(deployment, [new, *old], sizes, limits)
         return new
 
-    async def _ensure_new(
-        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, replicas: int, limits: Budget
+    async def _follow(
+        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None
     ) -> JsonObject | None:
-        """The set of the present template, made if missing, with the highest revision number."""
-        newest = max((replicasets.revision_of(one) for one in sets if one is not new), default=0)
-        maximum = deployment["spec"].get("replicas", 1) + limits.surge
+        """The set of the present template, with the annotations and `minReadySeconds` of the Deployment and the highest
+        revision number of all sets."""
         if new is None:
-            new = await self._create(deployment, sets, replicas, newest + 1, maximum, limits)
-        else:
-            revision = max(replicasets.revision_of(new), newest + 1) if newest else replicasets.revision_of(new) or 1
-            before = new["metadata"].get("annotations") or {}
-            wanted = replicasets.annotations(deployment, before, revision, maximum)
-            if wanted != before:
-                await self._annotate_set(new, wanted)
-                new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
-            new = await self._follow_min_ready(deployment, new)
-        if new is not None:
-            await self._note_revision(deployment, replicasets.revision_of(new))
-        return new
+            return None
+        revision = max(replicasets.revision_of(new), _newest(sets, new) + 1)
+        before = new["metadata"].get("annotations") or {}
+        wanted = replicasets.annotations(deployment, before, revision)
+        if wanted != before:
+            await self._annotate_set(new, wanted)
+            new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
+        await self._note_revision(deployment, revision)
+        return await self._follow_min_ready(deployment, new)
 
     async def _follow_min_ready(self, deployment: JsonObject, new: JsonObject) -> JsonObject:
         """`minReadySeconds` is no part of the template: a change of it goes to the set that is there."""
@@ -149,19 +163,13 @@ class Deployments:
         await self.client.patch(REPLICA_SETS, metadata["name"], metadata["namespace"], body)
         return {**new, "spec": {**new["spec"], "minReadySeconds": seconds}}
 
-    async def _create(
-        self,
-        deployment: JsonObject,
-        sets: list[JsonObject],
-        replicas: int,
-        revision: int,
-        maximum: int,
-        limits: Budget,
-    ) -> JsonObject | None:
-        wanted = deployment["spec"].get("replicas", 1)
+    async def _create(self, deployment: JsonObject, sets: list[JsonObject], limits: Budget) -> JsonObject | None:
+        """A set for the present template: as large as the surge allows, or whole at once."""
+        replicas = wanted = deployment["spec"].get("replicas", 1)
         if deployment["spec"]["strategy"]["type"] == "RollingUpdate":
             existing = sum(one["spec"].get("replicas") or 0 for one in sets)
             replicas = min(wanted, max(0, wanted + limits.surge - existing))
+        revision, maximum = _newest(sets) + 1, wanted + limits.surge
         collisions = (deployment.get("status") or {}).get("collisionCount") or 0
         body = replicasets.build(
             deployment, replicas=replicas, revision=revision, maximum=maximum, collisions=collisions
@@ -177,26 +185,32 @@ class Deployments:
                 return found
             await self._patch_status(deployment, {"collisionCount": collisions + 1})
             return None
+        except ApiError as problem:
+            await self._report_refusal(deployment, name, problem)
+            raise
         sets.append(made)
+        await self._note_revision(deployment, revision)
         message = f"Scaled up replica set {name} from 0 to {replicas}"
         if replicas:
             self.recorder.normal(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
         return made
 
+    async def _report_refusal(self, deployment: JsonObject, name: str, problem: ApiError) -> None:
+        message = f'Failed to create new replica set "{name}": {problem}'
+        if status.has_deadline(deployment):
+            await self._set_progress(deployment, "False", "ReplicaSetCreateError", message)
+        self.recorder.warning(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message)
+
     async def _resize(self, deployment: JsonObject, sets: Sequence[JsonObject], sizes: Sizes, limits: Budget) -> None:
-        maximum = deployment["spec"].get("replicas", 1) + limits.surge
+        note = replicasets.scale_annotations(deployment, deployment["spec"].get("replicas", 1) + limits.surge)
         for one in sets:
-            before = one["metadata"].get("annotations") or {}
             name = one["metadata"]["name"]
             size = sizes.get(name)
             if size is None:
                 if one["spec"].get("replicas") and self._was_resized(deployment, [one]):
-                    await self._annotate_set(one, replicasets.annotations(deployment, before, None, maximum))
+                    await self._annotate_set(one, note)
                 continue
-            body = {
-                "metadata": {"annotations": replicasets.annotations(deployment, before, None, maximum)},
-                "spec": {"replicas": size},
-            }
+            body = {"metadata": {"annotations": note}, "spec": {"replicas": size}}
             try:
                 await self.client.patch(REPLICA_SETS, name, one["metadata"]["namespace"], body)
             except NotFound:
@@ -225,7 +239,7 @@ class Deployments:
 
     async def _note_pause(self, deployment: JsonObject) -> JsonObject:
         """Pausing and resuming are recorded as progress conditions, so that the deadline does not run meanwhile."""
-        if deployment["spec"].get("progressDeadlineSeconds") is None:
+        if not status.has_deadline(deployment):
             return deployment
         found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
         current = conditions.find(found, "Progressing")
@@ -247,12 +261,15 @@ class Deployments:
         return {**deployment, "status": {**(deployment.get("status") or {}), "conditions": found}}
 
     async def _write_status(
-        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, *, created: bool = False
+        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, *, progress: str | None
     ) -> None:
+        """`progress`: how the new set came to be, in a rollout; None where there is none to judge."""
         wanted = status.counts(sets, new)
-        wanted["conditions"] = status.with_conditions(
-            deployment, wanted, budget_of(deployment), new, sets, created=created
-        )
+        found = status.with_availability(deployment, wanted, budget_of(deployment))
+        if progress is not None:
+            found = status.with_progress(deployment, wanted, found, new, progress)
+            found = status.with_failures(found, new, sets)
+        wanted["conditions"] = found
         wanted["observedGeneration"] = deployment["metadata"].get("generation")
         before = deployment.get("status") or {}
         if all(before.get(name) == value for name, value in wanted.items()):
@@ -270,7 +287,7 @@ class Deployments:
 
     async def _forget_surplus(self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None) -> None:
         limit = deployment["spec"].get("revisionHistoryLimit")
-        if limit is None or not status.is_complete(deployment, status.counts(sets, new)):
+        if limit is None:
             return
         idle = [
             one
@@ -297,6 +314,12 @@ class Deployments:
             return None
         left = (status.deadline_of(current, seconds) - clock.now()).total_seconds()
         return Requeue(after=max(left, 0) + 0.1)
+
+
+def _newest(sets: Sequence[JsonObject], besides: JsonObject | None = None) -> int:
+    """The highest revision of these sets, but for one."""
+    uid = besides["metadata"]["uid"] if besides else ""
+    return max((replicasets.revision_of(one) for one in sets if one["metadata"]["uid"] != uid), default=0)
 
 
 def budget_of(deployment: JsonObject) -> Budget:

@@ -93,37 +93,56 @@ def plan_recreate(replicas: int, new: ReplicaSetFacts | None, old: Sequence[Repl
     return {new.name: replicas} if new is not None and new.replicas != replicas else {}
 
 
-def plan_scaling(replicas: int, limits: Budget, sets: Sequence[ReplicaSetFacts], rolling: bool) -> Sizes:
+def plan_scaling(
+    replicas: int,
+    limits: Budget,
+    sets: Sequence[ReplicaSetFacts],
+    new: ReplicaSetFacts | None = None,
+    *,
+    rolling: bool = True,
+    reported: int = 0,
+) -> Sizes:
     """A changed `replicas` in the middle of a roll, or while paused: each set keeps its share.
 
-    With only one set that has replicas, that one takes the whole size. Otherwise the sets grow or shrink in proportion;
-    what rounding leaves over goes to the largest set.
+    | sets that have replicas | what happens |
+    |---|---|
+    | none | the set of the present template takes the whole size, or else the newest |
+    | one | it takes the whole size |
+    | several, the new one complete | the others go |
+    | several, in a rolling update | they grow or shrink in proportion; what rounding leaves goes to the largest |
+    | several, otherwise | they stay |
+
+    `reported` is the size in the status of the Deployment, for sets that do not say what they were scaled for.
     """
     active = [one for one in sets if one.replicas > 0]
     if len(active) <= 1:
-        return _scale_single(replicas, sets, active)
-    total = sum(one.replicas for one in active)
-    allowed = replicas + limits.surge if rolling and replicas > 0 else replicas if not rolling else 0
-    change = allowed - total
+        return _scale_single(replicas, sets, active, new)
+    if new is not None and new.replicas == new.available == new.scaled_for == replicas:
+        return {one.name: 0 for one in active if one.name != new.name}
+    if not rolling:
+        return {}
+    allowed = replicas + limits.surge if replicas > 0 else 0
+    change = allowed - sum(one.replicas for one in active)
     if change == 0:
         return {}
-    ordered = sorted(active, key=lambda one: (-one.replicas, one.created), reverse=False)
-    if change < 0:
-        ordered = sorted(active, key=lambda one: (-one.replicas, _reverse(one.created)))
-    return _proportion(replicas, allowed, change, ordered)
+    by_age = sorted(active, key=lambda one: (one.created, one.name), reverse=change > 0)
+    by_size = sorted(by_age, key=lambda one: -one.replicas)
+    return _proportion(allowed, change, by_size, reported)
 
 
-def _scale_single(replicas: int, sets: Sequence[ReplicaSetFacts], active: Sequence[ReplicaSetFacts]) -> Sizes:
-    newest = max(sets, key=lambda one: one.created, default=None)
-    target = active[0] if active else newest
+def _scale_single(
+    replicas: int, sets: Sequence[ReplicaSetFacts], active: Sequence[ReplicaSetFacts], new: ReplicaSetFacts | None
+) -> Sizes:
+    newest = max(sets, key=lambda one: (one.created, one.name), default=None)
+    target = active[0] if active else new or newest
     return {target.name: replicas} if target is not None and target.replicas != replicas else {}
 
 
-def _proportion(replicas: int, allowed: int, change: int, ordered: Sequence[ReplicaSetFacts]) -> Sizes:
+def _proportion(allowed: int, change: int, ordered: Sequence[ReplicaSetFacts], reported: int) -> Sizes:
     sizes: Sizes = {}
     given = 0
     for one in ordered:
-        share = _share(replicas, allowed, change, given, one)
+        share = _share(allowed, change - given, one, reported)
         sizes[one.name] = one.replicas + share
         given += share
     first = ordered[0]
@@ -131,14 +150,11 @@ def _proportion(replicas: int, allowed: int, change: int, ordered: Sequence[Repl
     return {one.name: sizes[one.name] for one in ordered if sizes[one.name] != one.replicas}
 
 
-def _share(replicas: int, allowed: int, change: int, given: int, one: ReplicaSetFacts) -> int:
-    before = one.scaled_to or replicas
+def _share(allowed: int, left: int, one: ReplicaSetFacts, reported: int) -> int:
+    """How many of the `left` replicas to add or remove are those of this set; halves are rounded up."""
+    before = one.scaled_to or reported
     if allowed == 0:
-        return -one.replicas
-    share = round(one.replicas * allowed / before) - one.replicas if before else 0
-    left = change - given
-    return min(share, left) if change > 0 else max(share, left)
-
-
-def _reverse(text: str) -> tuple[int, ...]:
-    return tuple(-ord(character) for character in text)
+        share = -one.replicas
+    else:
+        share = (2 * one.replicas * allowed + before) // (2 * before) - one.replicas if before else 0
+    return min(share, left) if left > 0 else max(share, left) if left < 0 else 0

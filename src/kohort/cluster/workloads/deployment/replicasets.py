@@ -74,7 +74,7 @@ def build(deployment: JsonObject, *, replicas: int, revision: int, maximum: int,
             "name": f"{deployment['metadata']['name']}-{digest}",
             "namespace": deployment["metadata"]["namespace"],
             "labels": labels,
-            "annotations": annotations(deployment, {}, revision, maximum),
+            "annotations": annotations(deployment, {}, revision) | scale_annotations(deployment, maximum),
             "ownerReferences": [ownership.controller_reference(deployment)],
         },
         "spec": {
@@ -86,20 +86,23 @@ def build(deployment: JsonObject, *, replicas: int, revision: int, maximum: int,
     }
 
 
-def annotations(deployment: JsonObject, before: JsonObject, revision: int | None, maximum: int) -> JsonObject:
-    """The annotations of a ReplicaSet: those of the Deployment, its revision, and the sizes that it was scaled for."""
+def annotations(deployment: JsonObject, before: JsonObject, revision: int) -> JsonObject:
+    """The annotations of the set of the present template: those of the Deployment, and its revision."""
     copied = {
         key: value for key, value in (deployment["metadata"].get("annotations") or {}).items() if key not in _NOT_COPIED
     }
-    wanted = {**before, **copied, DESIRED: str(deployment["spec"].get("replicas", 1)), MAXIMUM: str(maximum)}
-    if revision is None:
-        return wanted
+    wanted = {**before, **copied}
     earlier = before.get(REVISION)
     if earlier and earlier != str(revision):
         history = before.get(REVISION_HISTORY)
         wanted[REVISION_HISTORY] = f"{history},{earlier}" if history else earlier
     wanted[REVISION] = str(revision)
     return wanted
+
+
+def scale_annotations(deployment: JsonObject, maximum: int) -> JsonObject:
+    """What a set notes when it is scaled: for which size of the Deployment."""
+    return {DESIRED: str(deployment["spec"].get("replicas", 1)), MAXIMUM: str(maximum)}
 
 
 def _number(text: str | None) -> int | None:

@@ -7,12 +7,13 @@
 | Progressing | True | NewReplicaSetCreated, FoundNewReplicaSet, ReplicaSetUpdated, NewReplicaSetAvailable |
 | Progressing | Unknown | DeploymentResumed |
 | Progressing | Unknown | DeploymentPaused |
-| Progressing | False | ProgressDeadlineExceeded |
+| Progressing | False | ProgressDeadlineExceeded, ReplicaSetCreateError |
 | ReplicaFailure | True | copied from a ReplicaSet that cannot create pods |
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from kohort.cluster.workloads import conditions
 from kohort.cluster.workloads.deployment.plan import Budget
@@ -43,49 +44,46 @@ def is_complete(deployment: JsonObject, status: JsonObject) -> bool:
     return all((status.get(name) or 0) == wanted for name in names)
 
 
-def with_conditions(
-    deployment: JsonObject,
-    status: JsonObject,
-    limits: Budget,
-    new: JsonObject | None,
-    sets: Sequence[JsonObject],
-    *,
-    created: bool = False,
-) -> list[JsonObject]:
-    """All conditions, for the counters in `status`. `created`: this pass made the new set."""
+def has_deadline(deployment: JsonObject) -> bool:
+    return deployment["spec"].get("progressDeadlineSeconds") not in (None, 2147483647)
+
+
+def with_availability(deployment: JsonObject, status: JsonObject, limits: Budget) -> list[JsonObject]:
+    """The conditions with Available as the counters in `status` say."""
     found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
     wanted = deployment["spec"].get("replicas", 1)
     if (status.get("availableReplicas") or 0) >= wanted - limits.unavailable:
-        found = _set(found, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-    else:
-        text = "Deployment does not have minimum availability."
-        found = _set(found, "Available", "False", "MinimumReplicasUnavailable", text)
-    if created and new is not None and deployment["spec"].get("progressDeadlineSeconds") is not None:
-        text = f'Created new replica set "{new["metadata"]["name"]}"'
-        found = _set(found, "Progressing", "True", "NewReplicaSetCreated", text)
-    else:
-        found = _progress(deployment, status, new, found)
-    return _replica_failure(found, sets)
+        return _set(found, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    text = "Deployment does not have minimum availability."
+    return _set(found, "Available", "False", "MinimumReplicasUnavailable", text)
 
 
-def _progress(
-    deployment: JsonObject, status: JsonObject, new: JsonObject | None, found: list[JsonObject]
+CREATED: Final = "NewReplicaSetCreated"
+FOUND: Final = "FoundNewReplicaSet"
+
+
+def with_progress(
+    deployment: JsonObject, status: JsonObject, found: list[JsonObject], new: JsonObject | None, origin: str
 ) -> list[JsonObject]:
-    deadline = deployment["spec"].get("progressDeadlineSeconds")
+    """The conditions with Progressing as a rollout has it. `origin`: the new set was CREATED by this pass, or FOUND."""
+    if not has_deadline(deployment):
+        return [one for one in found if one["type"] != "Progressing"]
     name = new["metadata"]["name"] if new else ""
-    subject = f'ReplicaSet "{name}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    if new and origin == CREATED:
+        return _set(found, "Progressing", "True", CREATED, f'Created new replica set "{name}"')
+    if new and conditions.find(found, "Progressing") is None:
+        found = _set(found, "Progressing", "True", FOUND, f'Found new replica set "{name}"')
     current = conditions.find(found, "Progressing")
-    if deadline is None or deadline == 2147483647 or deployment["spec"].get("paused"):
-        return found
+    subject = f'ReplicaSet "{name}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
     finished = current is not None and current.get("reason") == "NewReplicaSetAvailable"
     if finished and (status.get("replicas") or 0) == (status.get("updatedReplicas") or 0):
         # No rollout is under way: pods that come and go now are no progress of one.
         return found
-    if is_complete(deployment, status) and new is not None:
+    if is_complete(deployment, status):
         return _set(found, "Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
     if _moved(deployment, status):
         return _touched(found, f"{subject} is progressing.")
-    if current is not None and _overdue(current, deadline):
+    if current is not None and _overdue(current, deployment["spec"]["progressDeadlineSeconds"]):
         return _set(found, "Progressing", "False", "ProgressDeadlineExceeded", f"{subject} has timed out progressing.")
     return found
 
@@ -128,8 +126,9 @@ def deadline_of(condition: JsonObject, deadline: int) -> datetime:
     return clock.parse_time(since) + timedelta(seconds=deadline)
 
 
-def _replica_failure(found: list[JsonObject], sets: Sequence[JsonObject]) -> list[JsonObject]:
-    for one in sets:
+def with_failures(found: list[JsonObject], new: JsonObject | None, sets: Sequence[JsonObject]) -> list[JsonObject]:
+    """The conditions with the failure of a set that cannot create pods; that of the new set before others."""
+    for one in [*([new] if new else []), *sets]:
         failure = conditions.find((one.get("status") or {}).get("conditions") or [], "ReplicaFailure")
         if failure is not None:
             reason, message = failure.get("reason", ""), failure.get("message", "")

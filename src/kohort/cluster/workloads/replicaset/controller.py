@@ -75,12 +75,11 @@ class ReplicaSets:
         ]
 
     async def _members(self, replica_set: JsonObject) -> list[Pod]:
-        candidates = [
-            pod
-            for pod in ownership.candidates(self.pods, replica_set)
-            if not pod.finished or controller_of(pod) is not None
-        ]
-        return await ownership.claim(self.client, REPLICA_SETS, replica_set, PODS, candidates)
+        """The pods that run or will, and those of ours that are still going; finished ones are nobody's concern."""
+        found = [pod for pod in ownership.candidates(self.pods, replica_set) if not pod.finished]
+        active = [pod for pod in found if not pod.metadata.deleting]
+        going = ownership.sort_out(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
+        return await ownership.claim(self.client, REPLICA_SETS, replica_set, PODS, active) + going
 
     def _neighbours(self, replica_set: JsonObject) -> list[str]:
         """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded. For a

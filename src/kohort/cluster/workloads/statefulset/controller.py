@@ -26,10 +26,12 @@ from kohort.cluster.workloads.statefulset.pods import (
     Owner,
     build_claims,
     build_pod,
-    claim_name,
     claim_owners,
+    claims_of,
     ordinal_of,
+    with_claims,
 )
+from kohort.kube.client import PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.identity import newer
@@ -38,14 +40,11 @@ from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
 
 
 class ClaimsNotReady(Exception):
-    """A pod must wait for its claims."""
-
-
-class ClaimRefused(ClaimsNotReady):
-    """A claim of the pod was not accepted."""
+    """A claim of the pod was not accepted, or is going."""
 
 
 def register(manager: Manager) -> None:
@@ -79,7 +78,7 @@ class StatefulSets:
         facts = set_facts(self._with_written_status(stateful_set), resolved)
         observed = [self._facts_of(stateful_set, pod) for pod in pods]
         plan = rules.plan(facts, observed)
-        created, failure = await self._carry_out(stateful_set, resolved, plan.actions, pods)
+        created, failure = await self._carry_out(stateful_set, resolved, plan.stages, pods)
         deleted = [action for action in plan.actions if isinstance(action, Delete)]
         counts = rules.count(facts, observed, created, deleted)
         await self._write_status(stateful_set, status_of(stateful_set, resolved, facts, counts))
@@ -105,12 +104,15 @@ class StatefulSets:
 
     async def _members(self, stateful_set: JsonObject) -> list[Pod]:
         name = stateful_set["metadata"]["name"]
-        candidates = [
-            pod
-            for pod in ownership.candidates(self.pods, stateful_set)
-            if ordinal_of(pod.metadata.name, name) is not None
-        ]
-        return await ownership.claim(self.client, STATEFUL_SETS, stateful_set, PODS, candidates)
+        found = ownership.candidates(self.pods, stateful_set)
+        return await ownership.claim(
+            self.client,
+            STATEFUL_SETS,
+            stateful_set,
+            PODS,
+            found,
+            member=lambda pod: ordinal_of(pod.metadata.name, name) is not None,
+        )
 
     def _facts_of(self, stateful_set: JsonObject, pod: Pod) -> PodFacts:
         ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"])
@@ -132,14 +134,9 @@ class StatefulSets:
     def _is_intact(self, stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
         if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
             return False
-        templates = stateful_set["spec"].get("volumeClaimTemplates") or []
-        if not templates:
-            return True
-        set_name = stateful_set["metadata"]["name"]
-        wanted = {claim_name(one["metadata"]["name"], set_name, ordinal) for one in templates}
-        if not wanted <= set(claim_names(pod)):
+        if not _has_volumes(stateful_set, pod, ordinal):
             return False
-        return all(self._misowned(stateful_set, pod, name) is None for name in wanted)
+        return all(self._misowned(stateful_set, pod, name) is None for name in claims_of(stateful_set, ordinal))
 
     def _misowned(self, stateful_set: JsonObject, pod: Pod, claim: str) -> list[JsonObject] | None:
         """The owners that a claim should have, if they are not those it has."""
@@ -162,25 +159,36 @@ class StatefulSets:
     # Writing
 
     async def _carry_out(
-        self, stateful_set: JsonObject, resolved: Resolved, actions: Sequence[rules.Action], pods: Sequence[Pod]
+        self,
+        stateful_set: JsonObject,
+        resolved: Resolved,
+        stages: Sequence[Sequence[rules.Step]],
+        pods: Sequence[Pod],
     ) -> tuple[list[Create], Exception | None]:
-        """Make the writes in order; creations that follow each other go out in growing batches, so that a set that
-        cannot create pods finds out with one request and not with a thousand."""
+        """Make the writes. An ordered set makes them one after the other; a parallel one takes steps together in
+        growing batches, so that a set that cannot create pods finds out with one request and not with a thousand."""
         by_name = {pod.metadata.name: pod for pod in pods}
+        together = not set_facts(stateful_set, resolved).ordered
         created: list[Create] = []
-        creations = [action for action in actions if isinstance(action, Create)]
-        batch = 1
-        try:
-            while creations:
-                head, creations = creations[:batch], creations[batch:]
-                await asyncio.gather(*(self._create(stateful_set, resolved, action) for action in head))
-                created += head
-                batch *= 2
-            for action in actions:
+
+        async def take(step: rules.Step) -> None:
+            for action in step:
                 if not isinstance(action, Create):
                     await self._act(stateful_set, by_name[action.pod], action)
-        except (ApiError, ClaimsNotReady) as problem:
-            return created, problem
+                elif await self._create(stateful_set, resolved, action):
+                    created.append(action)
+
+        for stage in stages:
+            left, batch = list(stage), 1
+            while left:
+                head, left = left[:batch], left[batch:]
+                results = await asyncio.gather(*(take(step) for step in head), return_exceptions=True)
+                for problem in results:
+                    if isinstance(problem, (ApiError, ClaimsNotReady)):
+                        return created, problem
+                    if isinstance(problem, BaseException):
+                        raise problem
+                batch = 2 * batch if together else 1
         return created, None
 
     async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
@@ -195,21 +203,24 @@ class StatefulSets:
             case Repair():
                 await self._repair(stateful_set, pod)
 
-    async def _create(self, stateful_set: JsonObject, resolved: Resolved, action: Create) -> None:
+    async def _create(self, stateful_set: JsonObject, resolved: Resolved, action: Create) -> bool:
+        """False where the pod must wait for claims that vanish with an earlier pod of its name."""
         revision = resolved.current if action.revision == resolved.current.name else resolved.update
         pod = build_pod(stateful_set, template_of(revision), action.ordinal, revision.name)
-        name = pod["metadata"]["name"]
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         if self._claims_are_stale(stateful_set, name):
-            raise ClaimsNotReady(f"a claim of {name} belongs to an earlier pod of that name")
+            return False
         try:
             await self._ensure_claims(stateful_set, name)
             await self.client.create(PODS, pod)
         except AlreadyExists:
             raise
-        except (ApiError, ClaimRefused) as problem:
+        except (ApiError, ClaimsNotReady) as problem:
             self._report(stateful_set, "Create", name, problem)
             raise
+        await self._fix_claim_owners(stateful_set, Pod(ObjectMeta(name=name, namespace=namespace)))
         self._report(stateful_set, "Create", name)
+        return True
 
     async def _delete(self, stateful_set: JsonObject, pod: Pod) -> None:
         try:
@@ -222,39 +233,54 @@ class StatefulSets:
         self._report(stateful_set, "Delete", pod.metadata.name)
 
     async def _repair(self, stateful_set: JsonObject, pod: Pod) -> None:
-        if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
-            ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"])
-            labels = {POD_NAME_LABEL: pod.metadata.name, POD_INDEX_LABEL: str(ordinal)}
-            body = {"metadata": {"labels": labels}}
-            await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body)
-        await self._ensure_claims(stateful_set, pod.metadata.name)
-        await self._fix_claim_owners(stateful_set, pod)
+        """Give a pod its labels, its claims and their owners. Volumes cannot be added to a pod that is there; the API
+        says so, and the set waits for somebody to delete it."""
+        name, ordinal = pod.metadata.name, ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
+        body: JsonObject = {}
+        if pod.metadata.labels.get(POD_NAME_LABEL) != name:
+            body["metadata"] = {"labels": {POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}}
+        try:
+            if not _has_volumes(stateful_set, pod, ordinal):
+                await self._ensure_claims(stateful_set, name)
+                body["spec"] = {"volumes": with_claims(stateful_set, [], ordinal)}
+            await self._fix_claim_owners(stateful_set, pod)
+            if body:
+                await self.client.patch(PODS, name, pod.metadata.namespace, body, PatchType.STRATEGIC)
+        except (ApiError, ClaimsNotReady) as problem:
+            self._report(stateful_set, "Update", name, problem)
+            raise
+        self._report(stateful_set, "Update", name)
 
     async def _ensure_claims(self, stateful_set: JsonObject, pod_name: str) -> None:
         ordinal = ordinal_of(pod_name, stateful_set["metadata"]["name"])
+        problems: list[str] = []
         for claim in build_claims(stateful_set, ordinal or 0):
             found = self.claims.get(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
-            if found is not None:
-                if found.metadata.deletion_timestamp is not None:
-                    raise ClaimsNotReady(f"claim {found.metadata.name} is being deleted")
-                continue
-            await self._create_claim(stateful_set, pod_name, claim)
+            if found is None:
+                problems += await self._create_claim(stateful_set, pod_name, claim)
+            elif found.metadata.deletion_timestamp is not None:
+                problems.append(f"pvc {found.metadata.name} is being deleted")
+        if problems:
+            raise ClaimsNotReady(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
-    async def _create_claim(self, stateful_set: JsonObject, pod_name: str, claim: JsonObject) -> None:
+    async def _create_claim(self, stateful_set: JsonObject, pod_name: str, claim: JsonObject) -> list[str]:
+        """Make a claim, and say what went wrong."""
         name, set_name = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
             await self.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
         except AlreadyExists:
-            return
+            return []
         except ApiError as problem:
             message = f"Create Claim {name} for Pod {pod_name} in StatefulSet {set_name} failed error: {problem}"
             self.recorder.warning(STATEFUL_SETS, stateful_set, "FailedCreate", message)
-            raise ClaimRefused(f"failed to create PVC {name}: {problem}") from problem
+            return [f"failed to create PVC {name}: {problem}"]
         message = f"Create Claim {name} Pod {pod_name} in StatefulSet {set_name} success"
         self.recorder.normal(STATEFUL_SETS, stateful_set, "SuccessfulCreate", message)
+        return []
 
     async def _fix_claim_owners(self, stateful_set: JsonObject, pod: Pod) -> None:
-        for claim in claim_names(pod):
+        ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
+        for claim in claims_of(stateful_set, ordinal):
             owners = self._misowned(stateful_set, pod, claim)
             if owners is None:
                 continue
@@ -309,6 +335,10 @@ class StatefulSets:
             self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb}", f"{subject} successful")
         else:
             self.recorder.warning(STATEFUL_SETS, stateful_set, f"Failed{verb}", f"{subject} failed error: {problem}")
+
+
+def _has_volumes(stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
+    return set(claims_of(stateful_set, ordinal)) <= set(claim_names(pod))
 
 
 def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:

@@ -70,16 +70,12 @@ class History:
                 continue
 
     async def _owned(self, owner: JsonObject) -> list[StoredRevision]:
-        found = ownership.sort_out(
-            owner["metadata"]["uid"], ownership.selector_of(owner), ownership.candidates(self._cache, owner)
-        )
-        owned = found.kept
-        if not owner["metadata"].get("deletionTimestamp"):
-            reference = ownership.controller_reference(owner)
-            for stray in found.adopt:
-                if await ownership.adopt(self._client, CONTROLLER_REVISIONS, stray.metadata, reference):
-                    owned.append(stray)
-        return owned
+        found = ownership.sort_out(owner, ownership.candidates(self._cache, owner))
+        reference = ownership.controller_reference(owner)
+        for stray in found.adopt:
+            if await ownership.adopt(self._client, CONTROLLER_REVISIONS, stray.metadata, reference):
+                found.kept.append(stray)
+        return found.kept
 
     async def _update_revision(self, owner: JsonObject, known: list[Revision], collisions: int) -> tuple[Revision, int]:
         data = template_data(owner["spec"]["template"])

@@ -108,10 +108,20 @@ class Counts(msgspec.Struct, frozen=True):
     updated: int = 0
 
 
+Step = tuple[Action, ...]
+"""What happens to one pod, in this order."""
+
+
 class Plan(msgspec.Struct, frozen=True):
-    actions: tuple[Action, ...]
+    stages: tuple[tuple[Step, ...], ...]
+    """One stage after the other, and none after a stage in which something failed. The steps of a stage are taken in
+    this order by an ordered set, and several at once by a parallel one."""
     waiting: str
     """What the set waits for, in words; empty when it does not wait."""
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return tuple(action for stage in self.stages for step in stage for action in step)
 
 
 def revision_for(facts: SetFacts, ordinal: int) -> str:
@@ -133,18 +143,20 @@ def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
     """The writes of one pass, in the order in which to make them."""
     if facts.deleting:
         return Plan((), "the set is being deleted")
-    actions: list[Action] = []
+    stages: list[tuple[Step, ...]] = []
     waiting = ""
-    for stage in (_fill, _shrink, _roll):
-        steps = stage(facts, pods)
-        for step in steps:
-            if isinstance(step, _Wait):
-                waiting = step.reason
+    for stage in (_fill, _settle_claims, _shrink, _roll):
+        steps: list[Step] = []
+        for actions in stage(facts, pods):
+            taken = tuple(action for action in actions if not isinstance(action, _Wait))
+            waiting = next((action.reason for action in actions if isinstance(action, _Wait)), "")
+            steps += [taken] if taken else []
+            if waiting:
                 break
-            actions.append(step)
+        stages.append(tuple(steps))
         if waiting:
             break
-    return Plan(tuple(actions), waiting)
+    return Plan(tuple(stages), waiting)
 
 
 def count(
@@ -175,11 +187,13 @@ class _Wait(msgspec.Struct, frozen=True):
     reason: str
 
 
-def _fill(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
+_Steps = Iterator[tuple[Action | _Wait, ...]]
+
+
+def _fill(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
     by_ordinal = {pod.ordinal: pod for pod in pods}
     for ordinal in range(facts.start, facts.start + facts.replicas):
-        pod = by_ordinal.get(ordinal)
-        yield from _fill_one(facts, ordinal, pod)
+        yield tuple(_fill_one(facts, ordinal, by_ordinal.get(ordinal)))
 
 
 def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[Action | _Wait]:
@@ -206,25 +220,31 @@ def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[A
         yield Repair(pod.name)
 
 
-def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
-    condemned = sorted((pod for pod in pods if not facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
-    for pod in condemned:
+def _settle_claims(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
+    for pod in _condemned(facts, pods):
         if not pod.intact:
-            yield FixClaimOwners(pod.name)
+            yield (FixClaimOwners(pod.name),)
+
+
+def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
+    condemned = _condemned(facts, pods)
     first_unhealthy = _first_unhealthy(facts, pods, condemned)
     for pod in condemned:
         if pod.terminating:
             if facts.ordered:
-                yield _Wait(f"{pod.name} is terminating")
+                yield (_Wait(f"{pod.name} is terminating"),)
             continue
         if facts.ordered and not _healthy(pod) and pod is not first_unhealthy:
-            yield _Wait(f"{first_unhealthy.name if first_unhealthy else pod.name} is not available")
-        yield Delete(pod.name, "scale down")
-        if facts.ordered:
-            yield _Wait(f"{pod.name} is being scaled down")
+            yield (_Wait(f"{first_unhealthy.name if first_unhealthy else pod.name} is not available"),)
+        delete = Delete(pod.name, "scale down")
+        yield (delete, _Wait(f"{pod.name} is being scaled down")) if facts.ordered else (delete,)
 
 
-def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]:
+def _condemned(facts: SetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
+    return sorted((pod for pod in pods if not facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
+
+
+def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
     if not facts.rolling:
         return
     members = sorted((pod for pod in pods if facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
@@ -238,18 +258,17 @@ def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> Iterator[Action | _Wait]
         budget = roll_budget(facts)
         away = facts.replicas - sum(_healthy(pod) for pod in members)
         for pod in outdated[: max(0, budget - away)]:
-            yield Delete(pod.name, "update")
+            yield (Delete(pod.name, "update"),)
         return
     by_ordinal = {pod.ordinal: pod for pod in members}
     for ordinal in range(facts.start + facts.replicas - 1, lowest - 1, -1):
         member = by_ordinal.get(ordinal)
         if member is None:
-            yield _Wait(f"pod {ordinal} does not exist yet")
+            yield (_Wait(f"pod {ordinal} does not exist yet"),)
         elif member in outdated:
-            yield Delete(member.name, "update")
-            yield _Wait(f"{member.name} is being updated")
+            yield Delete(member.name, "update"), _Wait(f"{member.name} is being updated")
         elif not _healthy(member):
-            yield _Wait(f"{member.name} is not available")
+            yield (_Wait(f"{member.name} is not available"),)
 
 
 def roll_budget(facts: SetFacts) -> int:

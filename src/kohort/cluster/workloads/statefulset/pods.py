@@ -22,6 +22,13 @@ def claim_name(template_name: str, set_name: str, ordinal: int) -> str:
     return f"{template_name}-{set_name}-{ordinal}"
 
 
+def claims_of(set_object: JsonObject, ordinal: int) -> list[str]:
+    """The names of the claims of one pod."""
+    templates = set_object["spec"].get("volumeClaimTemplates") or []
+    set_name = set_object["metadata"]["name"]
+    return [claim_name(one["metadata"]["name"], set_name, ordinal) for one in templates]
+
+
 def ordinal_of(name: str, set_name: str) -> int | None:
     """The number in a pod's name, or None when the name is not one that the set gives."""
     match = _MEMBER.fullmatch(name)
