@@ -12,6 +12,7 @@ from kohort.groups.identity import index_of, parse_pod_name
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
 from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
+from kohort.groups.succession import leaders_behind, predecessors
 from kohort.groups.views import BY_GROUP, GroupCache, GroupStatefulSet, by_group
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -41,6 +42,7 @@ class PodController:
         """Of pods that missed the webhook."""
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)
+        controller.watches(cache.pods, leaders_behind, when=lambda _, new: new is None)
         controller.watches(cache.stateful_sets, map_to_controller_owner("Pod", ""))
         controller.watches(cache.services, map_to_controller_owner("Pod", ""), when=lambda _, new: new is None)
 
@@ -116,7 +118,7 @@ class PodController:
         return True, 0.0
 
     def _group_facts(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod | None) -> GroupFacts:
-        members = [member for value in by_group(pod) for member in self.cache.pods.by_index(BY_GROUP, value)]
+        members = self._members(pod)
         facts = GroupFacts(
             policy=restart_policy(group_set),
             size=size_of(leader or pod, group_set.template.size),
@@ -129,6 +131,9 @@ class PodController:
             if self._baselines.of(key, uid) is None:
                 self._baselines.set(key, uid, {member.metadata.uid: restart_count(member) for member in members})
         return facts
+
+    def _members(self, pod: Pod) -> list[Pod]:
+        return [member for value in by_group(pod) for member in self.cache.pods.by_index(BY_GROUP, value)]
 
     def _facts(self, pod: Pod, policy: str, leader: Pod | None) -> PodFacts:
         facts = pod_facts(pod)
@@ -203,6 +208,8 @@ class PodController:
         if existing is not None:
             # One that belongs to the previous leader is on its way out; its end wakes this pod again.
             self._tell_taken(group_set, leader, existing)
+            return
+        if predecessors(self._members(leader)):
             return
         topology = group_set.exclusive_topology
         value = ""
