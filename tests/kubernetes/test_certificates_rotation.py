@@ -16,8 +16,8 @@ from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, MUTATING_WEBHOOKS, SECRETS
+from kohort.manager.certificates import METRICS_SERVICE
 from kohort.manager.configuration import SECRET, SERVICE
-from kohort.manager.process import METRICS_SERVICE
 
 SPACE = "rotation-system"
 

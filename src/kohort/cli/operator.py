@@ -10,8 +10,8 @@ import click
 from kohort.objects.jsontypes import Json, JsonObject
 
 if TYPE_CHECKING:
+    from kohort.manager.certificates import Reach
     from kohort.manager.configuration import Configuration
-    from kohort.manager.process import Reach
 
 PATH = click.Path(path_type=Path)
 _PLACES = {

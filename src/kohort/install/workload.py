@@ -8,8 +8,8 @@ from kohort import operator
 from kohort.admission.configurations import Address, configurations
 from kohort.install.options import Options
 from kohort.install.roles import ACCOUNT, LABELS
+from kohort.manager.certificates import METRICS_SERVICE
 from kohort.manager.configuration import API_VERSION, KIND, SECRET, SERVICE
-from kohort.manager.process import METRICS_SERVICE
 from kohort.objects.jsontypes import JsonObject
 
 CONFIGURATION: Final = "lws-manager-config"

@@ -21,9 +21,8 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final
 
 import msgspec
 from prometheus_client import (
@@ -37,13 +36,9 @@ from prometheus_client import (
 from kohort import __version__, operator
 from kohort.admission.bundles import Bundle
 from kohort.admission.configurations import Address
-from kohort.admission.configurations import names as webhook_names
-from kohort.admission.craft import Apart
 from kohort.admission.groups import GroupWebhooks
 from kohort.admission.metrics import WebhookMetrics
-from kohort.admission.mounted import Mounted
 from kohort.admission.rollouts import RolloutWebhooks
-from kohort.admission.rotation import Rotation
 from kohort.admission.server import WebhookServer, load
 from kohort.kube import errors, tlsbuffers
 from kohort.kube.caches import Caches
@@ -58,14 +53,13 @@ from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import NAMESPACES
 from kohort.kube.tasks import cancel_all
 from kohort.manager import capabilities
+from kohort.manager.certificates import Reach, certificates
 from kohort.manager.ciphers import server_context
 from kohort.manager.configuration import NAMESPACE, Configuration, parse_address
 from kohort.manager.durations import parse_duration
 from kohort.manager.health import HealthServer
 from kohort.manager.metricsserver import Gate, MetricsServer
 
-Reach = Literal["service", "loopback", "none"]
-METRICS_SERVICE: Final = "lws-controller-manager-metrics-service"
 _PAUSE: Final = 2.0
 
 _log = Log(module="kohort.manager")
@@ -78,21 +72,6 @@ class Options(msgspec.Struct, frozen=True):
     namespace: str = NAMESPACE
     """The operator's own."""
     identity: str = ""
-
-
-class Certificates(Protocol):
-    async def first(self) -> Bundle: ...
-    async def follow(self, use: Callable[[Bundle], None]) -> None: ...
-
-
-class _Own:
-    """A certificate that lives as long as the process."""
-
-    async def first(self) -> Bundle:
-        return await Apart().successor(None, ["127.0.0.1", "localhost"], datetime.now(UTC))
-
-    async def follow(self, use: Callable[[Bundle], None]) -> None:
-        await asyncio.Event().wait()
 
 
 def operator_namespace(directory: Path = SERVICE_ACCOUNT) -> str:
@@ -118,7 +97,7 @@ class OperatorProcess:
         self._identity = options.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}"
         self._registry = CollectorRegistry()
         """Figures that outlive a manager."""
-        self._certificates = self._choose_certificates()
+        self._certificates = certificates(self._client, options.configuration, options.reach, options.namespace)
         self._manager: Manager | None = None
         self._address: Address | None = None
         """Where the webhooks are when this process brings its configurations along."""
@@ -215,17 +194,6 @@ class OperatorProcess:
             renew_deadline=parse_duration(settings.renew_deadline),
             retry_period=parse_duration(settings.retry_period),
         )
-
-    def _choose_certificates(self) -> Certificates:
-        configuration, namespace = self._options.configuration, self._options.namespace
-        if self._options.reach != "service":
-            return _Own()
-        internal = configuration.internal_cert_management
-        if not internal.enable:
-            return Mounted(Path(configuration.webhook.cert_dir))
-        names = [f"{service}.{namespace}.svc" for service in (internal.webhook_service_name, METRICS_SERVICE)]
-        targets = webhook_names(rollouts=configuration.rollouts)
-        return Rotation(self._client, namespace, internal.webhook_secret_name, names, targets)
 
     async def _start_health(self, stack: contextlib.AsyncExitStack) -> None:
         settings = self._options.configuration.health
