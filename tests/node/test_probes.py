@@ -73,7 +73,9 @@ async def test_http(status: str, headers: tuple[str, ...], expected: str) -> Non
 async def test_tcp_and_a_port_nobody_listens_on() -> None:
     async with serving(http("200 OK")) as port:
         assert await outcome(port, tcpSocket={"port": port}) == "fine"
-    assert "Connect call failed" in await outcome(port, tcpSocket={"port": port})
+    refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+    assert await outcome(port, tcpSocket={"port": port}) == refused
+    assert await outcome(port, httpGet={"port": port}) == f'Get "http://127.0.0.1:{port}/": {refused}'
     assert await outcome(port, tcpSocket={"port": "other"}) == "there is no port 'other'"
 
 

@@ -10,7 +10,7 @@ from kohort.kube.controller import Requeue
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Key
-from kohort.node import machine
+from kohort.node import leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
@@ -252,6 +252,8 @@ class Agent:
         if self.node.namespaces is not None:
             self.node.namespaces.remove_all(but=self._known())
         self.node.allocations.forget(self._known())
+        orphaned = leftovers.orphaned_directories(self.node.directory, self._known())
+        await asyncio.to_thread(leftovers.remove_directories, orphaned)
         for pod in self._pods.list():
             if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
                 self.node.addresses.take(pod.metadata.uid, pod.status.pod_ip)
@@ -264,6 +266,7 @@ class Agent:
         self.names.close(for_good=self._stop_pods)
         if self._stop_pods:
             self.node.addresses.release_all()
+            leftovers.unmount_volumes(self.node.directory)
             if self.node.namespaces is not None:
                 self.node.namespaces.remove_all()
 

@@ -39,8 +39,7 @@ class ContainerStarts:
         except (ConfigProblem, MountProblem) as problem:
             return self._cannot_start(run, "CreateContainerConfigError", str(problem), now)
         except NoImage as problem:
-            reason = "ErrImagePull" if run.strikes == 0 else "ImagePullBackOff"
-            return self._cannot_start(run, reason, str(problem), now)
+            return self._no_image(run, container, str(problem), now)
         except InvalidContainer as problem:
             return self._cannot_start(run, "CreateContainerError", str(problem), now)
         except (CannotStart, OSError) as problem:
@@ -49,7 +48,10 @@ class ContainerStarts:
         run.begin(instance, attempt, now)
         held.launches[container.name] = launch
         held.exits[instance.id] = asyncio.Event()
+        held.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
         held.event("Normal", "Created", f"Container created: {container.name}")
+        if instance.problem:
+            return self._could_not_run(run, instance)
         held.event("Normal", "Started", f"Container started: {container.name}")
         self._watch_over(container, run)
 
@@ -78,11 +80,40 @@ class ContainerStarts:
         left = actuated.restarting - {name}
         allocations.record_actuated(self._held.uid, msgspec.structs.replace(fresh, restarting=left))
 
-    def _cannot_start(self, run: Run, reason: str, words: str, now: float) -> None:
+    def lament(self, now: float) -> None:
+        """Tell of containers that must wait before they start again."""
+        pod = self._held.pod.metadata
+        for run in self._held.runs.values():
+            if run.due is not None and run.due > now and not run.waiting and run.lamented != run.attempt:
+                run.lamented = run.attempt
+                whose = f"{run.name} in pod {pod.name}_{pod.namespace}({pod.uid})"
+                self._held.event("Warning", "BackOff", f"Back-off restarting failed container {whose}")
+
+    def _could_not_run(self, run: Run, instance: Instance) -> None:
+        """Its program is not there: it has ended, and the pod's policy says what follows."""
+        run.message = instance.problem
+        self._held.event("Warning", "Failed", f"Error: {instance.problem}")
+        self._held.exits[instance.id].set()
+        self._held.wake()
+
+    def _no_image(self, run: Run, container: NodeContainer, words: str, now: float) -> None:
+        held, image = self._held, container.image
+        if container.image_pull_policy == "Never":
+            words = f'Container image "{image}" is not present with pull policy of Never'
+            return self._cannot_start(run, "ErrImageNeverPull", words, now, told="ErrImageNeverPull")
+        if run.strikes == 0:
+            held.event("Warning", "Failed", f'Failed to pull image "{image}": {words}')
+            return self._cannot_start(run, "ErrImagePull", words, now, told="ErrImagePull")
+        if run.waiting != "ImagePullBackOff":
+            held.event("Normal", "BackOff", f'Back-off pulling image "{image}"')
+        words = f'Back-off pulling image "{image}": ErrImagePull: {words}'
+        return self._cannot_start(run, "ImagePullBackOff", words, now, told="ImagePullBackOff")
+
+    def _cannot_start(self, run: Run, reason: str, words: str, now: float, *, told: str = "") -> None:
         run.begun = now
         delay = lifecycle.delay_after(run, now) or ERROR_SECONDS
         if run.waiting != reason or run.words != words:
-            self._held.event("Warning", "Failed", f"Error: {words}")
+            self._held.event("Warning", "Failed", f"Error: {told or words}")
         run.waiting, run.words, run.due = reason, words, now + delay
         self._held.wake(delay)
 

@@ -130,24 +130,25 @@ def service_environment(services: Iterable[Service], api_server: tuple[str, str]
         for port in ports:
             if port.name:
                 found[f"{name}_SERVICE_PORT_{port.name.upper().replace('-', '_')}"] = str(port.port)
-            protocol = (port.protocol or "TCP").lower()
-            prefix = f"{name}_PORT_{port.port}_{protocol.upper()}"
-            url = f"{protocol}://{address}:{port.port}"
-            found |= {
-                f"{name}_PORT": found.get(f"{name}_PORT", url),
-                prefix: url,
-                f"{prefix}_PROTO": protocol,
-                f"{prefix}_PORT": str(port.port),
-                f"{prefix}_ADDR": address,
-            }
+            linked = _linked(name, address, str(port.port), (port.protocol or "TCP").lower())
+            found |= {**linked, f"{name}_PORT": found.get(f"{name}_PORT", linked[f"{name}_PORT"])}
     host, number = api_server
     if host:
-        found |= {
-            "KUBERNETES_SERVICE_HOST": host,
-            "KUBERNETES_SERVICE_PORT": number,
-            "KUBERNETES_SERVICE_PORT_HTTPS": number,
-        }
+        found |= {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": number}
+        found |= {"KUBERNETES_SERVICE_PORT_HTTPS": number, **_linked("KUBERNETES", host, number, "tcp")}
     return found
+
+
+def _linked(name: str, address: str, port: str, protocol: str) -> dict[str, str]:
+    """One port in the form of links between containers, which are older than services."""
+    prefix, url = f"{name}_PORT_{port}_{protocol.upper()}", f"{protocol}://{address}:{port}"
+    return {
+        f"{name}_PORT": url,
+        prefix: url,
+        f"{prefix}_PROTO": protocol,
+        f"{prefix}_PORT": port,
+        f"{prefix}_ADDR": address,
+    }
 
 
 def _value(

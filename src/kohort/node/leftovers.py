@@ -5,12 +5,15 @@ agent does at an orderly end: end the pods and their supervisor, and give back n
 """
 
 import asyncio
+import shutil
 import signal
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from kohort.node import emptydirs
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import release_recorded
 from kohort.node.runtimes.interface import CannotStart, Instance
@@ -36,10 +39,33 @@ async def end(directory: Path) -> int:
     pods = {parsed_id(each.id)[0] for each in _alive(state)}
     if pods or await _is_supervised(state):
         await _end_containers(state)
+    unmount_volumes(directory)
     Namespaces(directory / "networks").remove_all()
     for record in (directory / "records" / "addresses", directory / "records" / "service-addresses"):
         release_recorded(record)
     return len(pods)
+
+
+def unmount_volumes(directory: Path) -> None:
+    """Take away what is mounted for pods of a node."""
+    for pod in _pods(directory):
+        emptydirs.unmount_all(pod / "volumes")
+
+
+def orphaned_directories(directory: Path, known: Container[str]) -> list[Path]:
+    """Logs and volumes of pods that were deleted while nobody looked."""
+    return [pod for pod in _pods(directory) if pod.name not in known]
+
+
+def remove_directories(pods: Iterable[Path]) -> None:
+    for pod in pods:
+        emptydirs.unmount_all(pod / "volumes")
+        shutil.rmtree(pod, ignore_errors=True)
+
+
+def _pods(directory: Path) -> list[Path]:
+    place = directory / "pods"
+    return list(place.iterdir()) if place.is_dir() else []
 
 
 async def _end_containers(state: Path) -> None:

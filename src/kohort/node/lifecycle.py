@@ -35,6 +35,10 @@ class Run(msgspec.Struct):
     strikes: int = 0
     due: float | None = None
     """When it may start again."""
+    delay: float = 0.0
+    """How long it waits for that, once it waits."""
+    lamented: int = -1
+    """The last attempt whose wait has been told of."""
     hooked: bool = True
     """The postStart hook, if any, is through."""
     started: bool = False
@@ -168,7 +172,8 @@ def _init_passed(found: Next, spec: NodePodSpec, container: NodeContainer, run: 
 
 def _restart(found: Next, container: NodeContainer, run: Run, now: float) -> None:
     if run.attempt >= 0 and run.due is None and not run.waiting:
-        run.due = now + delay_after(run, now)
+        run.delay = delay_after(run, now)
+        run.due = now + run.delay
     if run.due is None or run.due <= now:
         found.starts.append(container)
     else:

@@ -9,6 +9,7 @@ from typing import Final
 
 from kohort.node.pressure import LEAST_MEMORY, Pressure
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.quantity import Quantity
 
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
@@ -29,15 +30,16 @@ def capacity(directory: Path) -> dict[str, str]:
     disk = os.statvfs(directory)
     return {
         "cpu": str(os.cpu_count() or 1),
-        "memory": str(memory_info()["MemTotal"]),
-        "ephemeral-storage": str(disk.f_blocks * disk.f_frsize),
+        "memory": f"{memory_info()['MemTotal'] >> 10}Ki",
+        "ephemeral-storage": f"{disk.f_blocks * disk.f_frsize >> 10}Ki",
         "pods": str(PODS),
     }
 
 
 def allocatable(of: Mapping[str, str]) -> dict[str, str]:
     """What pods may have: all but what keeps the machine alive."""
-    return {**of, "memory": str(max(int(of["memory"]) - LEAST_MEMORY, 0))}
+    left = max(Quantity.parse(of["memory"]).value - LEAST_MEMORY, 0)
+    return {**of, "memory": f"{left >> 10}Ki"}
 
 
 def outward_address(peer: str) -> str:

@@ -142,6 +142,7 @@ class PodWorker(HeldPod):
     async def _start_what_is_due(self, allocated: NodePod, now: float) -> float | None:
         """Seconds until something more is due."""
         steps = lifecycle.next_steps(self.pod.spec, self.runs, now, self.restarting())
+        self._starts.lament(now)
         for container in steps.starts:
             await self._starts.start(allocated, container, now)
         if steps.starts and steps.wait is None:

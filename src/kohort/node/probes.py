@@ -72,11 +72,23 @@ async def ask(probe: Probe, container: NodeContainer, address: str, execute: Exe
     except TimeoutError:
         raise Failure(f"no answer within {probe.timeout_seconds or 1} s") from None
     except OSError as problem:
-        raise Failure(str(problem)) from None
+        raise Failure(problem.strerror or str(problem)) from None
+
+
+async def _connected(
+    host: str, port: int, tls: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Raises Failure."""
+    try:
+        return await asyncio.open_connection(host, port, ssl=tls)
+    except ConnectionRefusedError:
+        raise Failure(f"dial tcp {host}:{port}: connect: connection refused") from None
+    except OSError as problem:
+        raise Failure(f"dial tcp {host}:{port}: {problem.strerror or problem}") from None
 
 
 async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) -> None:
-    _, writer = await asyncio.open_connection(check.host or address, port_number(container, check.port))
+    _, writer = await _connected(check.host or address, port_number(container, check.port))
     writer.close()
 
 
@@ -86,7 +98,11 @@ async def http_get(check: HttpGet, container: NodeContainer, address: str) -> in
     path = check.path or "/"
     headers = {each.name: each.value for each in check.http_headers}
     for _ in range(REDIRECTS):
-        code, location = await _request(check.scheme, host, port, path, headers)
+        try:
+            code, location = await _request(check.scheme, host, port, path, headers)
+        except Failure as problem:
+            url = f"{(check.scheme or 'http').lower()}://{host}:{port}{path}"
+            raise Failure(f'Get "{url}": {problem}') from None
         if code not in (301, 302, 303, 307, 308) or not location.startswith("/"):
             if not 200 <= code < 400:
                 raise Failure(f"HTTP probe failed with statuscode: {code}")
@@ -100,7 +116,7 @@ async def _request(scheme: str, host: str, port: int, path: str, headers: dict[s
     if scheme.upper() == "HTTPS":
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    reader, writer = await _connected(host, port, tls)
     try:
         lines = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
         head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **headers}.items())
@@ -122,7 +138,7 @@ async def _request(scheme: str, host: str, port: int, path: str, headers: dict[s
 
 async def grpc_check(check: GrpcCheck, address: str) -> None:
     """grpc.health.v1.Health/Check over cleartext HTTP/2, written by hand: one request, one answer."""
-    reader, writer = await asyncio.open_connection(address, check.port)
+    reader, writer = await _connected(address, check.port)
     try:
         writer.write(_grpc_request(f"{address}:{check.port}", check.service))
         await writer.drain()

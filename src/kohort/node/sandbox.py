@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 
+from kohort.node import emptydirs
 from kohort.node.heldpod import HeldPod
 from kohort.node.starting import facts_of, pod_directory, write_pod_names
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
@@ -70,13 +71,14 @@ class Sandbox:
             write_pod_names(held.node, held.pod, held.address)
 
     async def release(self) -> None:
-        """A pod that has ended holds nothing; logs and volumes stay until it is deleted."""
+        """A pod that has ended holds nothing; logs, and volumes on the disk, stay until it is deleted."""
         held = self._held
         if held.node.cgroups is not None:
             await asyncio.to_thread(held.node.cgroups.remove, held.cgroup)
         if held.node.namespaces is not None:
             held.node.namespaces.remove(held.uid)
         held.node.addresses.release(held.uid)
+        emptydirs.unmount_all(pod_directory(held.node, held.uid) / "volumes")
 
     async def remove(self) -> None:
         """Nothing is left of it."""

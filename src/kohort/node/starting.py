@@ -5,9 +5,12 @@ import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from kohort.node.environment import ConfigProblem, command_line, environment, service_environment
 from kohort.node.images import root_of
 from kohort.node.names.hosts import write_hosts
+from kohort.node.rights import rights_of
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import mounts_of
@@ -83,11 +86,11 @@ async def launch_of(
         raise InvalidContainer("no command specified, and local images have none of their own")
     uid = pod.metadata.uid
     mounts = (*mounts_of(pod, container, places, env), *_own_files(node, pod, container, attempt, address))
-    user, group = _user(pod, container)
+    rights = rights_of(pod, container)
     return Launch(
         instance_id(uid, container.name, attempt),
         command,
-        {"PATH": DEFAULT_PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root" if not user else "/", **env},
+        {"PATH": DEFAULT_PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root" if not rights.uid else "/", **env},
         directory=container.working_dir or ("/" if root else ""),
         root=root,
         cgroup=cgroup,
@@ -95,9 +98,7 @@ async def launch_of(
         mounts=mounts,
         netns=netns,
         hostname="" if pod.spec.host_network else hostname_of(pod),
-        uid=user,
-        gid=group,
-        groups=pod.spec.security_context.supplemental_groups if pod.spec.security_context else (),
+        **msgspec.structs.asdict(rights),
         oom_score_adj=oom_score_adj(pod, container, node.memory) if os.geteuid() == 0 else None,
         stdin=container.stdin,
         stdin_once=container.stdin_once,
@@ -125,20 +126,15 @@ def _own_files(
 
 def execution_of(inside: Launch, id: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Launch:
     """Another process in the surroundings of a container."""
-    return Launch(
-        id,
-        command,
-        {**inside.env, "TERM": "xterm"} if tty else inside.env,
-        directory=inside.directory,
-        root=inside.root,
-        cgroup=inside.cgroup,
-        mounts=inside.mounts,
-        hostname=inside.hostname,
-        netns=inside.netns,
-        uid=inside.uid,
-        gid=inside.gid,
-        groups=inside.groups,
+    return msgspec.structs.replace(
+        inside,
+        id=id,
+        command=command,
+        env={**inside.env, "TERM": "xterm"} if tty else inside.env,
+        log="",
+        oom_score_adj=None,
         stdin=stdin,
+        stdin_once=False,
         tty=tty,
     )
 
@@ -173,16 +169,6 @@ def _text(kind: str, name: str, value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise ConfigProblem(f'{kind} "{name}" holds bytes that an environment cannot') from None
-
-
-def _user(pod: NodePod, container: NodeContainer) -> tuple[int | None, int | None]:
-    """Whom a container runs as: what it says, else what the pod says."""
-    user = group = None
-    for context in (pod.spec.security_context, container.security_context):
-        if context is not None:
-            user = context.run_as_user if context.run_as_user is not None else user
-            group = context.run_as_group if context.run_as_group is not None else group
-    return user, group
 
 
 def own_name() -> str:

@@ -217,7 +217,8 @@ def _state(report: Report, run: Run, container: NodeContainer) -> JsonObject:
         return {"waiting": {"reason": run.waiting, "message": run.words}}
     if run.ended and run.due is not None and not report.stopping and report.phase not in ("Succeeded", "Failed"):
         pod = report.pod.metadata
-        words = f"back-off restarting failed container={container.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+        whose = f"container={container.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+        words = f"back-off {duration(run.delay)} restarting failed {whose}"
         return {"waiting": {"reason": "CrashLoopBackOff", "message": words}}
     if run.ended and run.instance is not None:
         return {"terminated": _terminated(run.instance, report.scheme, run.message)}
@@ -229,11 +230,23 @@ def _state(report: Report, run: Run, container: NodeContainer) -> JsonObject:
     return {"waiting": {"reason": "PodInitializing" if waits_for_init else "ContainerCreating"}}
 
 
+def duration(seconds: float) -> str:
+    """As Kubernetes writes it.
+
+    >>> duration(10), duration(80), duration(300)
+    ('10s', '1m20s', '5m0s')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
 def _terminated(instance: Instance, scheme: str, message: str = "") -> JsonObject:
     code = instance.exit_code or 0
     reason = "Completed" if code == 0 else "Error"
     if instance.oom_killed:
         reason = "OOMKilled"
+    if instance.problem:
+        reason, message = "StartError", instance.problem
     if instance.lost:
         reason, message = "ContainerStatusUnknown", "nobody was there to see how the container ended"
     found: JsonObject = {

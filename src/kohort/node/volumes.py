@@ -27,6 +27,7 @@ from kohort.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from kohort.node import emptydirs
 from kohort.node.environment import ConfigProblem, expanded, field_value, resource_value
 from kohort.node.runtimes.interface import Mount
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
@@ -109,10 +110,12 @@ class Volumes:
             return await self._claimed(pod.metadata.namespace, claim)
         if volume.unsupported_source:
             raise ConfigProblem(f"volumes of type {volume.unsupported_source} are not supported by this node")
+        group = pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
         if volume.empty_dir is None:
-            write_atomically(place, await self._files(pod, volume, facts))
+            write_atomically(place, await self._files(pod, volume, facts), group)
         else:
-            _empty_directory(place)
+            size = emptydirs.memory_size(pod, volume.empty_dir, self._allocatable)
+            emptydirs.provide(volume.empty_dir, place, size, group)
         return str(place)
 
     async def _files(self, pod: NodePod, volume: Volume, facts: Mapping[str, str]) -> Files:
@@ -223,14 +226,11 @@ def mounts_of(
     return tuple(found)
 
 
-def _empty_directory(place: Path) -> None:
+def write_atomically(place: Path, files: Files, group: int | None = None) -> None:
+    """Replace the content of a volume in one step. Files belong to `group`, which may read them."""
     place.mkdir(parents=True, exist_ok=True)
-    place.chmod(0o777)
-
-
-def write_atomically(place: Path, files: Files) -> None:
-    """Replace the content of a volume in one step."""
-    place.mkdir(parents=True, exist_ok=True)
+    if group is not None:
+        files = {path: (content, mode | 0o440) for path, (content, mode) in files.items()}
     current = place / "..data"
     if current.is_symlink() and _content(current) == files:
         return
@@ -240,6 +240,8 @@ def write_atomically(place: Path, files: Files) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         target.chmod(mode)
+        if group is not None and os.geteuid() == 0:
+            os.chown(target, -1, group)
     fresh.mkdir(exist_ok=True)
     old = os.readlink(current) if current.is_symlink() else ""
     link = place / "..data_new"

@@ -96,12 +96,19 @@ class VolumeMount(View, frozen=True):
     sub_path_expr: str = ""
 
 
+class Capabilities(View, frozen=True):
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
 class SecurityContext(View, frozen=True):
     run_as_user: int | None = None
     run_as_group: int | None = None
     run_as_non_root: bool | None = None
     privileged: bool | None = None
     read_only_root_filesystem: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    capabilities: Capabilities | None = None
 
 
 class RestartRuleExitCodes(View, frozen=True):

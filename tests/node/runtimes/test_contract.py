@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.node.runtimes.interface import ERROR, CannotStart, Instance, Launch, Runtime
+from kohort.node.runtimes.interface import ERROR, Instance, Launch, Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.simulated import SimulatedRuntime
 
@@ -59,11 +59,12 @@ async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: P
     await session.close()
 
 
-async def test_what_cannot_be_started_says_why(runtime: Runtime, tmp_path: Path) -> None:
+async def test_what_cannot_be_run_has_ended_and_says_why(runtime: Runtime, tmp_path: Path) -> None:
     if isinstance(runtime, SimulatedRuntime):
-        runtime.broken["/no/such/program"] = "no such program"
-    with pytest.raises(CannotStart, match=r"no such program|not found"):
-        await runtime.start(Launch("u1_c_0", ("/no/such/program",), log=str(tmp_path / "log")))
+        runtime.broken["/no/such/program"] = "not found"
+    found = await runtime.start(Launch("u1_c_0", ("/no/such/program",), log=str(tmp_path / "log")))
+    assert (found.running, found.exit_code) == (False, 128) and "not found" in found.problem
+    assert (await runtime.instances())["u1_c_0"] == found
 
 
 async def test_signals_to_what_is_not_there_are_not_an_error(runtime: Runtime, tmp_path: Path) -> None:

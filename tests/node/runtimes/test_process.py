@@ -63,8 +63,11 @@ async def test_output_and_exit_code_are_kept(runtime: ProcessRuntime, tmp_path: 
 
 
 async def test_a_program_that_is_not_there_is_named(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="executable file not found"):
-        await runtime.start(Launch("c1", ("/no/such/program",), ENV, log=str(tmp_path / "log")))
+    found = await runtime.start(Launch("c1", ("/no/such/program",), ENV, log=str(tmp_path / "log")))
+    assert "executable file not found" in found.problem
+    (tmp_path / "program").write_text("no program")
+    none = await runtime.start(Launch("c2", (str(tmp_path / "program"),), ENV, log=str(tmp_path / "log")))
+    assert none.problem == f'exec: "{tmp_path}/program": Permission denied'
 
 
 async def test_starting_twice_starts_once(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ class Launch(msgspec.Struct, frozen=True):
     uid: int | None = None
     gid: int | None = None
     groups: tuple[int, ...] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    dropped_capabilities: tuple[int, ...] = ()
+    """By number: what not even root may do in it."""
     oom_score_adj: int | None = None
     stdin: bool = False
     stdin_once: bool = False
@@ -56,14 +60,24 @@ class Instance(msgspec.Struct, frozen=True):
     oom_killed: bool = False
     lost: bool = False
     """Nobody was there to see how it ended."""
+    problem: str = ""
+    """Why its program could not be run: it has ended before it began."""
 
     @property
     def running(self) -> bool:
         return self.exit_code is None
 
 
+CANNOT_RUN = 128
+"""The exit code of an instance whose program could not be run."""
+
+
 class CannotStart(Exception):
     """A process could not be started; the message says why."""
+
+
+class CannotRun(CannotStart):
+    """All was prepared, but there is no such program, or it is none."""
 
 
 class Session(Protocol):
@@ -86,7 +100,7 @@ class Runtime(Protocol):
         ...
 
     async def start(self, launch: Launch) -> Instance:
-        """Raises CannotStart."""
+        """One whose program cannot be run has ended, with a `problem`. Raises CannotStart for any other reason."""
         ...
 
     async def signal(self, id: str, number: int) -> None:

@@ -10,7 +10,7 @@ from itertools import count
 import msgspec
 
 from kohort.kube import clock
-from kohort.node.runtimes.interface import ERROR, CannotStart, Instance, Launch, Session
+from kohort.node.runtimes.interface import CANNOT_RUN, ERROR, Instance, Launch, Session
 
 
 class SimulatedSession:
@@ -36,7 +36,7 @@ class SimulatedRuntime:
         self.deaf: set[str] = set()
         """Container names that do not end at SIGTERM."""
         self.broken: dict[str, str] = {}
-        """Commands that do not start, and why."""
+        """Programs that cannot be run, and why."""
         self.answers: Callable[[Launch], int] = lambda launch: 0
         """The exit code of a command that is executed in a container."""
         self._instances: dict[str, Instance] = {}
@@ -50,10 +50,10 @@ class SimulatedRuntime:
         return dict(self._instances)
 
     async def start(self, launch: Launch) -> Instance:
-        if launch.command[0] in self.broken:
-            raise CannotStart(self.broken[launch.command[0]])
         pid = next(self._pids)
         instance = Instance(launch.id, pid, pid, clock.timestamp())
+        if problem := self.broken.get(launch.command[0]):
+            instance = msgspec.structs.replace(instance, ended=instance.started, exit_code=CANNOT_RUN, problem=problem)
         self.launches[launch.id] = launch
         self._instances[launch.id] = instance
         return instance

@@ -63,7 +63,8 @@ class ProcessRuntime:
         answer = await self._ask(Ask("launch", launch=launch))
         if answer.problem:
             raise CannotStart(answer.problem)
-        self._running.add(launch.id)
+        if answer.instances[0].running:
+            self._running.add(launch.id)
         return answer.instances[0]
 
     async def signal(self, id: str, number: int) -> None:

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kohort.node.runtimes.interface import CannotStart, Launch, Mount
+from kohort.node.runtimes.interface import CannotRun, CannotStart, Launch, Mount
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
+PR_SET_NO_NEW_PRIVS: Final = 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,9 +45,11 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int) -> int:
             preexec_fn=_prepared(launch),
         )
     except FileNotFoundError as problem:
-        raise CannotStart(f'exec: "{command[0]}": executable file not found in $PATH ({problem.filename})') from None
-    except (OSError, subprocess.SubprocessError) as problem:
-        raise CannotStart(f'exec: "{command[0]}": {problem}') from None
+        raise CannotRun(f'exec: "{command[0]}": executable file not found in $PATH ({problem.filename})') from None
+    except OSError as problem:
+        raise CannotRun(f'exec: "{command[0]}": {problem.strerror or problem}') from None
+    except subprocess.SubprocessError as problem:
+        raise CannotStart(f'cannot prepare "{command[0]}": {problem}') from None
     process.returncode = 0  # reaped by the supervisor, not by this object
     return process.pid
 
@@ -92,10 +96,8 @@ def _prepared(launch: Launch) -> Callable[[], None]:
                 score.write(str(launch.oom_score_adj))
         if launch.netns:
             enter_namespace(launch.netns, CLONE_NEWNET)
-        if launch.mounts and _own_mounts():
-            for mount in launch.mounts:
-                with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
-                    _bind(mount, launch.root)
+        if (launch.mounts or launch.read_only_root) and _own_mounts():
+            _mount_all(launch)
         if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
             name = launch.hostname.encode()
             _libc.sethostname(name, len(name))
@@ -104,7 +106,11 @@ def _prepared(launch: Launch) -> Callable[[], None]:
             os.chdir("/")
         if launch.directory:
             os.chdir(launch.directory)
+        for number in launch.dropped_capabilities:
+            _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
         _become(launch)
+        if launch.no_new_privileges:
+            _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if launch.tty:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
@@ -124,6 +130,19 @@ def _own_mounts() -> bool:
             with contextlib.suppress(OSError), open(f"/proc/self/{file}", "w") as table:
                 table.write(content)
     return bool(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0)
+
+
+def _mount_all(launch: Launch) -> None:
+    """What is mounted, and then the root itself, read-only: mounts stay what they are."""
+    root = launch.root or "/"
+    if launch.read_only_root and root != "/":
+        _bind(Mount(root, root), "")  # only what is a mount can be made read-only
+    for mount in launch.mounts:
+        with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
+            _bind(mount, launch.root)
+    if launch.read_only_root:
+        place = os.fsencode(root)
+        _checked(_libc.mount(None, place, None, MS_BIND | MS_REMOUNT | MS_RDONLY, None), f"read-only {root}")
 
 
 def _bind(mount: Mount, root: str) -> None:

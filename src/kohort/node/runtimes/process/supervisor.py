@@ -20,12 +20,14 @@ from typing import Final
 import msgspec
 
 from kohort.node.runtimes.interface import (
+    CANNOT_RUN,
     CLOSE,
     ERROR,
     RESIZE,
     STDERR,
     STDIN,
     STDOUT,
+    CannotRun,
     CannotStart,
     Instance,
     Launch,
@@ -123,6 +125,9 @@ class Supervisor:
         supervised = Supervised(launch)
         try:
             instance = self._start(supervised)
+        except CannotRun as problem:
+            now = stamp()[:19] + "Z"
+            instance = supervised.instance = Instance(launch.id, 0, 0, now, now, CANNOT_RUN, problem=str(problem))
         except CannotStart as problem:
             return Answer(str(problem))
         self._containers[launch.id] = supervised
