@@ -87,6 +87,8 @@ class StatefulSets:
         )
         if failure is not None:
             return Requeue()
+        if len(created) < sum(isinstance(action, Create) for action in plan.actions):
+            return Requeue(after=1.0)
         return self._when_available(stateful_set, pods)
 
     def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
