@@ -1,6 +1,7 @@
 """A whole cluster in a test: what foreign operators get to work with."""
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,14 @@ async def test_a_part_that_fails_fails_the_test_that_waits() -> None:
         async with cluster:
             await cluster.until(lambda: False)
     assert caught.group_contains(RuntimeError, match="lost my mind")
+
+
+async def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    async with Cluster(parts=("workloads",)) as cluster:
+        await cluster.parts["workloads"].restart()
+        assert [*tmp_path.iterdir()]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_an_unknown_part_is_refused_with_the_names_that_exist() -> None:

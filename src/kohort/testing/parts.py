@@ -6,7 +6,7 @@ A part is imported when it is first wanted: a test of the API server alone does 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from kohort.kube.manager import Manager
 from kohort.objects.jsontypes import Json
@@ -32,7 +32,13 @@ def simulated_nodes(count: int, settings: Mapping[str, Json]) -> Register:
 
 def _workloads(manager: Manager) -> None:
     register = import_module("kohort.cluster.workloads.registration").register
-    register(manager, root_certificate=_CERTIFICATE, volume_directory=Path(mkdtemp(prefix="kohort-volumes-")))
+    volumes = TemporaryDirectory(prefix="kohort-volumes-")
+    register(manager, root_certificate=_CERTIFICATE, volume_directory=Path(volumes.name))
+
+    async def remove() -> None:
+        volumes.cleanup()
+
+    manager.clean_up(remove)
 
 
 def _scheduler(manager: Manager) -> None:
