@@ -249,6 +249,10 @@ class World:
     def conditions(self) -> dict[str, str]:
         return {one["type"]: one["status"] for one in self.subject.get("status", {}).get("conditions", [])}
 
+    def condition(self, type: str) -> JsonObject:
+        found: list[JsonObject] = self.subject["status"]["conditions"]
+        return next(one for one in found if one["type"] == type)
+
     @property
     def true_conditions(self) -> set[str]:
         return {type for type, status in self.conditions.items() if status == "True"}

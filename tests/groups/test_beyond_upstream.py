@@ -68,6 +68,21 @@ async def test_f1_also_when_the_set_is_new() -> None:
         assert any(f"Warning FailedCreate Failed to create leader statefulset {NAME}" in one for one in world.events)
 
 
+async def test_f1_the_set_says_what_is_wrong_with_a_template_until_it_is_mended() -> None:
+    async with bare(sample().but("spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.name", "M M")) as world:
+        waiting = world.condition("Waiting")
+        assert (waiting["status"], waiting["reason"]) == ("True", "LeaderSetRefused")
+        assert "spec.template.spec.containers[0].name" in waiting["message"]
+        writes_before = world.cluster.writes
+        await asyncio.sleep(120)
+        assert world.cluster.writes == writes_before, "it is said once"
+        await world.edit(leader_image("new:2"))
+        await asyncio.sleep(60)
+        await world.ready(0, 1)
+        assert world.condition("Waiting")["status"] == "False"
+        assert world.true_conditions == {"Available"}
+
+
 async def test_f2_the_first_reconcile_of_a_set_succeeds() -> None:
     async with bare(sample()) as world:
         manager = world.cluster.parts["operator"].manager

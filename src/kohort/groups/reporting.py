@@ -16,13 +16,14 @@ from kohort.groups.views import GroupCache, GroupStatefulSet
 from kohort.groups.waiting import Obstacle, Watchman
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.errors import NotFound
+from kohort.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.jsontypes import JsonObject
 
 COALESCE: Final = 1.0
 """Seconds between two status writes that differ only in their counters, as long as those are still moving."""
+REFUSED: Final = "LeaderSetRefused"
 _TICK: Final = 0.001
 """Less than this is no time to wait for: a timer may fire a hair early, and would then be set again and again."""
 
@@ -111,7 +112,7 @@ class Reporter:
             obstacle, again = None, 0.0
         group_set, before = facts.group_set, facts.group_set.status
         told = [one for one in before.conditions if one["type"] == WAITING and one["status"] == "True"]
-        if again and told:
+        if again and told and told[0]["reason"] != REFUSED:
             # It waits for something else now: what was told stays until that has stood as long.
             obstacle = Obstacle(told[0]["reason"], told[0]["message"])
         conditions = next_conditions(
@@ -141,6 +142,27 @@ class Reporter:
         if "conditions" in changes:
             self._tell(facts, before.conditions, obstacle)
         return again
+
+    async def write_refusal(self, group_set: LeaderWorkerSet, problem: ApiError) -> None:
+        """The leader StatefulSet is refused, and nothing goes on until somebody mends what the message names."""
+        if not isinstance(problem, Invalid | Forbidden):
+            return
+        before = group_set.status.conditions
+        obstacle = Obstacle(REFUSED, f"the leader StatefulSet is refused: {problem.message}")
+        conditions = next_conditions(before, (), group_set.metadata.generation, clock.timestamp(), obstacle)
+        if conditions == list(before):
+            return
+        metadata = group_set.metadata
+        try:
+            await self._client.patch(
+                LEADER_WORKER_SETS,
+                metadata.name,
+                metadata.namespace,
+                {"status": {"conditions": conditions}},
+                subresource="status",
+            )
+        except NotFound:
+            return
 
     def _tell(self, facts: Facts, before: tuple[JsonObject, ...], obstacle: Obstacle | None) -> None:
         group_set = facts.group_set

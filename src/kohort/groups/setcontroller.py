@@ -168,6 +168,7 @@ class SetController:
             )
         except ApiError as problem:
             self._report_failure(group_set, leaders, await self._name_taken(group_set, leaders) or str(problem))
+            await self.reporter.write_refusal(group_set, problem)
             raise
         found: GroupStatefulSet = made
         self._applied[key] = Applied(uid, document, found.metadata.generation)

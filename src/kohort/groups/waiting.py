@@ -10,6 +10,7 @@ that simply start would otherwise rewrite the status with every pod.
 | PodTerminating | is being deleted, and is not gone |
 | PodUnschedulable | has no node |
 | ContainerWaiting | has a container that cannot start, or waits to be restarted |
+| LeaderSetRefused | none: the API server refuses the leader StatefulSet, with its words |
 | PodNotReady | runs, or begins to, and does not say that it is ready |
 """
 
