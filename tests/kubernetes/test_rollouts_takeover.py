@@ -1,5 +1,5 @@
-"""Rollouts change hands, from a released Kruise Rollouts manager to our operator: one at rest, and one in the middle of
-a release, which begins again at its first step. No pod of the version that serves is touched."""
+"""Rollouts change hands, from a released Kruise Rollouts manager to our operator: one at rest, and two in the middle of
+a release, a canary and blue-green, which go on at their step. No pod is touched by the change of hands."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tools.rollouts.build import ROLLOUTS as RELEASED
 
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
-from kohort.kube.resources import INGRESSES, ROLLOUTS
+from kohort.kube.resources import BATCH_RELEASES, INGRESSES, ROLLOUTS
 from kohort.objects.jsontypes import JsonObject
 
 INGRESS: JsonObject = {"ingress": {"name": "llm", "classType": "nginx"}}
@@ -48,45 +48,61 @@ async def _accepted(client: Client) -> None:
                 return
 
 
-async def _serving(*releases: Release) -> set[str]:
-    """The pods of the version before."""
-    found = [one for release in releases for one in (await release.pods()).items()]
-    return {uid for uid, pod in found if pod["spec"]["containers"][0]["image"] == V1}
+async def _running(*releases: Release) -> set[str]:
+    return {uid for release in releases for uid in await release.pods()}
 
 
 async def _is_ours(client: Client, namespace: str) -> bool:
-    """Our operator has written this status: theirs does not know which label tells versions apart."""
+    """Our operator has written both statuses: theirs does not know which label tells versions apart, and has another
+    name for the version. The batch has been looked at under that name."""
     status = (await client.get(ROLLOUTS, "llm", namespace))["status"]
-    return "revisionKey" in (status.get("canaryStatus") or {})
+    progress = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
+    batch = (await client.get(BATCH_RELEASES, "llm", namespace))["status"]
+    return (
+        "revisionKey" in progress
+        and batch["observedRolloutID"] == progress["observedRolloutID"]
+        and batch["updateRevision"] == (progress.get("canaryRevision") or progress.get("updatedRevision"))
+        and (batch["canaryStatus"]["currentBatch"], batch["canaryStatus"]["batchState"]) == (1, "Ready")
+    )
+
+
+async def _plan_hash(client: Client, namespace: str) -> str:
+    annotations = (await client.get(ROLLOUTS, "llm", namespace))["metadata"]["annotations"]
+    return str(annotations["rollouts.kruise.io/hash"])
 
 
 @pytest.mark.timeout(300)
 async def test_taken_over_at_rest_and_in_the_middle(plane: ControlPlane, tmp_path: Path) -> None:
-    async with administrator(plane, "resting", "midway") as client, simulated_nodes(plane):
-        resting, midway = Release(client, "resting", "Deployment"), Release(client, "midway", "Deployment")
+    async with administrator(plane, "resting", "midway", "swapping") as client, simulated_nodes(plane):
+        resting, midway, swapping = (Release(client, name, "Deployment") for name in ("resting", "midway", "swapping"))
         with kruise(plane, tmp_path / "kruise"):
             await _accepted(client)
-            for release in (resting, midway):
-                await release.begin(rollout("Deployment", STEPS, INGRESS), (INGRESSES, ingress()))
-            await midway.change(V2)
-            await midway.approve(1)
-            await midway.at(2)
-            assert await midway.weight() == "60"
-            before = await _serving(resting, midway)
+            for release in (resting, midway, swapping):
+                plan = rollout("Deployment", STEPS, INGRESS, blue_green=release is swapping)
+                await release.begin(plan, (INGRESSES, ingress()))
+            for release in (midway, swapping):
+                await release.change(V2)
+            for release in (midway, swapping):
+                await release.approve(1)
+                await release.at(2)
+                assert await release.weight() == "60"
+            before = await _running(resting, midway, swapping)
+            hashes = [await _plan_hash(client, name) for name in ("midway", "swapping")]
 
         with operator(plane.kubeconfig, tmp_path / "operator.log") as process:
             await process.says("webhook configurations point here")
-            # Their name for the version that is released is a hash that only they can compute.
-            await midway.until(_is_ours, client, "midway")
-            await midway.at(1)
-            assert await midway.weight() == "20"
-            await midway.approve(1)
-            await midway.at(2)
-            assert await midway.weight() == "60"
-            assert await _serving(resting, midway) == before
-            # The last step is everything: nobody is asked about that.
+            for release in (midway, swapping):
+                await release.until(_is_ours, client, release.namespace)
+            for release in (midway, swapping):
+                await release.at(2)
+                assert await release.weight() == "60"
+            assert await _running(resting, midway, swapping) == before
+            assert [await _plan_hash(client, name) for name in ("midway", "swapping")] == hashes
             await midway.approve(2)
+            # The last step of a canary is everything: nobody is asked about that.
             await midway.healthy(V2)
+            await swapping.change(V1)
+            await swapping.healthy(V1)
 
             assert {one["spec"]["containers"][0]["image"] for one in (await resting.pods()).values()} == {V1}
             await resting.change(V2)

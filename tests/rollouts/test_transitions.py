@@ -63,6 +63,7 @@ WORKLOAD = Workload(
 def progress(step: int = 1, state: str = wire.PAUSED, **more: Json) -> Progress:
     known: JsonObject = {
         "revision": "v2",
+        "revision_key": wire.GROUP_REVISION,
         "rollout_hash": "hash",
         "stable_revision": "aaa",
         "pod_template_hash": "bbb",

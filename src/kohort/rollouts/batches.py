@@ -11,6 +11,7 @@ Special situations come first, the first that holds wins:
 | the workload is gone | Finalizing |
 | the number of replicas has changed | the batch anew, with the new number |
 | another template than the one it began with | nothing; the Rollout decides |
+| the same template under a name that others gave it | its name is ours from now on |
 | the workload's controller is behind | nothing |
 
 | phase, state | act | when done | otherwise |
@@ -51,6 +52,8 @@ class BatchView(msgspec.Struct, frozen=True):
     """Of the stable workload; None when it is gone."""
     observed: bool = True
     revision: str = ""
+    released: str = ""
+    """The version that what it has made runs."""
     counts: Counts = Counts()
     desired: int = 0
     """Replicas of the new version that the current batch wants."""
@@ -131,6 +134,8 @@ def _special(view: BatchView) -> BatchMove | None:
     if status.observed_workload_replicas != view.replicas:
         again = _batch(status, batch_state=wire.UPGRADING, batch_ready_time=None)
         return BatchMove(msgspec.structs.replace(again, observed_workload_replicas=view.replicas), again=True)
+    if status.update_revision != view.revision and view.revision == view.released:
+        return BatchMove(msgspec.structs.replace(status, update_revision=view.revision), again=True)
     if status.update_revision != view.revision:
         return BatchMove(_said(status, "the workload has another template than the one that is released here"))
     return None if view.observed else BatchMove(status)

@@ -2,6 +2,7 @@
 
 | phase | guard | next |
 |---|---|---|
+| any | of a kind or style that is not released here | the same, with a message |
 | any | deleted | Terminating |
 | Progressing | disabled | Disabling |
 | other | disabled | Disabled |
@@ -22,11 +23,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.rollouts import arithmetic, finalising, progressing, wire
+from kohort.rollouts import adopting, arithmetic, finalising, progressing, wire
 from kohort.rollouts.api import Progress
 from kohort.rollouts.finalising import Finalised, Reason
 from kohort.rollouts.state import Act, Move, State, World, with_condition, with_reason, without
 from kohort.rollouts.traffic.model import Answer, Note
+from kohort.rollouts.validation import not_released_here
 
 NOT_FOUND: Final = "Workload Not Found"
 NOT_GUARDED: Final = "workload not yet guarded"
@@ -38,6 +40,9 @@ _ENDING: Final[dict[str, Reason]] = {wire.DISABLING: "RolloutDisabled", wire.TER
 def decide(world: World) -> Move:
     """One pass: the phase as it should be now, and what the phase stored before asks for."""
     before = world.state.phase
+    if (text := not_released_here(world.rollout)) and not _given_up(world):
+        return _left_alone(world, text)
+    world = world.at(adopting.adopted(world))
     if not world.rollout.steps_known and before in ("", wire.INITIAL):
         return Move(_said(world.state, wire.INITIAL, "spec.strategy has no steps"))
     moved = next_phase(world)
@@ -49,6 +54,16 @@ def decide(world: World) -> Move:
     if before in _ENDING:
         return _with(moved, _ended(world, finalising.decide(world, _ENDING[before])))
     return moved
+
+
+def _given_up(world: World) -> bool:
+    """Deleted or disabled: what can be put back is put back, whoever has changed it."""
+    return world.rollout.metadata.deleting or world.rollout.spec.disabled
+
+
+def _left_alone(world: World, text: str) -> Move:
+    notes = (Note("NotSupported", text, warning=True),) if world.state.message != text else ()
+    return Move(_said(world.state, world.state.phase or wire.INITIAL, text), notes=notes)
 
 
 def answered(world: World, act: Act, answer: Answer) -> Move:

@@ -85,6 +85,7 @@ class ReleaseController:
             replicas=replicas,
             observed=control.observed(release),
             revision=control.revision(release),
+            released=control.released(release),
             counts=control.counts(release, desired),
             desired=desired,
             shrinks=may_shrink(release),

@@ -27,9 +27,14 @@ def create_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldErro
 def update_errors(
     new: Rollout, old: Rollout, others: Iterable[Rollout], *, steps_may_change: bool = False
 ) -> list[FieldError]:
-    """`steps_may_change`: v1alpha1 lets their number be changed at any time."""
-    found = [*spec_errors(new), *conflict_errors(new, others)]
-    if old.status.phase not in _FINAL_PHASES or new.metadata.deleting:
+    """`steps_may_change`: v1alpha1 lets their number be changed at any time.
+
+    What is stored already, perhaps by others, can always be labelled, deleted and disabled."""
+    if new.spec == old.spec or new.metadata.deleting:
+        return []
+    known = spec_errors(old) if new.spec.disabled else []
+    found = [one for one in (*spec_errors(new), *conflict_errors(new, others)) if one not in known]
+    if old.status.phase not in _FINAL_PHASES:
         return found
     which = "Strategy.Canary|BlueGreen"
     if new.spec.workload_ref != old.spec.workload_ref:
@@ -77,6 +82,23 @@ def _workload_errors(rollout: Rollout) -> list[FieldError]:
             "Deployment is not released in partition style here, set enableExtraWorkloadForCanary=true or use blueGreen"
         )
     return [_wrong("Spec.Strategy.Canary.EnableExtraWorkloadForCanary", False, remedy)]
+
+
+def not_released_here(rollout: Rollout) -> str:
+    """Why a stored Rollout is left alone, with the remedy. Admission refuses such ones, but other implementations of
+    this API may have been here before."""
+    ref = rollout.spec.workload_ref
+    if not (ref.is_group_set or ref.is_deployment):
+        return (
+            f"spec.workloadRef: a {ref.kind} ({ref.api_version}) is not released here, only Deployment and "
+            "LeaderWorkerSet are; leave it to the operator that knows it, or delete this Rollout"
+        )
+    if rollout.style == wire.PARTITION and rollout.spec.strategy.canary is not None:
+        return (
+            "spec.strategy.canary: partition style is not offered here; set enableExtraWorkloadForCanary: true or use "
+            "blueGreen, and if a release of the other style is under way, end it first by spec.disabled: true"
+        )
+    return ""
 
 
 def _step_errors(rollout: Rollout, path: str) -> list[FieldError]:

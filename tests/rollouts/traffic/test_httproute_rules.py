@@ -232,3 +232,23 @@ def test_writes_name_the_version_they_were_planned_on() -> None:
     (write,) = plan_step(route(rule(ref("llm"))), "llm", "llm-canary", TrafficStep(20)).writes
     assert write.body["metadata"]["resourceVersion"] == "1"
     assert write.body["metadata"]["annotations"].keys() == {"rollouts.kruise.io/original-rules"}
+
+
+# Rules that others have divided
+
+
+def test_rules_that_another_implementation_has_divided_are_whole_again() -> None:
+    """It keeps no copy of them, and leaves a weight of 1."""
+    original = rule(ref("llm"))
+    untouched = rule(ref("other", 7), at="/other")
+    weighted = route(rule(ref("llm", 40), ref("llm-canary", 60)), untouched)
+    matched = route(original, untouched, rule(ref("llm-canary"), matches=[{"headers": [exact("user", "demo")]}]))
+    for live in (weighted, matched):
+        assert restored(live)["spec"]["rules"] == [original, untouched]
+        onward = stepped(live, TrafficStep(80))
+        assert onward["spec"]["rules"] == [rule(ref("llm", 20), ref("llm-canary", 80)), untouched]
+        assert restored(onward)["spec"]["rules"] == [original, untouched]
+
+
+def test_a_route_that_nobody_has_divided_is_not_written() -> None:
+    assert not plan_restore(route(rule(ref("llm", 5))), "llm", "llm-canary").writes

@@ -169,13 +169,21 @@ def original_rules(route: JsonObject, stable: str, canary: str) -> Rules:
     text = (route["metadata"].get("annotations") or {}).get(ORIGINAL_RULES)
     kept = _decoded(text)
     if kept is None:
-        return live if text is None or stable == canary else stripped(live, canary)
+        return live if stable == canary else _cleaned(live, stable, canary)
     if stable == canary:
         return kept
     cleaned = stripped(live, canary)
     if equal(_comparable(cleaned, stable), _comparable(stripped(kept, canary), stable)):
         return kept
     return [_unweighted(rule, stable) for rule in cleaned]
+
+
+def _cleaned(live: Rules, stable: str, canary: str) -> Rules:
+    """Rules that somebody else has divided and not kept (another implementation, or the annotation was lost). Rules
+    without the canary are the user's."""
+    return [
+        rule if rule is before else _unweighted(rule, stable) for before in live for rule in stripped([before], canary)
+    ]
 
 
 def _decoded(text: str | None) -> Rules | None:
@@ -236,16 +244,16 @@ def plan_step(route: JsonObject, stable: str, canary: str, step: TrafficStep) ->
     """A step that gives the canary nothing leaves an untouched route alone."""
     live: Rules = (route.get("spec") or {}).get("rules") or []
     annotated = ORIGINAL_RULES in (route["metadata"].get("annotations") or {})
-    if not annotated and not step.matches and not step.weight:
-        return NOTHING_TO_DO
     original = original_rules(route, stable, canary)
+    if not annotated and original == live and not step.matches and not step.weight:
+        return NOTHING_TO_DO
     desired = routed(original, stable, canary, step)
     text = msgspec.json.encode(original).decode()
     return _change(route, live, desired, text, f"route {_described(step, canary)}")
 
 
 def plan_restore(route: JsonObject | None, stable: str, canary: str) -> Plan:
-    if route is None or ORIGINAL_RULES not in (route["metadata"].get("annotations") or {}):
+    if route is None:
         return NOTHING_TO_DO
     live: Rules = (route.get("spec") or {}).get("rules") or []
     return _change(route, live, original_rules(route, stable, canary), None, "restore the rules")

@@ -68,6 +68,10 @@ class WorkloadControl(ABC, Generic[T]):
         """Of its template."""
 
     @abstractmethod
+    def canary(self, release: BatchRelease) -> T | None:
+        """The live copy that carries the template of the stable workload as it is now."""
+
+    @abstractmethod
     def is_bound(self, stable: T) -> bool:
         """Something of a release is still on it."""
 
@@ -117,6 +121,11 @@ class WorkloadControl(ABC, Generic[T]):
     def revision(self, release: BatchRelease) -> str:
         stable = self.stable(release)
         return "" if stable is None else self.version(stable)
+
+    def released(self, release: BatchRelease) -> str:
+        if self.canary(release) is not None:
+            return self.revision(release)
+        return next((self.version(one) for one in self.owned_copies(release) if not one.metadata.deleting), "")
 
     # Acting
 

@@ -44,8 +44,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         return deployments.revision_of(subject.spec.template)
 
     def is_bound(self, stable: Deployment) -> bool:
-        annotations = stable.metadata.annotations
-        return wire.IN_PROGRESSING in annotations or wire.ORIGINAL_DEPLOYMENT_STRATEGY in annotations
+        return deployments.is_marked(stable.metadata)
 
     def freed(self, stable: Deployment, token: str) -> JsonObject:
         return deployments.freed(stable, token)
@@ -65,7 +64,8 @@ class DeploymentControl(WorkloadControl[Deployment]):
         in_progress = wire.IN_PROGRESSING in metadata.annotations
         noted = metadata.labels.get(wire.STABLE_REVISION, "") if in_progress else ""
         stable_hash = noted or (_hash(live[0]) if live else "")
-        new_hash, canary_name, lost = self._new_version(stable, rollout)
+        release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
+        new_hash, canary_name, lost = self._new_version(stable, rollout, release)
         return Workload(
             name=key.name,
             generation=metadata.generation,
@@ -78,19 +78,19 @@ class DeploymentControl(WorkloadControl[Deployment]):
             stable_revision=stable_hash,
             canary_revision=self.version(stable),
             pod_template_hash=new_hash,
+            released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary_name,
             extra_workload=not rollout.blue_green,
             canary_lost=lost,
         )
 
-    def _new_version(self, stable: Deployment, rollout: Rollout) -> tuple[str, str, bool]:
+    def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:
         """The hash of its pods, the Deployment that was made for them, and whether somebody has deleted that."""
         if rollout.blue_green:
             new = self._set_of(stable)
             return (_hash(new) if new is not None else ""), "", False
         key = Key(stable.metadata.namespace, stable.metadata.name)
-        release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
         ours = [one for one in self.copies(key) if owned(one, release)]
         canary = next((one for one in ours if not one.metadata.deleting), None)
         if canary is None:
@@ -102,6 +102,16 @@ class DeploymentControl(WorkloadControl[Deployment]):
         sets = self.cache.replica_sets_of(stable.metadata.uid)
         held = next((one for one in sets if stable_hash and _hash(one) == stable_hash), None)
         return held is not None and deployments.revision_of(held.spec.template) == self.version(stable)
+
+    def released(self, release: BatchRelease) -> str:
+        """Inside one Deployment: what runs besides the stable version."""
+        stable = self.stable(release)
+        if stable is None or not is_blue_green(release):
+            return super().released(release)
+        held = stable.metadata.labels.get(wire.STABLE_REVISION, "")
+        live = deployments.active(self.cache.replica_sets_of(stable.metadata.uid))
+        new = [one for one in live if _hash(one) != held]
+        return deployments.revision_of(new[-1].spec.template) if new else ""
 
     def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
         batches = release.plan.batches
@@ -117,7 +127,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             observed = new is not None and self.observed(release)
             failure = _failure(new)
         else:
-            canary = self._canary(release)
+            canary = self.canary(release)
             updated, ready = (canary.status.replicas, canary.status.available_replicas) if canary else (0, 0)
             observed = canary is not None and self.has_been_seen(canary)
             failure = _failure(canary)
@@ -144,7 +154,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         sets = deployments.active(self.cache.replica_sets_of(canary.metadata.uid))
         return _hash(sets[-1]) if sets else ""
 
-    def _canary(self, release: BatchRelease) -> Deployment | None:
+    def canary(self, release: BatchRelease) -> Deployment | None:
         stable, patch = self.stable(release), release.plan.patch_pod_template_metadata
         if stable is None:
             return None
@@ -167,7 +177,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if is_blue_green(release):
             return await self._hold_in_place(stable, info)
         notes = await self.ensure_hold(stable, release)
-        if self._canary(release) is not None:
+        if self.canary(release) is not None:
             return Outcome("done", notes=notes)
         whole: JsonObject = await self.client.get(DEPLOYMENTS, stable.metadata.name, stable.metadata.namespace)
         made = deployments.canary_deployment(stable, whole["spec"], release, info)
@@ -204,7 +214,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             return wait("the Deployment does not exist")
         if is_blue_green(release):
             return await self._grow_in_place(stable, release, desired)
-        canary = self._canary(release)
+        canary = self.canary(release)
         return await self.initialize(release) if canary is None else await self.resize_copy(canary, desired, release)
 
     async def _grow_in_place(self, stable: Deployment, release: BatchRelease, desired: int) -> Outcome:
@@ -239,7 +249,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if is_blue_green(release):
             new = self._new_set(release)
             return _hash(new) if new is not None else ""
-        canary = self._canary(release)
+        canary = self.canary(release)
         return self._newest_hash(canary) if canary is not None else ""
 
     # Ending

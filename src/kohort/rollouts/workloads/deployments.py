@@ -14,6 +14,7 @@ import msgspec
 from kohort.objects import intstr
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import wire
 from kohort.rollouts.api import BatchRelease, PatchMetadata
 from kohort.rollouts.planhash import fingerprint, safe
@@ -66,6 +67,11 @@ def active(replica_sets: list[ReplicaSet]) -> list[ReplicaSet]:
 def with_template(replica_sets: list[ReplicaSet], template: JsonObject) -> ReplicaSet | None:
     wanted = revision_of(template)
     return next((one for one in replica_sets if revision_of(one.spec.template) == wanted), None)
+
+
+def is_marked(metadata: ObjectMeta) -> bool:
+    """Something of a release is on it. Others take their marks off one by one and un-pause it last."""
+    return wire.STABLE_REVISION in metadata.labels or any(name in metadata.annotations for name in _OUR_ANNOTATIONS)
 
 
 # Admission
@@ -173,8 +179,12 @@ def hold_in_place(deployment: Deployment, control_info: str) -> JsonObject:
 
 def freed(deployment: Deployment, token: str, *, paused: bool = False) -> JsonObject:
     """Nothing of a release is on it any more, and its settings are those of the user."""
-    annotations = {wire.HOLD_RELEASE: token} | dict.fromkeys(_OUR_ANNOTATIONS)
+    theirs = (wire.PARTITION_STRATEGY, wire.PARTITION_STATUS)
+    annotations = {wire.HOLD_RELEASE: token} | dict.fromkeys((*_OUR_ANNOTATIONS, *theirs))
+    labels = dict.fromkeys((wire.STABLE_REVISION, wire.PARTITION_CONTROLLED))
     spec: JsonObject = {"paused": paused}
+    if wire.PARTITION_STRATEGY in deployment.metadata.annotations:
+        spec["strategy"] = _before_partitions(deployment.metadata.annotations[wire.PARTITION_STRATEGY])
     if wire.ORIGINAL_DEPLOYMENT_STRATEGY in deployment.metadata.annotations:
         saved = read_settings(deployment)
         rolling = {"maxSurge": saved["maxSurge"], "maxUnavailable": saved["maxUnavailable"]}
@@ -183,7 +193,17 @@ def freed(deployment: Deployment, token: str, *, paused: bool = False) -> JsonOb
             "progressDeadlineSeconds": saved["progressDeadlineSeconds"],
             "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
         }
-    return {"metadata": {"labels": {wire.STABLE_REVISION: None}, "annotations": annotations}, "spec": spec}
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+
+
+def _before_partitions(text: str) -> JsonObject:
+    """Partition style keeps a Deployment paused in `Recreate`: to un-pause it so would end all its pods at once."""
+    try:
+        rolling = msgspec.json.decode(text, type=JsonObject).get("rollingUpdate") or {}
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        rolling = {}
+    limits = {name: rolling.get(name, _SAVED_DEFAULTS[name]) for name in ("maxSurge", "maxUnavailable")}
+    return {"type": "RollingUpdate", "rollingUpdate": limits}
 
 
 def unavailable(deployment: Deployment) -> int:

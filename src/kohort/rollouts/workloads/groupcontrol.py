@@ -88,6 +88,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             stable_revision=stable_revision,
             canary_revision=stable.fingerprint,
             pod_template_hash=self.cache.live_hash(key_of(canary)) if canary is not None else "",
+            released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary.metadata.name if canary is not None else "",
             pinned=_pinned(canary) if canary is not None else {},
@@ -118,7 +119,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         return arithmetic.planned(batches[batch].canary_replicas, replicas) if batch < len(batches) else 0
 
     def counts(self, release: BatchRelease, desired: int) -> Counts:
-        canary = self._canary(release)
+        canary = self.canary(release)
         if canary is None:
             return Counts(observed=False, text=f"0/{desired} groups ready (0 pods), the canary set does not exist yet")
         pods = self.cache.pods_of(key_of(canary))
@@ -136,8 +137,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         name = progress.canary_name if progress is not None else ""
         return not name or not any(_leads(pod) for pod in self.cache.pods_of(Key(key.namespace, name)))
 
-    def _canary(self, release: BatchRelease) -> GroupSet | None:
-        """The live one that carries the template of the stable set as it is now."""
+    def canary(self, release: BatchRelease) -> GroupSet | None:
         stable = self.stable(release)
         if stable is None:
             return None
@@ -163,7 +163,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             return wait(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
         notes = await self.ensure_hold(stable, release)
         await self.set_autoscalers(stable, enabled=False, blue_green=is_blue_green(release))
-        if self._canary(release) is not None:
+        if self.canary(release) is not None:
             return Outcome("done", notes=notes)
         return await self._create_canary(stable, release, notes)
 
@@ -192,13 +192,13 @@ class GroupControl(WorkloadControl[GroupSet]):
         return Outcome("problem", f"every name for a canary of {stable.metadata.name} is taken by others")
 
     async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
-        canary = self._canary(release)
+        canary = self.canary(release)
         if canary is None:
             return await self.initialize(release)
         return await self.resize_copy(canary, desired, release)
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
-        canary, replicas = self._canary(release), self.replicas(release)
+        canary, replicas = self.canary(release), self.replicas(release)
         name = release.plan.rollout_id
         if canary is None or replicas is None or not name:
             return

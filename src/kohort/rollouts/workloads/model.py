@@ -36,6 +36,8 @@ class Workload(msgspec.Struct, frozen=True):
     stable_revision: str = ""
     canary_revision: str = ""
     pod_template_hash: str = ""
+    released: str = ""
+    """The version that the pods of its release have, where there are any."""
     rollout_id: str = ""
     canary_name: str = ""
     pinned: Mapping[str, str] = _NOTHING
@@ -104,6 +106,10 @@ class Control(Protocol):
 
     def revision(self, release: BatchRelease) -> str:
         """Of the template that is being released."""
+        ...
+
+    def released(self, release: BatchRelease) -> str:
+        """The version that what the release has made runs; empty where it has made nothing yet."""
         ...
 
     def counts(self, release: BatchRelease, desired: int) -> Counts: ...

@@ -1,0 +1,112 @@
+"""What the stories of released Deployments have in common."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.builders import deployment, service
+from tests.rollouts.releases import NAMESPACE, V1, ingress, release_cluster
+
+from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, ROLLOUTS, SERVICES
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.testing import Cluster
+
+NAME = "llm"
+STEPS: list[JsonObject] = [
+    {"replicas": "20%", "traffic": "20%", "pause": {}},
+    {"replicas": "60%", "traffic": "60%", "pause": {"duration": 5}},
+]
+
+
+class Story:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def begin(self, plan: JsonObject) -> None:
+        client = self.cluster.client
+        plan["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}
+        await client.create(SERVICES, service("llm-leader").selecting({"app": NAME}).port(80), NAMESPACE)
+        await client.create(INGRESSES, ingress(), NAMESPACE)
+        subject = deployment(NAME).replicas(5).but("spec.template.spec.containers.0.image", V1)
+        await client.create(DEPLOYMENTS, subject, NAMESPACE)
+        await client.create(ROLLOUTS, plan, NAMESPACE)
+        await self.until(lambda: self.phase == "Healthy" and self.ready())
+
+    async def change(self, image: str) -> None:
+        container = {"name": "main", "image": image}
+        body = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        await self.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
+
+    async def approve(self) -> None:
+        key = "blueGreenStatus" if "blueGreen" in self.rollout["spec"]["strategy"] else "canaryStatus"
+        body = {"status": {key: {"currentStepState": "StepReady"}}}
+        await self.cluster.client.patch(ROLLOUTS, NAME, NAMESPACE, body, subresource="status")
+
+    async def at(self, step: int) -> None:
+        await self.until(lambda: (self.rollout["status"]["currentStepIndex"], self.state) == (step, "StepPaused"))
+
+    async def healthy(self, image: str) -> None:
+        await self.until(lambda: self.phase == "Healthy" and self.images() == {image} and self.ready())
+        await self.until(self.nothing_left)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        try:
+            await self.cluster.until(condition, 600)
+        except AssertionError as problem:
+            releases = [one.get("status") for one in self.cluster.objects(BATCH_RELEASES, NAMESPACE)]
+            raise AssertionError(f"{problem}: {self.rollout.get('status')} {releases}") from problem
+
+    @property
+    def rollout(self) -> JsonObject:
+        return self.cluster.find(ROLLOUTS, NAME, NAMESPACE) or {"status": {}}
+
+    @property
+    def phase(self) -> str:
+        return str((self.rollout.get("status") or {}).get("phase", ""))
+
+    @property
+    def message(self) -> str:
+        return str((self.rollout.get("status") or {}).get("message", ""))
+
+    @property
+    def state(self) -> str:
+        return str(self.rollout["status"].get("currentStepState", ""))
+
+    @property
+    def stable(self) -> JsonObject:
+        found = self.cluster.find(DEPLOYMENTS, NAME, NAMESPACE)
+        assert found is not None
+        return found
+
+    def pods(self) -> list[str]:
+        """The images of all running pods, of both versions."""
+        found = [one for one in self.cluster.objects(PODS, NAMESPACE) if "deletionTimestamp" not in one["metadata"]]
+        return sorted(one["spec"]["containers"][0]["image"] for one in found)
+
+    def images(self) -> set[str]:
+        return set(self.pods())
+
+    def ready(self) -> bool:
+        status = self.stable.get("status") or {}
+        observed = status.get("observedGeneration") == self.stable["metadata"]["generation"]
+        return bool(observed and status.get("readyReplicas") == status.get("updatedReplicas") == 5)
+
+    def nothing_left(self) -> bool:
+        ours = [key for key in self.stable["metadata"].get("annotations", {}) if "rollouts.kruise.io" in key]
+        selector = (self.cluster.find(SERVICES, "llm-leader", NAMESPACE) or {})["spec"]["selector"]
+        return not (
+            ours
+            or wire.STABLE_REVISION in self.stable["metadata"]["labels"]
+            or self.stable["spec"].get("paused")
+            or len(self.cluster.objects(DEPLOYMENTS, NAMESPACE)) > 1
+            or self.cluster.objects(BATCH_RELEASES, NAMESPACE)
+            or self.cluster.find(SERVICES, "llm-leader-canary", NAMESPACE)
+            or self.cluster.find(INGRESSES, "llm-canary", NAMESPACE)
+            or wire.TEMPLATE_HASH in selector
+        )
+
+
+@asynccontextmanager
+async def story() -> AsyncIterator[Story]:
+    async with release_cluster() as (cluster, _):
+        yield Story(cluster)
