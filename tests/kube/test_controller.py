@@ -355,3 +355,22 @@ async def test_metrics_tell_what_happened(server: ModelServer, manager: Manager)
         'rest_client_requests_total{code="200",method="WATCH"} 1.0',
     ):
         assert line in text, line
+
+
+async def test_a_manager_that_fails_ends_those_who_rely_on_it(manager: Manager) -> None:
+    async def fail() -> None:
+        await asyncio.sleep(5)
+        raise RuntimeError("broken")
+
+    manager.background("failing", fail)
+    with pytest.raises(ExceptionGroup) as caught:
+        async with manager.running():
+            await asyncio.sleep(3600)
+    assert [str(one) for one in caught.value.exceptions] == ["broken"]
+    assert asyncio.get_running_loop().time() < 60
+
+
+async def test_who_leaves_a_manager_by_a_cancellation_of_its_own_stays_cancelled(manager: Manager) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5), manager.running():
+            await asyncio.sleep(3600)

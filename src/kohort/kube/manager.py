@@ -7,8 +7,8 @@ informers end, and what was prepared is cleaned up.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
 from kohort.kube.caches import Caches
@@ -172,14 +172,16 @@ class Manager:
 
     @asynccontextmanager
     async def running(self) -> "AsyncIterator[Manager]":
-        """`async with manager.running():` the body begins when all is ready; the manager is stopped after it."""
+        """`async with manager.running():` the body begins when all is ready; the manager is stopped after it. A manager
+        that fails meanwhile ends the body with its failure."""
         task = asyncio.create_task(self.run(), name=self.name)
         ready = asyncio.create_task(self.wait_ready(), name=f"{self.name}-ready")
         try:
             await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 task.result()
-            yield self
+            with _ended_by(task):
+                yield self
         finally:
             self.stop()
             await cancel_all(ready)
@@ -236,3 +238,23 @@ class Manager:
             await asyncio.wait((work,), timeout=self._grace)
         if work.done() and not work.cancelled():
             work.result()
+
+
+@contextmanager
+def _ended_by(task: "asyncio.Task[None]") -> Iterator[None]:
+    """The body is cancelled when `task` fails; whoever waits for the task after that raises its failure."""
+    body = asyncio.current_task()
+    assert body is not None
+
+    def ended(_: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            body.cancel()
+
+    task.add_done_callback(ended)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not task.done() or body.uncancel() > 0:
+            raise
+    finally:
+        task.remove_done_callback(ended)

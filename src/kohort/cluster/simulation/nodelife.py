@@ -15,9 +15,10 @@ from kohort.cluster.simulation import fleet as looks
 from kohort.cluster.simulation.fleet import Fleet
 from kohort.cluster.simulation.orders import SIMULATED, is_lost, unready_words
 from kohort.kube import clock
+from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.resources import LEASES, NODES, Key
 from kohort.objects.core import Node
@@ -64,8 +65,19 @@ class SimulatedNodes:
         await self._complete.wait()
 
     async def _create(self, index: int) -> None:
-        with contextlib.suppress(AlreadyExists):
-            await self._client.create(NODES, looks.node_document(self._fleet, index))
+        """As long as it takes, like a kubelet: a server that is still starting, or busy, is no reason to give up."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self._client.create(NODES, looks.node_document(self._fleet, index))
+            except AlreadyExists:
+                return
+            except ApiError as problem:
+                if 400 <= problem.code < 500 and problem.code != 429:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                return
 
     async def reconcile(self, key: Key) -> Requeue | None:
         node = self._nodes.get(key)
