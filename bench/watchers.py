@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from bench import servers, wire
+from bench import readers, servers, wire
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -25,6 +25,10 @@ class Delivered:
     same: bool
     """All watchers got the same bytes."""
     cpu: float
+    """Processor time of the server."""
+    reading: float
+    writing: float
+    """Processor time of the two processes that are its clients."""
 
     @property
     def rate(self) -> float:
@@ -40,6 +44,8 @@ class Delivered:
             f"{'all watchers got the same bytes' if self.same else 'WATCHERS GOT DIFFERENT BYTES'}",
             f"  {self.cpu / self.events * 1e6:.0f} µs of the server's processor time per event, written and delivered, "
             f"{self.cpu / deliveries * 1e6:.2f} µs per delivery",
+            f"  the clients: {self.reading / self.events * 1e6:.0f} µs per event to read all of the watches, "
+            f"{self.writing / self.events * 1e6:.0f} µs to write it",
         ]
 
 
@@ -54,13 +60,14 @@ def measure(server: servers.Server, watchers: int, events: int, writers: int) ->
     warm, measured = requests[:writers], requests[writers:]
     wire.send_all(target, warm, 1)
     path = f"{PATH}?watch=true&resourceVersion={newest(server)}"
-    with wire.watching(target, path, watchers, events) as group:
-        cpu, begun = server.cpu_seconds(), time.monotonic()
+    with readers.reading(target, path, watchers, events) as group:
+        cpu, writing, begun = server.cpu_seconds(), time.process_time(), time.monotonic()
         wire.send_all(target, measured, writers)
+        writing = time.process_time() - writing
         seen = group.result()
         cpu = server.cpu_seconds() - cpu
     missing = watchers * events - sum(seen.counts)
-    return Delivered(watchers, events, seen.last - begun, missing, len(seen.checksums) == 1, cpu)
+    return Delivered(watchers, events, seen.last - begun, missing, seen.same, cpu, seen.cpu, writing)
 
 
 def newest(server: servers.Server) -> str:
