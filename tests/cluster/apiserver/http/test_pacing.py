@@ -1,32 +1,40 @@
 """Streams that are many wait for each other; a few never wait."""
 
 import asyncio
+from itertools import count
 
 import pytest
 
-from kohort.cluster.apiserver.http.pacing import LONGEST, SECONDS_PER_STREAM, Chunks, Rounds
+from kohort.cluster.apiserver.http.pacing import FEW, LONGEST, REST, SHORTEST, Chunks, Rounds
 from kohort.testing import virtual_time
 
 
-@pytest.mark.parametrize(
-    ("streams", "seconds"),
-    [
-        (1, 0.0),
-        (9, 0.0),
-        (10, 10 * SECONDS_PER_STREAM),
-        (200, 0.04),
-        (100_000, LONGEST),
-    ],
-)
-def test_the_more_streams_the_further_rounds_are_apart(streams: int, seconds: float) -> None:
-    async def waited() -> float:
-        rounds = Rounds()
-        rounds.streams = streams
-        begun = asyncio.get_running_loop().time()
-        await rounds.next()
-        return asyncio.get_running_loop().time() - begun
+async def waited(rounds: Rounds) -> float:
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    await rounds.next()
+    return clock() - begun
 
-    assert virtual_time.run(waited()) == pytest.approx(seconds)
+
+@pytest.mark.parametrize(("streams", "seconds"), [(1, 0.0), (FEW - 1, 0.0), (FEW, SHORTEST), (200, SHORTEST)])
+def test_only_many_streams_wait(streams: int, seconds: float) -> None:
+    rounds = Rounds()
+    rounds.streams = streams
+    assert virtual_time.run(waited(rounds)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("taken", "pause"), [(0.0, SHORTEST), (0.01, REST * 0.01), (0.02, REST * 0.02), (5.0, LONGEST)]
+)
+def test_the_longer_a_round_takes_the_longer_is_the_pause_after_it(taken: float, pause: float) -> None:
+    async def second_pause() -> float:
+        rounds = Rounds(clock=count(step=taken).__next__)
+        rounds.streams = 200
+        await rounds.next()
+        await asyncio.sleep(0)  # the round is over when all have had their turn
+        return await waited(rounds)
+
+    assert virtual_time.run(second_pause()) == pytest.approx(pause)
 
 
 def test_all_who_wait_go_on_in_the_same_round() -> None:
@@ -40,9 +48,9 @@ def test_all_who_wait_go_on_in_the_same_round() -> None:
             await rounds.next()
             return clock()
 
-        return await asyncio.gather(*(wait_from(start) for start in (0.0, 0.01, 0.02)))
+        return await asyncio.gather(*(wait_from(start) for start in (0.0, SHORTEST / 4, SHORTEST / 2)))
 
-    assert virtual_time.run(ends()) == [pytest.approx(0.04)] * 3
+    assert virtual_time.run(ends()) == [pytest.approx(SHORTEST)] * 3
 
 
 def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
@@ -50,7 +58,7 @@ def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
         rounds = Rounds()
         rounds.streams = 200
         leaving, staying = asyncio.create_task(rounds.next()), asyncio.create_task(rounds.next())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(SHORTEST / 2)
         leaving.cancel()
         await staying
         return leaving.cancelled()

@@ -2,19 +2,22 @@
 
 Every write to a connection costs a system call and a TLS record, however small it is. With two hundred watchers and a
 commit every few milliseconds that would be all the server does. So a stream that was just written to waits for the next
-round, and takes with it whatever has come together by then. Rounds are the further apart the more streams there are, so
-that writing never takes more than about a third of the time; a few streams never wait at all, and the first change
-after a pause is always written at once. One timer serves all.
+round, and takes with it whatever has come together by then. The longer a round takes, the longer is the pause after it,
+so that writing gets about a fifth of the time and requests the rest; on a machine that has other things to do, rounds
+become fewer and fuller by themselves. A few streams never wait at all, and the first change after a pause is always
+written at once. One timer serves all.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
-SECONDS_PER_STREAM: Final = 0.0002
-"""Three to five times what one write takes."""
-SHORTEST: Final = 0.002
-"""Rounds closer together than this are not worth waiting for."""
-LONGEST: Final = 0.05
+FEW: Final = 10
+"""Streams for which rounds are not worth waiting for."""
+REST: Final = 4.0
+"""How much longer than a round the pause after it is."""
+SHORTEST, LONGEST = 0.002, 0.1
+"""Bounds of the pause, in seconds."""
 
 
 class Chunks:
@@ -30,23 +33,33 @@ class Chunks:
 
 
 class Rounds:
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        """`clock` tells how long a round takes; the event loop's, unless told otherwise."""
         self.streams = 0
         self.chunks = Chunks()
-        self._next: asyncio.Future[None] | None = None
+        self._clock = clock
+        self._pause = SHORTEST
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def next(self) -> None:
-        """Wait for the next round; at once while there are few streams."""
-        pause = min(self.streams * SECONDS_PER_STREAM, LONGEST)
-        if pause < SHORTEST:
+        """Wait for the next round; not at all while there are few streams."""
+        if self.streams < FEW:
             return
-        if self._next is None:
-            loop = asyncio.get_running_loop()
-            self._next = loop.create_future()
-            loop.call_later(pause, self._begin, self._next)
-        # One future for all who wait: who is cancelled must not take it from the others.
-        await asyncio.shield(self._next)
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_later(self._pause, self._begin, loop)
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        await mine
 
-    def _begin(self, waiting: "asyncio.Future[None]") -> None:
-        self._next = None
-        waiting.set_result(None)
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        # Whoever was woken has its turn before this.
+        clock = self._clock or loop.time
+        loop.call_soon(self._over, clock, clock())
+
+    def _over(self, clock: Callable[[], float], begun: float) -> None:
+        self._pause = min(max(REST * (clock() - begun), SHORTEST), LONGEST)
