@@ -140,7 +140,7 @@ async def test_a_watch_ends_as_a_complete_answer(client: aiohttp.ClientSession) 
 async def test_a_reader_that_takes_nothing_is_dropped(
     client: aiohttp.ClientSession, front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kohort.cluster.apiserver.http.front.STALL_LIMIT", 0.1)
+    monkeypatch.setattr("kohort.cluster.apiserver.http.answering.STALL_LIMIT", 0.1)
     _, writer = await asyncio.open_connection("127.0.0.1", front.port, limit=1)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     writer.write(f"GET {CONFIG_MAPS}?watch=true&resourceVersion=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())

@@ -11,15 +11,18 @@ import contextlib
 import gzip
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.http.answering import UNSENT_LIMIT, Answer, drained
 from kohort.cluster.apiserver.http.pacing import Rounds
 from kohort.cluster.apiserver.server import MAX_BODY, ApiServer, failure_response, too_large
 from kohort.kube import errors
@@ -30,11 +33,6 @@ BACKLOG: Final = 4096
 GZIP_FROM: Final = 128 * 1024
 MAX_LINE: Final = 64 * 1024
 MAX_FIELD: Final = 128 * 1024
-UNSENT_LIMIT: Final = 1024 * 1024
-"""Bytes that may wait in the transport of a stream before its source is asked to wait."""
-STALL_LIMIT: Final = 60.0
-"""Seconds after which a reader that takes nothing is dropped."""
-
 _NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _QUIET: Final = logging.getLogger("kohort.front")
@@ -49,6 +47,34 @@ class Upgrades(Protocol):
     """What takes over a connection after an upgrade: exec, attach, port-forward."""
 
     async def serve(self, request: Request, user: User, web_request: web.BaseRequest) -> web.StreamResponse: ...
+
+
+class Incoming(web.BaseRequest):
+    """A request whose answer may be given up when its sender hangs up.
+
+    aiohttp gives up all or none. A write must not stop half way, but a watch that nobody reads has to end.
+    """
+
+    _answering: "asyncio.Task[object] | None" = None
+
+    def end_with_client(self) -> None:
+        """Whoever hangs up wants no answer of the present task any more."""
+        self._answering = asyncio.current_task()
+
+    def _cancel(self, exc: BaseException) -> None:
+        super()._cancel(exc)
+        if self._answering is not None:
+            self._answering.cancel()
+
+
+def incoming_request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> Incoming:
+    return Incoming(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 class Front:
@@ -78,7 +104,7 @@ class Front:
     async def start(self) -> None:
         inner = web.Server(
             self._handle,
-            handler_cancellation=True,
+            request_factory=incoming_request,
             access_log=None,
             logger=_QUIET,
             max_line_size=MAX_LINE,
@@ -99,35 +125,32 @@ class Front:
             await self._runner.cleanup()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(incoming, Incoming)
         request = Request(incoming.method, "/", (), headers_of(incoming))
         try:
             request = head_of(incoming, request.headers)
             user = self._authenticate(request.headers, peer_certificate(incoming))
-            if is_upgrade(request.headers) and self._upgrades is not None:
-                return await self._upgrades.serve(request, user, incoming)
+            upgrades = self._upgrades if is_upgrade(request.headers) else None
+            if request.method in _NO_BODY or upgrades is not None:
+                incoming.end_with_client()
+            if upgrades is not None:
+                return await upgrades.serve(request, user, incoming)
             body = await body_of(incoming)
         except errors.ApiError as error:
             return await self._send(incoming, request, failure_response(request, error))
         if body:
             request = Request(request.method, request.path, request.query, request.headers, body)
-        answering = self._server.handle(request, user)
-        if request.method not in _NO_BODY:
-            # A client that hangs up does not stop a write half way.
-            response = await asyncio.shield(answering)
-        else:
-            response = await answering
+        response = await self._server.handle(request, user)
         return await self._send(incoming, request, response)
 
     async def _send(self, incoming: web.BaseRequest, request: Request, response: Response) -> web.StreamResponse:
-        headers = outgoing_headers(response)
-        if not isinstance(response.body, bytes):
-            return await self._stream(incoming, response.status, headers, response.body)
-        body = response.body
+        body, headers = response.body, response.headers
+        if not isinstance(body, bytes):
+            return await self._stream(incoming, response.status, outgoing_headers(response), body)
         if len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
             body = gzip.compress(body, 1)
-            headers["content-encoding"] = "gzip"
-            headers.add("vary", "Accept-Encoding")
-        return web.Response(status=response.status, headers=headers, body=body)
+            headers = {**headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
+        return Answer(response.status, headers, body)
 
     async def _stream(
         self, incoming: web.BaseRequest, status: int, headers: CIMultiDict[str], frames: AsyncIterator[bytes]
@@ -170,19 +193,12 @@ async def _pump(frames: AsyncIterator[bytes], incoming: web.BaseRequest, rounds:
                 continue
             transport.write(rounds.chunks.of(frame))
             if transport.get_write_buffer_size() > UNSENT_LIMIT:
-                await _drained(protocol)
+                await drained(protocol)
             await rounds.next()
     finally:
         close = getattr(frames, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _drained(protocol: RequestHandler) -> None:
-    """Wait until the reader took what was written."""
-    drain: Callable[[], Awaitable[None]] = protocol._drain_helper
-    async with asyncio.timeout(STALL_LIMIT):
-        await drain()
 
 
 def _closing(incoming: web.BaseRequest) -> bool:
@@ -209,7 +225,8 @@ def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
 
 def head_of(incoming: web.BaseRequest, headers: dict[str, str]) -> Request:
     raw_path, _, raw_query = incoming.raw_path.partition("?")
-    query = tuple(parse_qsl(raw_query.partition("#")[0], keep_blank_values=True, errors="replace"))
+    raw_query = raw_query.partition("#")[0]
+    query = tuple(parse_qsl(raw_query, keep_blank_values=True, errors="replace")) if raw_query else ()
     return Request(incoming.method, decoded_path(raw_path), query, headers)
 
 
@@ -236,6 +253,11 @@ async def body_of(incoming: web.BaseRequest) -> bytes:
         return b""
     if (incoming.content_length or 0) > MAX_BODY:
         raise too_large()
+    if incoming.content.is_eof():
+        body = incoming.content.read_nowait()
+        if len(body) > MAX_BODY:
+            raise too_large()
+        return body
     chunks: list[bytes] = []
     size = 0
     async for chunk in incoming.content.iter_any():
