@@ -26,7 +26,8 @@ from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
 
 ROOM = NodeFacts({"cpu": Quantity.parse("8"), "memory": Quantity.parse("8Gi")})
 POD = {"pod": "200m/200Mi:400m/400Mi", "c1": "50m/50Mi:100m/100Mi", "c2": "100m/100Mi:200m/200Mi"}
-SMALLER = {"pod": "150m/150Mi:300m/300Mi", "c1": "80m/80Mi:150m/150Mi", "c2": "50m/50Mi:100m/100Mi"}
+OTHER = {"pod": "250m/150Mi:500m/300Mi", "c1": "40m/80Mi:80m/150Mi", "c2": "150m/50Mi:300m/100Mi"}
+"""The pod and each container go up in one resource and down in the other."""
 FILES = ("memory.max", "memory.high", "cpu.max", "cpu.weight")
 NEVER = 10_000
 
@@ -85,11 +86,11 @@ class Node:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        Node(Path(sys.argv[1]), int(sys.argv[2])).resize(sized(sys.argv[3], **SMALLER))  # type: ignore[arg-type]
+        Node(Path(sys.argv[1]), int(sys.argv[2])).resize(sized(sys.argv[3], **OTHER))  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGKILL)  # after the last write
     base = Path(tempfile.mkdtemp(prefix="dying-"))
     undisturbed = Node(base / "undisturbed")
-    pod, after = sized("whole", **POD), sized("whole", **SMALLER)  # type: ignore[arg-type]
+    pod, after = sized("whole", **POD), sized("whole", **OTHER)  # type: ignore[arg-type]
     processes = undisturbed.start(pod)
     undisturbed.writes = 0
     undisturbed.resize(after)
@@ -103,7 +104,7 @@ def main() -> None:
 
 def try_point(directory: Path, uid: str, point: int, expected: dict[str, str]) -> None:
     node = Node(directory)
-    pod, after = sized(uid, **POD), sized(uid, **SMALLER)  # type: ignore[arg-type]
+    pod, after = sized(uid, **POD), sized(uid, **OTHER)  # type: ignore[arg-type]
     processes = node.start(pod)
     # An agent makes its tiers before anything else; those writes are not part of the resize.
     ahead = Node(directory).writes

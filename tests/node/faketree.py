@@ -24,11 +24,14 @@ class Died(BaseException):
 
 
 class Machine:
-    """A directory that looks like a cgroup tree, and an agent that dies before its n-th write."""
+    """A directory that looks like a cgroup tree, and an agent that dies before its n-th write, or whose n-th write
+    fails once."""
 
-    def __init__(self, root: Path, dies_before: int | None = None) -> None:
+    def __init__(self, root: Path, dies_before: int | None = None, fails_at: int | None = None) -> None:
         self.root = root
         self.dies_before = dies_before
+        self.fails_at = fails_at
+        self._counting = False
         self.writes: list[str] = []
         self.stopped: list[str] = []
         self.allocations = Allocations(root / "state", self.witness)
@@ -37,7 +40,15 @@ class Machine:
     def witness(self, kind: str, path: Path, content: str) -> None:
         if self.dies_before is not None and len(self.writes) == self.dies_before:
             raise Died
+        if self._counting and len(self.writes) == self.fails_at:
+            self.fails_at = None
+            raise OSError("refused by the kernel" if kind == "cgroup" else "no space left")
         self.writes.append(f"{path.parent.name}/{path.name} {content}" if kind == "cgroup" else f"{kind} {path.name}")
+
+    def begin_counting(self) -> None:
+        """From here on writes count."""
+        self.writes.clear()
+        self._counting = True
 
     def run(self, pod: Pod, usage: int = 0) -> None:
         """Start a pod."""

@@ -2,6 +2,7 @@
 after the last one."""
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -52,38 +53,93 @@ async def test_an_undisturbed_resize_writes_in_order(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("policy", [None, RESTARTS])
-async def test_whenever_the_agent_dies_its_successor_ends_at_the_same_place(
-    tmp_path: Path, policy: dict[str, str] | None
-) -> None:
-    def sizes(pod: str, c1: str, c2: str) -> Pod:
-        return sized(pod=pod, c1=c1, c2=c2, policy=policy)
+OWN = "100m/100Mi:200m/200Mi"
+CHANGES = {
+    "pod-down": ({"pod": "200m/200Mi:400m/400Mi", "c1": "", "c2": OWN}, {"pod": "150m/150Mi:300m/300Mi"}),
+    "pod-up": ({"pod": "150m/150Mi:300m/300Mi", "c1": "", "c2": OWN}, {"pod": "200m/200Mi:400m/400Mi"}),
+    "first-block": ({"c1": "50m/50Mi", "c2": OWN}, {"pod": "200m/200Mi:400m/400Mi"}),
+    "containers-up": ({"c1": "50m/50Mi:100m/100Mi", "c2": OWN}, {"c1": "80m/80Mi:150m/150Mi"}),
+    "containers-down": ({"c1": "80m/80Mi:150m/150Mi", "c2": OWN}, {"c1": "50m/50Mi:100m/100Mi"}),
+    "requests-only": ({"c1": "50m/50Mi:100m/100Mi", "c2": OWN}, {"c1": "60m/40Mi:100m/100Mi"}),
+    "every-way": (
+        {"pod": "200m/200Mi:400m/400Mi", "c1": "50m/50Mi:100m/100Mi", "c2": OWN, "side": "10m/10Mi:20m/20Mi"},
+        {
+            "pod": "250m/150Mi:500m/300Mi",
+            "c1": "40m/80Mi:80m/150Mi",
+            "c2": "150m/50Mi:300m/100Mi",
+            "side": "20m/5Mi:30m/10Mi",
+        },
+    ),
+}
+"""What a pod is, and what changes: the pod's figures, those of containers, each up and down, and all at once."""
 
-    before = sizes("200m/200Mi:400m/400Mi", "", "100m/100Mi:200m/200Mi")
-    after = sizes("150m/150Mi:300m/300Mi", "", "100m/100Mi:200m/200Mi")
-    undisturbed = Machine(tmp_path / "undisturbed")
-    undisturbed.run(before)
-    undisturbed.writes.clear()
-    await undisturbed.resize(after)
-    assert len(undisturbed.writes) > 5
-    for point in range(len(undisturbed.writes) + 1):
-        root = tmp_path / str(point)
-        first = Machine(root)
-        first.run(before)
+
+@dataclass
+class Change:
+    before: Pod
+    after: Pod
+
+    async def undisturbed(self, root: Path) -> Machine:
+        machine = Machine(root)
+        machine.run(self.before)
+        machine.writes.clear()
+        await machine.resize(self.after)
+        return machine
+
+    async def finished_by_another(self, first: Machine, expected: Machine, when: str) -> None:
+        """An agent that finds what `first` has left comes to the same end."""
+        second = Machine(first.root)
+        second.stopped = list(first.stopped)
+        await second.resize(self.after)
+        actuated = second.allocations.actuated("u1")
+        assert actuated is not None
+        assert second.files(self.after) == expected.files(self.after), when
+        assert sorted(second.stopped) == sorted(expected.stopped), when
+        running = [each.name for each in self.after.spec.all_containers if each.name not in second.stopped]
+        assert not in_progress(figures_of(self.after), actuated, running), when
+
+
+@pytest.fixture(params=CHANGES)
+def change(request: pytest.FixtureRequest, policy: dict[str, str] | None) -> Change:
+    before, changes = CHANGES[request.param]
+    return Change(sized(policy=policy, **before), sized(policy=policy, **{**before, **changes}, generation=2))  # type: ignore[arg-type]
+
+
+restarting_or_not = pytest.mark.parametrize("policy", [None, RESTARTS], ids=["live", "restart"])
+
+
+@restarting_or_not
+async def test_whenever_the_agent_dies_its_successor_ends_at_the_same_place(tmp_path: Path, change: Change) -> None:
+    whole = await change.undisturbed(tmp_path / "undisturbed")
+    kinds = {each.partition(" ")[0] for each in whole.writes}
+    assert {"checkpoint", "rename"} <= kinds
+    for point in range(len(whole.writes) + 1):
+        first = Machine(tmp_path / str(point))
+        first.run(change.before)
         first.writes.clear()
         first.dies_before = point
         with contextlib.suppress(Died):
-            await first.resize(after)
-        assert len(first.writes) == point
-        second = Machine(root)
-        second.stopped = list(first.stopped)
-        await second.resize(after)
-        actuated = second.allocations.actuated("u1")
-        assert actuated is not None
-        assert second.files(after) == undisturbed.files(after), f"died at {point} of {undisturbed.writes}"
-        assert second.stopped == undisturbed.stopped
-        running = [name for name in ("c1", "c2") if name not in second.stopped]
-        assert not in_progress(figures_of(after), actuated, running)
+            await first.resize(change.after)
+        assert first.writes == whole.writes[:point]
+        await change.finished_by_another(first, whole, f"died at {point} of {whole.writes}")
+
+
+@restarting_or_not
+async def test_whatever_write_fails_the_same_agent_or_another_ends_at_the_same_place(
+    tmp_path: Path, change: Change
+) -> None:
+    whole = await change.undisturbed(tmp_path / "undisturbed")
+    for point, write in enumerate(whole.writes):
+        for dies in (False, True):
+            first = Machine(tmp_path / f"{point}-{dies}", fails_at=point)
+            first.run(change.before)
+            first.begin_counting()
+            with contextlib.suppress(ActuationFailed, OSError):
+                await first.resize(change.after)
+            assert first.fails_at is None, f"{write} did not fail"
+            if not dies:
+                await first.resize(change.after)
+            await change.finished_by_another(first, whole, f"{write} failed, died: {dies}")
 
 
 async def test_memory_below_usage_writes_nothing_and_a_way_back_opens(tmp_path: Path) -> None:

@@ -1,24 +1,21 @@
 """What pods are promised, shown with real processes below `kohort up`."""
 
 import asyncio
-import contextlib
-import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.node.processes import SERVE, Bench, bench, data, shell, up, volume
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client, PatchType
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
 from kohort.node.namespaces import Namespaces
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
 
+__all__ = ["bench", "data"]
 pytestmark = pytest.mark.e2e
 ASK = """
 import socket, struct, sys
@@ -30,81 +27,6 @@ asking.sendto(struct.pack('>HHHHHH', 7, 256, 1, 0, 0, 0) + name + struct.pack('>
 answer = asking.recv(4096)
 print(struct.unpack_from('>H', answer, 6)[0], answer[-4:].hex())
 """
-SERVE = "import http.server as h; h.HTTPServer(('0.0.0.0', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
-
-
-@contextlib.contextmanager
-def up(directory: Path, *before: str) -> Iterator[Path]:
-    command = [*before, sys.executable, "-m", "kohort", "up", "--data-dir", str(directory), "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout is not None and child.stdout.readline().startswith("ready ")
-        yield directory
-    finally:
-        child.send_signal(signal.SIGTERM)
-        child.wait(30)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounts of volumes are only sure to work for root")
-    with up(tmp_path_factory.mktemp("processes") / "data") as directory:
-        yield directory
-
-
-class Bench:
-    def __init__(self, client: Client, data: Path) -> None:
-        self.client = client
-        self.data = data
-
-    async def run(self, name: str, *containers: JsonObject, labels: JsonObject | None = None, **spec: Json) -> None:
-        document = {
-            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
-            "spec": {"terminationGracePeriodSeconds": 2, "containers": list(containers), **spec},
-        }
-        await self.client.create(PODS, document, "default")
-
-    async def until(self, name: str, holds: Callable[[JsonObject], bool]) -> JsonObject:
-        async with asyncio.timeout(60):
-            while True:
-                pod = await self.client.get(PODS, name, "default")
-                with contextlib.suppress(KeyError, IndexError):
-                    if holds(pod["status"]):
-                        return dict(pod["status"])
-                await asyncio.sleep(0.05)
-
-    async def ended(self, name: str, phase: str = "Succeeded") -> JsonObject:
-        status = await self.until(name, lambda found: found.get("phase") in ("Succeeded", "Failed"))
-        assert status["phase"] == phase, json.dumps(status)
-        return status
-
-    async def ready(self, name: str) -> JsonObject:
-        def holds(status: JsonObject) -> bool:
-            return any(each["type"] == "Ready" and each["status"] == "True" for each in status["conditions"])
-
-        return await self.until(name, holds)
-
-    async def log(self, name: str, container: str = "c") -> str:
-        command = ["kubectl", f"--kubeconfig={self.data}/kubeconfig", "logs", name, "-c", container]
-        asked = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-        return (await asked.communicate())[0].decode()
-
-
-@pytest.fixture
-async def bench(data: Path) -> AsyncIterator[Bench]:
-    client = Client(kubeconfig.load(data / "kubeconfig"))
-    yield Bench(client, data)
-    await client.close()
-
-
-def shell(script: str, name: str = "c", **more: Json) -> JsonObject:
-    return {"name": name, "image": "host", "command": ["sh", "-c", script], **more}
-
-
-def volume(name: str, path: str, **more: Json) -> JsonObject:
-    return {"name": name, "mountPath": path, **more}
 
 
 async def test_init_containers_sidecars_and_last_words(bench: Bench) -> None:

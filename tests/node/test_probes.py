@@ -105,7 +105,7 @@ def grpc(status: int) -> Handler:
     return handle
 
 
-@pytest.mark.parametrize(("status", "expected"), [(1, "fine"), (2, "service unhealthy")])
+@pytest.mark.parametrize(("status", "expected"), [(1, "fine"), (2, 'service unhealthy (responded with "NOT_SERVING")')])
 async def test_grpc(status: int, expected: str) -> None:
     async with serving(grpc(status)) as port:
         assert await outcome(port, grpc={"port": port, "service": "s"}) == expected

@@ -27,6 +27,7 @@ from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
 from kohort.node.resizes import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
+from kohort.node.servicenetwork import ServiceNetwork
 from kohort.node.starting import parsed_id
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import Sources, Volumes
@@ -103,9 +104,12 @@ class Agent:
             self._services,
             self._slices,
             self._addressed,
-            lambda: self.node.api_server[0],
+            lambda: self.node.api_server,
             self._rewrite_names,
             _addresses(f"{self.name} {directory} services", record) if serve else None,
+            ServiceNetwork(networks, addresses, directory / "records" / "service-network")
+            if networks and serve
+            else None,
         )
 
     def _surroundings(
@@ -129,7 +133,7 @@ class Agent:
             wake=self._controller.enqueue,
             facts=self.facts,
             others=self._others,
-            services=self.names.services,
+            services=lambda pod: self.names.services(pod.metadata.namespace, outside=pod.spec.host_network),
             hosts=self.names.hosts,
             resolv_conf=self.names.resolv_conf,
             judge=lambda: self.resizes.go_through("pod_updated"),
@@ -250,7 +254,8 @@ class Agent:
                     self.node.cgroups.kill(path)
                     await asyncio.to_thread(self.node.cgroups.remove, path)
         if self.node.namespaces is not None:
-            self.node.namespaces.remove_all(but=self._known())
+            services = {self.names.network.uid} if self.names.network is not None else set()
+            self.node.namespaces.remove_all(but=self._known() | services)
         self.node.allocations.forget(self._known())
         orphaned = leftovers.orphaned_directories(self.node.directory, self._known())
         await asyncio.to_thread(leftovers.remove_directories, orphaned)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node import emptydirs
+from kohort.node import emptydirs, servicenetwork
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import release_recorded
 from kohort.node.runtimes.interface import CannotStart, Instance
@@ -41,6 +41,7 @@ async def end(directory: Path) -> int:
         await _end_containers(state)
     unmount_volumes(directory)
     Namespaces(directory / "networks").remove_all()
+    servicenetwork.remove_recorded(directory / "records" / "service-network")
     for record in (directory / "records" / "addresses", directory / "records" / "service-addresses"):
         release_recorded(record)
     return len(pods)

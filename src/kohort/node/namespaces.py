@@ -60,7 +60,7 @@ class Namespaces:
             return True
 
         try:
-            return _in_thread(tried)
+            return in_thread(tried)
         except OSError:
             return False
 
@@ -81,7 +81,7 @@ class Namespaces:
             await asyncio.to_thread(self._make, path, uid, address)
         if relay is not None and uid not in self._relays:
             with contextlib.suppress(OSError):
-                listening = _in_thread(lambda: _listening_in(path, relay))
+                listening = in_thread(lambda: _listening_in(path, relay))
                 self._relays[uid] = await asyncio.start_server(_passing_on(relay), sock=listening)
         return str(path)
 
@@ -92,7 +92,7 @@ class Namespaces:
             enter_namespace(str(self.path(uid)), CLONE_NEWNET)
             return socket.create_connection((host, port), 10)
 
-        return await asyncio.open_connection(sock=await asyncio.to_thread(_in_thread, inside))
+        return await asyncio.open_connection(sock=await asyncio.to_thread(in_thread, inside))
 
     def remove(self, uid: str) -> None:
         relay = self._relays.pop(uid, None)
@@ -108,7 +108,7 @@ class Namespaces:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         try:
-            _in_thread(lambda: _unshared(path))
+            in_thread(lambda: _unshared(path))
             _connect_to_machine(path, interface_of(uid), address)
         except BaseException:
             self.remove(uid)  # half a network must not be taken for a whole one
@@ -169,7 +169,7 @@ def _connect_to_machine(path: Path, name: str, address: str) -> None:
             pod.route("add", dst=f"{GATEWAY}/32", oif=eth0, scope=253)
             pod.route("add", dst="default", gateway=GATEWAY, oif=eth0)
 
-    _in_thread(inside)
+    in_thread(inside)
 
 
 def _listening_in(path: Path, at: tuple[str, int]) -> socket.socket:
@@ -203,7 +203,7 @@ def _passing_on(
     return handle
 
 
-def _in_thread(work: Callable[[], T]) -> T:
+def in_thread(work: Callable[[], T]) -> T:
     """Run something in a thread of its own, which takes the namespaces it has entered with it when it ends."""
     found: list[T] = []
     problems: list[BaseException] = []

@@ -61,6 +61,10 @@ class AddressBook:
         """Owners, by address."""
         self._last = int(network.network_address)
 
+    @property
+    def network(self) -> IPv4Network:
+        return self._network
+
     @staticmethod
     def for_node(seed: str, *, own_networks: bool = False, record: Path | None = None) -> "AddressBook":
         """The best block that this process has the rights for; `seed` tells nodes of one machine apart. Networks of

@@ -20,6 +20,7 @@ from kohort.objects.nodepods import GrpcCheck, HttpGet, NodeContainer, Probe, Tc
 
 Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
 """Run a command in the container: exit code and output."""
+GRPC_STATES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 REDIRECTS: Final = 10
 SHOWN: Final = 256
 BODY: Final = 10 << 10
@@ -153,9 +154,11 @@ async def grpc_check(check: GrpcCheck, address: str) -> None:
             if kind in (3, 7):
                 raise Failure("the gRPC server refused the stream")
             if kind == 0 and length >= 5:
-                if b"\x08\x01" in payload[5:]:
+                said = payload[6] if payload[5:6] == b"\x08" else 0
+                if said == GRPC_STATES.index("SERVING"):
                     return
-                raise Failure("service unhealthy")
+                state = GRPC_STATES[said] if said < len(GRPC_STATES) else said
+                raise Failure(f'service unhealthy (responded with "{state}")')
             if kind == 1 and flags & 1:
                 raise Failure("the gRPC server did not answer the health check")
     except asyncio.IncompleteReadError:

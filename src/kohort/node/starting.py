@@ -153,7 +153,7 @@ async def _environment(node: Surroundings, pod: NodePod, container: NodeContaine
     for kind, name in wanted:
         data = await node.sources.data(kind, namespace, name)
         known[kind, name] = None if data is None else {key: _text(kind, name, value) for key, value in data.items()}
-    services = [] if pod.spec.enable_service_links is False else list(node.services(namespace))
+    services = [] if pod.spec.enable_service_links is False else list(node.services(pod))
     return environment(
         pod,
         container,

@@ -43,7 +43,8 @@ class Surroundings:
     facts: Callable[[], NodeFacts]
     others: Callable[[str], Iterable[NodePod]]
     """Active pods of this node but the one with this UID."""
-    services: Callable[[str], Iterable[Service]]
+    services: Callable[[NodePod], Iterable[Service]]
+    """Of a pod's namespace, with addresses at which it reaches them."""
     hosts: Callable[[NodePod, str], str]
     """The /etc/hosts of a pod with this address."""
     resolv_conf: Callable[[NodePod], str]

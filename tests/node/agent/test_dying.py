@@ -1,4 +1,5 @@
-"""The whole agent dies at every point of a resize; its successor, with the API server and what runs, ends it alike."""
+"""The whole agent dies at every point of a resize: of a pod, of a container in it and of one that inherits, up in cpu
+and down in memory. Its successor, with the API server and what runs, ends it alike."""
 
 import asyncio
 from pathlib import Path
@@ -10,6 +11,8 @@ from kohort.objects.jsontypes import JsonObject
 
 BEFORE = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
 AFTER = {"requests": {"cpu": "150m", "memory": "32Mi"}, "limits": {"cpu": "300m", "memory": "96Mi"}}
+LEVEL_BEFORE = {"requests": {"cpu": "300m", "memory": "256Mi"}, "limits": {"cpu": "600m", "memory": "512Mi"}}
+LEVEL_AFTER = {"requests": {"cpu": "400m", "memory": "128Mi"}, "limits": {"cpu": "800m", "memory": "256Mi"}}
 RESTART = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 FILES = ("cpu.max", "cpu.weight", "memory.max", "memory.high")
 
@@ -34,13 +37,16 @@ class Dying:
 
 async def resized(bench: Bench, dying: Dying, policy: list[JsonObject]) -> JsonObject:
     uid = await bench.create(
-        containers=[container("c", resources=BEFORE, resizePolicy=policy)], terminationGracePeriodSeconds=1
+        "p",
+        containers=[container("c", resources=BEFORE, resizePolicy=policy), container("heir")],
+        resources=LEVEL_BEFORE,
+        terminationGracePeriodSeconds=1,
     )
     await bench.until(lambda: bench.phase() == "Running")
     bench.agent.node.allocations._allocated._witness = dying
     bench.agent.node.allocations._actuated._witness = dying
     dying.armed = True
-    await bench.resize({"containers": [{"name": "c", "resources": AFTER}]})
+    await bench.resize({"containers": [{"name": "c", "resources": AFTER}], "resources": LEVEL_AFTER})
     await bench.until(lambda: dying.dead.is_set() or finished(bench))
     if dying.dead.is_set():
         await bench.cluster.parts["node"].crash()
@@ -48,8 +54,9 @@ async def resized(bench: Bench, dying: Dying, policy: list[JsonObject]) -> JsonO
         await bench.cluster.parts["node"].restart()
         await bench.until(lambda: finished(bench))
     place = bench.cgroup(uid)
+    every = (place / "c", place / "heir", place)
     return {
-        "files": {f"{each.name}/{file}": (each / file).read_text() for each in (place / "c", place) for file in FILES},
+        "files": {f"{each.name}/{file}": (each / file).read_text() for each in every for file in FILES},
         "running": bench.running(),
         "restarts": bench.status()["restartCount"],
         "resources": bench.status()["resources"],
@@ -63,6 +70,7 @@ def finished(bench: Bench) -> bool:
         and not any(each.startswith("PodResize") for each in bench.conditions())
         and bench.status()["state"].get("running") is not None
         and bench.status()["resources"] == AFTER
+        and bench.pod()["status"]["resources"] == LEVEL_AFTER
     )
 
 

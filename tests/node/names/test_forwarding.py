@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from ipaddress import IPv4Network
 
 import msgspec
@@ -35,7 +36,7 @@ PORT = {"name": "http", "port": 80, "protocol": "TCP", "targetPort": "web"}
 def test_connections_go_to_ready_endpoints() -> None:
     web = service(ports=[PORT])
     found = backends([web], [slice_with("198.18.1.1"), slice_with("198.18.1.2", ready=False)], [])
-    assert found == {("s1", 80): [("198.18.1.1", 8080)]}
+    assert found == {("s1", "TCP", 80): [("198.18.1.1", 8080)]}
 
 
 def test_pods_with_loopback_addresses_are_found_without_slices() -> None:
@@ -45,12 +46,44 @@ def test_pods_with_loopback_addresses_are_found_without_slices() -> None:
     other = pod("b", "ns").labels(app="else").container("c", ports=ports).ready().as_view(NodePod)
     late = pod("c", "ns").labels(app="web").container("c", ports=ports).as_view(NodePod)
     local = [(ready, "127.20.0.1"), (other, "127.20.0.2"), (late, "127.20.0.3")]
-    assert backends([web], [], local) == {("s1", 80): [("127.20.0.1", 9090)]}
-    assert backends([web], [], [(ready, "198.18.0.1")]) == {("s1", 80): []}, "those are in slices"
+    assert backends([web], [], local) == {("s1", "TCP", 80): [("127.20.0.1", 9090)]}
+    assert backends([web], [], [(ready, "198.18.0.1")]) == {("s1", "TCP", 80): []}, "those are in slices"
 
 
-def test_udp_is_not_forwarded() -> None:
-    assert backends([service(ports=[{**PORT, "protocol": "UDP"}])], [slice_with("198.18.1.1")], []) == {}
+def test_udp_is_forwarded_and_what_is_neither_is_not() -> None:
+    udp, other = service(ports=[{**PORT, "protocol": "UDP"}]), service(ports=[{**PORT, "protocol": "SCTP"}])
+    assert backends([udp], [slice_with("198.18.1.1")], []) == {("s1", "UDP", 80): [("198.18.1.1", 8080)]}
+    assert backends([other], [slice_with("198.18.1.1")], []) == {}
+
+
+class Repeater(asyncio.DatagramProtocol):
+    """Answers with what was said and by whom, as it sees it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self.transport.sendto(b"%s %d" % (data.upper(), addr[1]), addr)  # type: ignore[attr-defined]
+
+
+async def test_everything_from_one_sender_goes_one_way() -> None:
+    loop = asyncio.get_running_loop()
+    target, _ = await loop.create_datagram_endpoint(Repeater, local_addr=("127.0.0.1", 0))
+    backend = target.get_extra_info("sockname")
+    forwarding = Forwarding(AddressBook(IPv4Network("127.99.8.0/29")))
+    dns = service(ports=[{**PORT, "protocol": "UDP", "port": 18053}])
+    await forwarding.refresh([dns], {("s1", "UDP", 18053): [backend]})
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.setblocking(False)
+        await loop.sock_connect(asking, (forwarding.address(dns), 18053))
+        answers = []
+        for _ in range(3):
+            await loop.sock_sendall(asking, b"who")
+            answers.append(await asyncio.wait_for(loop.sock_recv(asking, 100), 10))
+    forwarding.close()
+    target.close()
+    assert all(each.startswith(b"WHO ") for each in answers)
+    assert len({*answers}) == 1, "one socket for one sender"
 
 
 async def test_a_connection_is_carried_both_ways_and_ends_with_the_service() -> None:
@@ -62,7 +95,7 @@ async def test_a_connection_is_carried_both_ways_and_ends_with_the_service() -> 
     number = target.sockets[0].getsockname()[1]
     forwarding = Forwarding(AddressBook(IPv4Network("127.99.7.0/29")))
     web = service(ports=[{**PORT, "port": 18080}])
-    await forwarding.refresh([web], {("s1", 18080): [("127.0.0.1", 1), ("127.0.0.1", number)]})
+    await forwarding.refresh([web], {("s1", "TCP", 18080): [("127.0.0.1", 1), ("127.0.0.1", number)]})
     try:
         address = forwarding.address(web)
         assert address.startswith("127.99.7.")

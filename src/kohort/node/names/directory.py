@@ -18,6 +18,7 @@ from kohort.node.names.resolving import resolv_conf
 from kohort.node.names.server import NameServer, machine_nameservers, machine_search
 from kohort.node.names.zone import Zone, build_zone
 from kohort.node.network import AddressBook
+from kohort.node.servicenetwork import ServiceNetwork
 from kohort.node.starting import hostname_of
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
@@ -34,18 +35,21 @@ class Directory:
         services: Informer[Service],
         slices: Informer[EndpointSlice],
         pods: Callable[[], list[tuple[NodePod, str]]],
-        api_server: Callable[[], str],
+        api_server: Callable[[], tuple[str, str]],
         changed: Callable[[], None],
         addresses: AddressBook | None,
+        network: ServiceNetwork | None = None,
     ) -> None:
-        """`addresses` are for services and the name server; without them there are only files."""
+        """`addresses` are for services and the name server; without them there are only files. In `network`, if pods
+        have networks of their own, services have the addresses that the cluster has given them."""
         self._services = services
         self._slices = slices
         self._pods = pods
         self._api_server = api_server
         self._changed = changed
         self._addresses = addresses
-        self._forwarding = Forwarding(addresses) if addresses is not None else None
+        self.network = network
+        self._forwarding: Forwarding | None = None
         self._server = NameServer(self._current_zone, machine_nameservers)
         self._nameserver = ""
         self._records: list[Record] | None = None
@@ -62,6 +66,13 @@ class Directory:
     async def start(self) -> None:
         if self._addresses is None:
             return
+        if self.network is not None:
+            try:
+                await self.network.start()
+            except (OSError, OverflowError) as problem:
+                _log.warning("services have addresses of this node only", problem=str(problem))
+                self.network = None
+        self._forwarding = Forwarding(self._addresses, self.network)
         try:
             address = self._addresses.take("name server")
             await self._server.start(address)
@@ -78,7 +89,8 @@ class Directory:
             self._changed()
             if self._forwarding is not None and self._addresses is not None:
                 services = self._services.list()
-                await self._forwarding.refresh(services, backends(services, self._slices.list(), self._pods()))
+                found = backends(services, self._slices.list(), self._pods(), self._api_server())
+                await self._forwarding.refresh(services, found)
                 self._addresses.release_orphans()
 
     def close(self, *, for_good: bool) -> None:
@@ -88,10 +100,14 @@ class Directory:
             self._forwarding.close()
         if for_good and self._addresses is not None:
             self._addresses.release_all()
+        if for_good and self.network is not None:
+            self.network.remove()
 
-    def services(self, namespace: str = "") -> list[Service]:
-        """Services with the addresses at which pods of this node reach them."""
-        return [self._reachable(each) for each in self._services.list(namespace)]
+    def services(self, namespace: str = "", *, outside: bool = False) -> list[Service]:
+        """Services with the addresses at which pods of this node reach them; `outside` for those that share the
+        machine's network."""
+        found = self._services.list(namespace)
+        return list(found) if self.network is not None and not outside else [self._reachable(each) for each in found]
 
     def hosts(self, pod: NodePod, address: str) -> str:
         """The /etc/hosts of a pod."""
@@ -113,7 +129,7 @@ class Directory:
     def _current(self) -> Iterable[Record]:
         if self._records is None:
             services = self.services()
-            found = records(services, self._slices.list(), self._api_server())
+            found = records(services, self._slices.list(), self._api_server()[0])
             self._records = found + pod_records(services, self._pods())
         return self._records
 

@@ -1,37 +1,45 @@
-"""Services that pods can reach: an address of this node for each, from which connections go on to the endpoints.
+"""Services that pods can reach: what is sent to their addresses goes on to the endpoints, through this process.
 
-A service's own `clusterIP` is the same in every cluster, and several clusters may live on one machine, so it cannot be
-given to the machine. Instead every service gets an address that only this node uses; names and the environment of
-containers say that one. It forwards TCP, in this process, to an endpoint that is drawn anew for each connection.
+| who asks                            | at which address                                                              |
+|-------------------------------------|-------------------------------------------------------------------------------|
+| pods with a network of their own    | the `clusterIP`, see `servicenetwork`; that of the API server too             |
+| anybody else on this machine        | one that only this node uses: a `clusterIP` is the same in every cluster, and |
+|                                     | several clusters may live on one machine, so the machine cannot have it       |
 
 Endpoints are those of the service's slices and, because an API server refuses loopback addresses there, the pods of
 this node that the service selects and that have such an address.
 """
 
 import asyncio
-import contextlib
-import random
+import socket
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from kohort.kube.log import Log
-from kohort.node.names.hosts import is_served
+from kohort.node.names.carrying import Backend, TcpCarrier, UdpCarrier
+from kohort.node.names.hosts import API_SERVER, is_served
 from kohort.node.network import AddressBook
+from kohort.node.servicenetwork import ServiceNetwork, bound
 from kohort.objects.core import Service, ServicePort
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.nodepods import NodePod
 
-CHUNK = 65536
-Backend = tuple[str, int]
-Port = tuple[str, int]
+KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
+Port = tuple[str, str, int]
 """A service by UID, and one of its ports."""
+Place = tuple[Port, bool, str]
+"""Where to listen for it: in the network of services or outside, and at which address."""
 _log = Log(part="node")
 
 
 def backends(
-    services: Iterable[Service], slices: Iterable[EndpointSlice], pods: Iterable[tuple[NodePod, str]]
+    services: Iterable[Service],
+    slices: Iterable[EndpointSlice],
+    pods: Iterable[tuple[NodePod, str]],
+    api_server: tuple[str, str] = ("", ""),
 ) -> dict[Port, list[Backend]]:
-    """Where connections to services go."""
+    """Where connections to services go. The API server is where this node has found it, for it may be at an address
+    that no slice can say."""
     by_service: dict[tuple[str, str], list[EndpointSlice]] = defaultdict(list)
     for each in slices:
         by_service[each.metadata.namespace, each.service_name].append(each)
@@ -40,9 +48,11 @@ def backends(
     for service in services:
         own = by_service[service.metadata.namespace, service.metadata.name]
         for port in service.spec.ports:
-            if port.protocol == "TCP":
+            if port.protocol in KINDS:
                 given = [*_of_slices(own, port), *_of_pods(service, port, local)]
-                found[service.metadata.uid, port.port] = sorted(set(given))
+                if (service.metadata.namespace, service.metadata.name) == API_SERVER and api_server[0]:
+                    given = [(api_server[0], int(api_server[1]))]
+                found[service.metadata.uid, port.protocol, port.port] = sorted(set(given))
     return found
 
 
@@ -69,17 +79,17 @@ def _of_pods(service: Service, port: ServicePort, pods: Iterable[tuple[NodePod, 
 
 
 class Forwarding:
-    def __init__(self, book: AddressBook) -> None:
+    def __init__(self, book: AddressBook, network: ServiceNetwork | None = None) -> None:
         self._book = book
-        self._servers: dict[Port, asyncio.Server] = {}
+        self._network = network
+        self._carriers: dict[Place, TcpCarrier | UdpCarrier] = {}
         self._backends: Mapping[Port, list[Backend]] = {}
-        self._refused: set[Port] = set()
-        """Ports that could not be listened on."""
+        self._refused: set[Place] = set()
+        """Where nobody could listen."""
         self._known: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def address(self, service: Service) -> str:
-        """Where this node forwards a service, empty if it does not."""
+        """Where this node forwards a service for those without a network of their own, empty if it does not."""
         if not is_served(service):
             return ""
         try:
@@ -90,55 +100,48 @@ class Forwarding:
     async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         """Forward these services and no others."""
         self._backends = found
-        wanted = {each.metadata.uid: each for each in services if is_served(each)}
-        ports = {(uid, port.port) for uid, each in wanted.items() for port in each.spec.ports if port.protocol == "TCP"}
-        for key in self._servers.keys() - ports:
-            self._servers.pop(key).close()
-        for uid in self._known - wanted.keys():
+        offered = [each for each in services if each.spec.cluster_ip and not each.headless]
+        wanted = self._wanted(offered)
+        for place in self._carriers.keys() - wanted:
+            self._carriers.pop(place).close()
+        known = {each.metadata.uid for each in offered}
+        for uid in self._known - known:
             self._book.release(uid)
-        self._known = set(wanted)
-        self._refused &= ports
-        for key in ports - self._servers.keys() - self._refused:
-            if address := self.address(wanted[key[0]]):
-                await self._listen(key, address)
+        self._known = known
+        self._refused &= wanted
+        if self._network is not None:
+            await asyncio.to_thread(self._network.hold, {each.spec.cluster_ip for each in offered})
+        for place in sorted(wanted - self._carriers.keys() - self._refused):
+            await self._listen(place)
 
     def close(self) -> None:
-        for server in self._servers.values():
-            server.close()
-        for task in self._tasks:
-            task.cancel()
+        for carrier in self._carriers.values():
+            carrier.close()
 
-    async def _listen(self, key: Port, address: str) -> None:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
-            try:
-                await self._carry(key, reader, writer)
-            finally:
-                self._tasks.discard(task)
+    def _wanted(self, offered: Iterable[Service]) -> set[Place]:
+        found: set[Place] = set()
+        for service in offered:
+            places = [(False, self.address(service))]
+            if self._network is not None:
+                places.append((True, service.spec.cluster_ip))
+            for port in service.spec.ports:
+                if port.protocol in KINDS:
+                    key = (service.metadata.uid, port.protocol, port.port)
+                    found |= {(key, inside, address) for inside, address in places if address}
+        return found
 
+    async def _listen(self, place: Place) -> None:
+        key, inside, address = place
+        _, protocol, port = key
+        carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda: list(self._backends.get(key, ())))
         try:
-            self._servers[key] = await asyncio.start_server(handle, address, key[1])
+            if inside and self._network is not None:
+                listening = self._network.listening(address, port, KINDS[protocol])
+            else:
+                listening = bound(address, port, KINDS[protocol])
+            await carrier.start(listening)
         except OSError as problem:
-            self._refused.add(key)
-            _log.warning("a port of a service is not forwarded", address=address, port=key[1], problem=str(problem))
-
-    async def _carry(self, key: Port, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        candidates = list(self._backends.get(key, ()))
-        random.shuffle(candidates)
-        for address, port in candidates:
-            with contextlib.suppress(OSError):
-                onward_reader, onward_writer = await asyncio.open_connection(address, port)
-                await asyncio.gather(_copy(reader, onward_writer), _copy(onward_reader, writer))
-                return
-        writer.close()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
-    with contextlib.suppress(OSError):
-        writer.write_eof()
+            self._refused.add(place)
+            _log.warning("a port of a service is not forwarded", address=address, port=port, problem=str(problem))
+            return
+        self._carriers[place] = carrier

@@ -1,0 +1,142 @@
+"""Carries what arrives at one port of a service on to one of its endpoints.
+
+TCP: every connection goes to an endpoint that is drawn anew, or to the next one if it does not answer. UDP: everything
+from one sender goes to the same endpoint, until nothing has come either way for a while.
+"""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import Callable
+from typing import Final
+
+CHUNK: Final = 65536
+SILENCE_SECONDS: Final = 30.0
+Backend = tuple[str, int]
+Candidates = Callable[[], list[Backend]]
+"""Where to go, at this moment."""
+
+
+class TcpCarrier:
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._handle, sock=listening)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._carry(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for address, port in _shuffled(self._candidates()):
+            try:
+                onward_reader, onward_writer = await asyncio.open_connection(address, port)
+            except OSError:
+                continue
+            try:
+                await asyncio.gather(_copy(reader, onward_writer), _copy(onward_reader, writer))
+            finally:
+                onward_writer.close()
+            return
+
+
+class UdpCarrier(asyncio.DatagramProtocol):
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._transport: asyncio.DatagramTransport | None = None
+        self._senders: dict[Backend, _Onward] = {}
+
+    async def start(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=listening)
+
+    def close(self) -> None:
+        for onward in list(self._senders.values()):
+            onward.close()
+        if self._transport is not None:
+            self._transport.close()
+
+    def datagram_received(self, data: bytes, addr: Backend) -> None:
+        candidates = self._candidates()
+        if addr not in self._senders and candidates:
+            with contextlib.suppress(OSError):
+                self._senders[addr] = _Onward(random.choice(candidates), addr, self._answer, self._forget)
+        if addr in self._senders:
+            self._senders[addr].send(data)
+
+    def _answer(self, sender: Backend, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.sendto(data, sender)
+
+    def _forget(self, sender: Backend) -> None:
+        self._senders.pop(sender, None)
+
+
+class _Onward:
+    """What one sender says to an endpoint, and what that one answers."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        sender: Backend,
+        answer: Callable[[Backend, bytes], None],
+        over: Callable[[Backend], None],
+    ) -> None:
+        self._sender = sender
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.connect(backend)
+        self._answer = answer
+        self._over = over
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._hear)
+        self._timer = self._loop.call_later(SILENCE_SECONDS, self.close)
+
+    def send(self, data: bytes) -> None:
+        self._stay()
+        with contextlib.suppress(OSError):
+            self._socket.send(data)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._over(self._sender)
+
+    def _hear(self) -> None:
+        self._stay()
+        with contextlib.suppress(OSError):
+            self._answer(self._sender, self._socket.recv(CHUNK))
+
+    def _stay(self) -> None:
+        self._timer.cancel()
+        self._timer = self._loop.call_later(SILENCE_SECONDS, self.close)
+
+
+def _shuffled(candidates: list[Backend]) -> list[Backend]:
+    return random.sample(candidates, len(candidates))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.write_eof()
