@@ -7,10 +7,11 @@ is away.
 import copy
 from typing import Final
 
+from kohort.groups.meanings import MEANINGS
 from kohort.objects.crdschema import schema_of
 from kohort.objects.intstr import PERCENT_WRONG
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.schemawords import INT_OR_STRING, enum, int32, rule, shape
+from kohort.objects.schemawords import INT_OR_STRING, described, enum, int32, rule, shape
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
 _WIDTH: Final = ".subGroupPolicy.subGroupSize"
@@ -54,7 +55,7 @@ def definition() -> JsonObject:
                             "labelSelectorPath": ".status.hpaPodSelector",
                         },
                     },
-                    "schema": {"openAPIV3Schema": _root()},
+                    "schema": {"openAPIV3Schema": described(_root(), MEANINGS)},
                 }
             ],
         },

@@ -4,11 +4,12 @@ Rollouts and BatchReleases have two versions. The older one needs somebody who c
 of a conversion webhook is known, and left out otherwise.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kohort.objects.jsontypes import JsonObject
-from kohort.objects.schemawords import enum, int32, int64, list_of, shape
-from kohort.rollouts import schemas, wire
+from kohort.objects.schemawords import described, enum, int32, int64, list_of, shape
+from kohort.rollouts import meanings, schemas, wire
 from kohort.rollouts.schemas import FREE, TEXT, TEXTS
 
 
@@ -28,9 +29,9 @@ def rollout(converter: JsonObject | None = None) -> JsonObject:
         ]
 
     spec, status = schemas.rollout_spec(), schemas.rollout_status()
-    newer = _version("v1beta1", columns(".status"), spec, status)
+    newer = _version("v1beta1", columns(".status"), spec, status, meanings.ROLLOUT)
     spec, status = schemas.older_rollout_spec(), schemas.older_rollout_status()
-    older = _version("v1alpha1", columns(".status.canaryStatus"), spec, status, stored=False)
+    older = _version("v1alpha1", columns(".status.canaryStatus"), spec, status, meanings.ROLLOUT, stored=False)
     return _definition("Rollout", "rollouts", newer, older, converter)
 
 
@@ -45,9 +46,9 @@ def batch_release(converter: JsonObject | None = None) -> JsonObject:
         ]
 
     status = schemas.release_status()
-    newer = _version("v1beta1", columns("workloadRef"), schemas.release_spec(), status)
+    newer = _version("v1beta1", columns("workloadRef"), schemas.release_spec(), status, meanings.RELEASE)
     spec = schemas.older_release_spec()
-    older = _version("v1alpha1", columns("targetReference.workloadRef"), spec, status, stored=False)
+    older = _version("v1alpha1", columns("targetReference.workloadRef"), spec, status, meanings.RELEASE, stored=False)
     return _definition("BatchRelease", "batchreleases", newer, older, converter)
 
 
@@ -64,7 +65,8 @@ def traffic_routing() -> JsonObject:
     phases = ("", "Initial", "Healthy", "Progressing", "Finalizing", "Terminating")
     marks = {"graceTimes": TEXTS}
     status = shape({"observedGeneration": int64(), "phase": enum(*phases), "message": TEXT, **marks})
-    return _definition("TrafficRouting", "trafficroutings", _version("v1alpha1", columns, spec, status))
+    version = _version("v1alpha1", columns, spec, status, meanings.ROUTING)
+    return _definition("TrafficRouting", "trafficroutings", version)
 
 
 def rollout_history() -> JsonObject:
@@ -82,19 +84,27 @@ def rollout_history() -> JsonObject:
     pod = shape({"name": TEXT, "ip": TEXT, "nodeName": TEXT, "workers": int32()})
     step = shape({"canaryStepIndex": int32(), "pods": list_of(pod)})
     status = shape({"phase": TEXT, "canarySteps": list_of(step)})
-    return _definition("RolloutHistory", "rollouthistories", _version("v1alpha1", [], spec, status))
+    version = _version("v1alpha1", [], spec, status, meanings.HISTORY)
+    return _definition("RolloutHistory", "rollouthistories", version)
 
 
 def _version(
-    name: str, columns: list[JsonObject], spec: JsonObject, status: JsonObject, *, stored: bool = True
+    name: str,
+    columns: list[JsonObject],
+    spec: JsonObject,
+    status: JsonObject,
+    told: Mapping[str, str],
+    *,
+    stored: bool = True,
 ) -> JsonObject:
+    """`told` is what its fields mean."""
     root = {"apiVersion": TEXT, "kind": TEXT, "metadata": {"type": "object"}, "spec": spec, "status": status}
     version: JsonObject = {
         "name": name,
         "served": True,
         "storage": stored,
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": shape(root)},
+        "schema": {"openAPIV3Schema": described(shape(root), told)},
     }
     return version | ({"additionalPrinterColumns": columns} if columns else {})
 
