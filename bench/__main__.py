@@ -112,9 +112,10 @@ Pods are created on {controlplane.WRITERS} connections and are durable when they
 ## Beside others
 
 {GROUPS} groups of {groups.SIZE} pods in sets of {groups.GROUPS_PER_SET}, median of {ROUNDS} round(s), on the API server
-of Kubernetes {kubernetes.VERSION} with its StatefulSet controller, garbage collector and scheduler, on simulated nodes.
-LeaderWorkerSet {lws.VERSION} and kohort ran one after the other on the same API server, taking turns at who is first.
-Below 1 is less than the peer.
+of Kubernetes {kubernetes.VERSION} with its StatefulSet controller, garbage collector and scheduler, on simulated nodes
+where a pod takes a second to end. LeaderWorkerSet {lws.VERSION} and kohort ran one after the other on the same API
+server, taking turns at who is first. Below 1 is less than the peer. Taking groups away and deleting everything is the
+work of Kubernetes' own controllers; an operator hardly takes part in it.
 
 ![ratios](benchmarks.svg)
 

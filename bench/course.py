@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from bench.servers import cpu_seconds
 
+from kohort.cluster.simulation.orders import PREFIX
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, STATEFUL_SETS, Resource
@@ -21,6 +22,8 @@ from kohort.objects.jsontypes import JsonObject
 
 PATIENCE = 900.0
 LOOK_SECONDS = 0.2
+ENDING = "1s"
+"""How long a pod takes to end: a real one is never gone at once, and its name is taken until then."""
 PHASES = ("create", "roll", "scale down", "delete")
 _COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -80,7 +83,11 @@ class Course:
 
     def _set(self, number: int, image: str) -> JsonObject:
         container = {"name": "server", "image": image, "resources": {"requests": {"cpu": self._shape.cpu}}}
-        template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+        annotations = {f"{PREFIX}termination-latency": ENDING}
+        template = {
+            "metadata": {"annotations": annotations},
+            "spec": {"terminationGracePeriodSeconds": 5, "containers": [container]},
+        }
         return {
             "metadata": {"name": f"set-{number}", "namespace": self._namespace},
             "spec": {

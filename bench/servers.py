@@ -49,7 +49,8 @@ def compiled(directory: str) -> dict[str, str]:
 
 
 @cache
-def _compiled_once() -> dict[str, str]:
+def compiled_once() -> dict[str, str]:
+    """Like `compiled`, for all interpreters that this one starts: as in an installation, modules are compiled."""
     directory = tempfile.mkdtemp(prefix="kohort-bench-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return compiled(directory)
@@ -60,7 +61,7 @@ def kohort(*words: str) -> Iterator[Server]:
     """`kohort up` with these words, on a directory of its own."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "kohort", "up", "--data-dir", directory, "--port", "0", *words]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_compiled_once())
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=compiled_once())
         try:
             assert process.stdout is not None
             if not process.stdout.readline().startswith("ready"):
