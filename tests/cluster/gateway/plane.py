@@ -32,6 +32,7 @@ class Server:
         self.requests = 0
         self.release = asyncio.Event()
         self.entered = asyncio.Event()
+        self.first_part = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -55,7 +56,9 @@ class Server:
 
     async def hello(self, request: web.Request) -> web.Response:
         self.requests += 1
-        body = await request.read()
+        body = await request.content.readany()
+        self.first_part.set()
+        body += await request.read()
         return web.Response(body=body or self.name.encode(), headers={"x-server": self.name})
 
     async def headers(self, request: web.Request) -> web.Response:

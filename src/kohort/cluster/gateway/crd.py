@@ -96,8 +96,25 @@ def _integer(lowest: int, highest: int, **more: Json) -> JsonObject:
 
 def _gateway() -> JsonObject:
     allowed = _object({"namespaces": _object({"from": _choice("All", "Selector", "Same", "None", default="Same")})})
+    certificate = _object(
+        {"group": _TEXT, "kind": _TEXT, "name": _TEXT, "namespace": _TEXT},
+        required=("name",),
+    )
+    tls = _object(
+        {
+            "mode": _choice("Terminate", "Passthrough", default="Terminate"),
+            "certificateRefs": _list(certificate, maxItems=64),
+        }
+    )
     listener = _object(
-        {"name": _TEXT, "hostname": _TEXT, "port": _integer(1, 65535), "protocol": _TEXT, "allowedRoutes": allowed},
+        {
+            "name": _TEXT,
+            "hostname": _TEXT,
+            "port": _integer(1, 65535),
+            "protocol": _TEXT,
+            "tls": tls,
+            "allowedRoutes": allowed,
+        },
         required=("name", "port", "protocol"),
     )
     listeners = _list(

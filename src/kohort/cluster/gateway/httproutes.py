@@ -44,6 +44,8 @@ class Attachment(msgspec.Struct, frozen=True):
     reason: str
     message: str
     hosts: tuple[str, ...] = ()
+    secure: frozenset[bool] = frozenset()
+    """By what kinds of listeners: with TLS, without."""
 
 
 def attachments(route: HTTPRoute, gateways: Mapping[Key, Gateway]) -> list[Attachment]:
@@ -72,10 +74,11 @@ def _attachment(route: HTTPRoute, parent: ParentRef, gateways: Mapping[Key, Gate
     if not allowed:
         text = f"Gateway {key} takes routes of its own namespace only; set allowedRoutes.namespaces.from: All"
         return Attachment(parent, False, "NotAllowedByListeners", text)
-    hosts = _hosts(route.spec.hostnames, allowed)
+    served = [listener for listener in allowed if listener.protocol in ("HTTP", "HTTPS")]
+    hosts = _hosts(route.spec.hostnames, served)
     if not hosts:
         return Attachment(parent, False, "NoMatchingListenerHostname", "no listener has a hostname of this route")
-    return Attachment(parent, True, "Accepted", "the route is served", hosts)
+    return Attachment(parent, True, "Accepted", "the route is served", hosts, frozenset(one.secure for one in served))
 
 
 def _hosts(hostnames: tuple[str, ...], listeners: Iterable[Listener]) -> tuple[str, ...]:
@@ -110,19 +113,21 @@ def routes_of(routes: Iterable[HTTPRoute], gateways: Mapping[Key, Gateway]) -> t
     found: list[Route] = []
     problems: list[str] = []
     for route in routes:
-        hosts = dict.fromkeys(host for one in attachments(route, gateways) if one.accepted for host in one.hosts)
+        accepted = [one for one in attachments(route, gateways) if one.accepted]
+        hosts = dict.fromkeys(host for one in accepted for host in one.hosts)
+        kinds = frozenset(kind for one in accepted for kind in one.secure)
         if not hosts:
             continue
         for number, rule in enumerate(route.spec.rules):
             try:
-                found += _routes(route, rule, number, tuple(hosts))
+                found += _routes(route, rule, number, tuple(hosts), next(iter(kinds)) if len(kinds) == 1 else None)
             except BadPattern as problem:
                 metadata = route.metadata
                 problems.append(f"HTTPRoute {metadata.namespace}/{metadata.name}: spec.rules[{number}]: {problem}")
     return found, problems
 
 
-def _routes(route: HTTPRoute, rule: RouteRule, number: int, hosts: tuple[str, ...]) -> list[Route]:
+def _routes(route: HTTPRoute, rule: RouteRule, number: int, hosts: tuple[str, ...], secure: bool | None) -> list[Route]:
     metadata = route.metadata
     name = f"{metadata.namespace}/{metadata.name}"
     backends = [_backend(route, rule, ref) for ref in rule.backend_refs]
@@ -137,6 +142,7 @@ def _routes(route: HTTPRoute, rule: RouteRule, number: int, hosts: tuple[str, ..
             name=name,
             age=(metadata.creation_timestamp or "", name, number * 100 + place),
             timeout=duration(rule.timeouts.request),
+            secure=secure,
         )
         for place, match in enumerate(rule.matches or (RouteMatch(),))
         for host in hosts

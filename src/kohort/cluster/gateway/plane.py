@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
 from kohort.kube import clock
-from kohort.kube.controller import Requeue
+from kohort.kube.controller import Controller, Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.identity import key_of
 from kohort.kube.informer import Informer
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.patches import equal
-from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Key, Resource
-from kohort.objects.core import Service
+from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SECRETS, SERVICES, Key, Resource
+from kohort.objects.core import Secret, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.networking import Ingress
@@ -33,6 +33,7 @@ _log = Log(module="kohort.cluster.gateway")
 
 _GATHER_SECONDS: Final = 0.002
 """Changes that come together make one new table."""
+_TLS_SECRETS: Final = "type=kubernetes.io/tls"
 
 
 class DataPlane:
@@ -52,6 +53,9 @@ class DataPlane:
         self.ingresses: Informer[Ingress] = manager.informer(INGRESSES, Ingress)
         self.routes: Informer[HTTPRoute] | None = None
         self.gateways: Informer[Gateway] | None = None
+        self.secrets: Informer[Secret] | None = None
+        self._wrong_secrets: dict[Key, str] = {}
+        self._gateway_controller: Controller | None = None
         self.ingresses.on_change(self._ingress_changed)
         manager.controller("gateway-ingresses", self.reconcile_ingress).watches(self.ingresses)
         manager.clean_up(self.close)
@@ -67,6 +71,7 @@ class DataPlane:
         routes.watches(self.gateways, lambda _: self._all_routes())
         gateways = self.manager.controller("gateway-gateways", self.reconcile_gateway).watches(self.gateways)
         gateways.watches(self.routes, lambda _: self._all_gateways())
+        self._gateway_controller = gateways
 
         async def reconcile_class(key: Key) -> Requeue | None:
             from kohort.cluster.gateway import statuses
@@ -103,7 +108,10 @@ class DataPlane:
             return None
         known: JsonObject = live.get("status") or {}
         proxy = await self._opened(statuses.ingress_port(known, self.host))
-        await self._set_status(INGRESSES, key, known, statuses.ingress_status(self.host, proxy.port))
+        tls_port = 0
+        if ingress.spec.tls:
+            tls_port = await self._secured(proxy, statuses.ingress_port(known, self.host, secure=True))
+        await self._set_status(INGRESSES, key, known, statuses.ingress_status(self.host, proxy.port, tls_port))
         return None
 
     async def reconcile_gateway(self, key: Key) -> Requeue | None:
@@ -114,8 +122,10 @@ class DataPlane:
         from kohort.cluster.gateway import statuses
 
         proxy = await self._opened(statuses.gateway_port(gateway.status, self.host))
-        routes, now = self.routes.list(), clock.timestamp()
-        desired = statuses.gateway_status(gateway, routes, self.host, proxy.port, now)
+        if any(listener.secure for listener in gateway.spec.listeners):
+            await self._secured(proxy, statuses.gateway_port(gateway.status, self.host, secure=True))
+        served = statuses.Served(self.host, proxy.port, proxy.tls_port, self._wrong_secrets)
+        desired = statuses.gateway_status(gateway, self.routes.list(), served, clock.timestamp())
         await self._set_status(GATEWAYS, key, gateway.status, desired)
         return None
 
@@ -157,6 +167,23 @@ class DataPlane:
                 self.proxy = await self._open(port)
                 self._rebuild()
             return self.proxy
+
+    async def _secured(self, proxy: "Proxy", port: int) -> int:
+        """The port with TLS. Secrets are looked at from the first time on that one is named."""
+        async with self._opening:
+            if not proxy.tls_port:
+                self.secrets = self.manager.informer(SECRETS, Secret, field_selector=_TLS_SECRETS)
+                await self.secrets.wait_synced()
+                self.secrets.on_change(self._secret_changed)
+                try:
+                    await proxy.open_tls(self.host, port)
+                except OSError:
+                    if not port:
+                        raise
+                    await proxy.open_tls(self.host, 0)
+                _log.info("gateway serves with TLS", address=f"https://{self.host}:{proxy.tls_port}")
+                self._rebuild()
+            return proxy.tls_port
 
     async def _listen(self, proxy: "Proxy", before: int) -> None:
         """On the port that is wanted; else on the one that people know from before, if it is free."""
@@ -203,6 +230,31 @@ class DataPlane:
         if self.proxy is not None and self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._rebuild)
 
+    def _secret_changed(self, old: Secret | None, new: Secret | None) -> None:
+        if old is None or new is None or old.data != new.data:
+            self._rebuild_soon()
+
+    def _certify(self, proxy: "Proxy") -> list[str]:
+        """Show the certificates that objects name; what is wrong with those that cannot be."""
+        from kohort.cluster.gateway.certificates import BadCertificate, pair_of, wanted
+
+        if self.secrets is None:
+            return []
+        gateways = [] if self.gateways is None else self.gateways.list()
+        pairs, wrong = {}, {}
+        for host, key in wanted(self.ingresses.list(), gateways).items():
+            try:
+                pairs[host] = pair_of(self.secrets.get(key), key)
+            except BadCertificate as problem:
+                wrong[key] = str(problem)
+        proxy.certificates.use(pairs)
+        if wrong != self._wrong_secrets:
+            self._wrong_secrets = wrong
+            if self._gateway_controller is not None:
+                for key in self._all_gateways():
+                    self._gateway_controller.enqueue(key)
+        return [f"TLS: {problem}" for problem in wrong.values()]
+
     def _rebuild(self) -> None:
         from kohort.cluster.gateway import httproutes, ingresses
         from kohort.cluster.gateway.routes import RouteTable
@@ -214,6 +266,7 @@ class DataPlane:
         if self.routes is not None:
             more, also = httproutes.routes_of(self.routes.list(), self._gateways_by_key())
             found, problems = found + more, problems + also
+        problems += self._certify(self.proxy)
         for problem in problems:
             if problem not in self._told:
                 _log.warning("not served", problem=problem)

@@ -47,6 +47,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kohort.cluster.gateway.backends import Address, Backends, Dial
+from kohort.cluster.gateway.certificates import Certificates
 from kohort.cluster.gateway.routes import Backend, Facts, HeaderChange, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
@@ -93,6 +94,9 @@ class Proxy:
         self.table = RouteTable()
         """Where requests go from now on; replaced as a whole."""
         self.port = 0
+        self.tls_port = 0
+        """0 while nothing is served with TLS."""
+        self.certificates = Certificates()
         self._backends = backends
         self._dial = dial
         self._observe = observe
@@ -114,6 +118,13 @@ class Proxy:
         site = web.TCPSite(self._runner, host, port)
         await site.start()
         self.port = self._runner.addresses[0][1]
+
+    async def open_tls(self, host: str, port: int) -> None:
+        """Beside the other port; which certificates are shown is said any time."""
+        assert self._runner is not None
+        known = {address[1] for address in self._runner.addresses}
+        await web.TCPSite(self._runner, host, port, ssl_context=self.certificates.context).start()
+        self.tls_port = next(address[1] for address in self._runner.addresses if address[1] not in known)
 
     async def close(self) -> None:
         """No new requests; those in flight have five seconds to end."""
@@ -248,7 +259,7 @@ def facts_of(request: web.BaseRequest) -> Facts:
         for key, value in parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True):
             query.setdefault(key, value)
     cookies = request.cookies if "cookie" in headers else {}
-    return Facts(name, request.path, request.method, headers, query, cookies)
+    return Facts(name, request.path, request.method, headers, query, cookies, request.secure)
 
 
 def forwarded_headers(request: web.BaseRequest, change: HeaderChange) -> CIMultiDict[str]:
@@ -257,7 +268,7 @@ def forwarded_headers(request: web.BaseRequest, change: HeaderChange) -> CIMulti
     before = headers.get("X-Forwarded-For")
     headers["X-Forwarded-For"] = f"{before}, {peer}" if before else peer
     headers.setdefault("X-Forwarded-Host", request.headers.get("Host", ""))
-    headers.setdefault("X-Forwarded-Proto", "http")
+    headers.setdefault("X-Forwarded-Proto", "https" if request.secure else "http")
     headers.setdefault("X-Real-IP", peer)
     changed(headers, change)
     return headers

@@ -38,6 +38,7 @@ class Facts(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
     cookies: Mapping[str, str] = {}
+    secure: bool = False
 
 
 class Pattern:
@@ -198,7 +199,7 @@ def _always(value: str | None) -> bool | None:
 
 
 class Route:
-    __slots__ = ("canary", "headers", "host", "method", "name", "order", "path", "query", "split", "timeout")
+    __slots__ = ("canary", "headers", "host", "method", "name", "order", "path", "query", "secure", "split", "timeout")
 
     def __init__(
         self,
@@ -212,7 +213,10 @@ class Route:
         name: str = "",
         age: tuple[str, str, int] = ("", "", 0),
         timeout: float | None = None,
+        secure: bool | None = None,
     ) -> None:
+        """`secure`: only over TLS, or only without; None is both."""
+        self.secure = secure
         self.host = host.lower()
         self.path = path
         self.method = method
@@ -227,6 +231,7 @@ class Route:
     def matches(self, facts: Facts) -> bool:
         return (
             self.path.matches(facts.path)
+            and (self.secure is None or self.secure == facts.secure)
             and (not self.method or self.method == facts.method)
             and all(pattern.matches(facts.headers.get(name)) for name, pattern in self.headers.items())
             and all(pattern.matches(facts.query.get(name)) for name, pattern in self.query.items())

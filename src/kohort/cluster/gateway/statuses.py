@@ -1,32 +1,36 @@
 """What people and tools read: the address in the status of Ingresses and Gateways, and conditions."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from kohort.cluster.gateway.httproutes import Attachment, attachments
-from kohort.cluster.gateway.views import CONTROLLER, GROUP, Gateway, GatewayClass, HTTPRoute
+from kohort.cluster.gateway.views import CONTROLLER, GROUP, Gateway, GatewayClass, HTTPRoute, Listener
 from kohort.kube.resources import Key
 from kohort.objects.jsontypes import JsonObject
 
 ADDRESS_TYPE: Final = "kohort.dev/url"
 
 
-def ingress_status(host: str, port: int) -> JsonObject:
-    return {"loadBalancer": {"ingress": [{"ip": host, "ports": [{"port": port, "protocol": "TCP"}]}]}}
+def ingress_status(host: str, *ports: int) -> JsonObject:
+    """The second port is the one with TLS."""
+    served = [{"port": port, "protocol": "TCP"} for port in ports if port]
+    return {"loadBalancer": {"ingress": [{"ip": host, "ports": served}]}}
 
 
-def ingress_port(status: JsonObject, host: str) -> int:
+def ingress_port(status: JsonObject, host: str, *, secure: bool = False) -> int:
     """The port that an Ingress was served on before; 0 if on none of ours."""
     for entry in (status.get("loadBalancer") or {}).get("ingress") or ():
-        if entry.get("ip") == host:
-            return int(next((port["port"] for port in entry.get("ports") or ()), 0))
+        ports = [int(port["port"]) for port in entry.get("ports") or ()]
+        if entry.get("ip") == host and len(ports) > secure:
+            return ports[secure]
     return 0
 
 
-def gateway_port(status: JsonObject, host: str) -> int:
-    start = f"http://{host}:"
+def gateway_port(status: JsonObject, host: str, *, secure: bool = False) -> int:
+    start = f"{'https' if secure else 'http'}://{host}:"
     for address in status.get("addresses") or ():
         text = str(address.get("value", ""))
         if address.get("type") == ADDRESS_TYPE and text.startswith(start) and text.removeprefix(start).isdigit():
@@ -57,35 +61,91 @@ def class_status(one: GatewayClass, now: str) -> JsonObject:
     return {"conditions": [condition(known, "Accepted", True, "Accepted", "served by kohort", generation, now)]}
 
 
-def gateway_status(gateway: Gateway, routes: Iterable[HTTPRoute], host: str, port: int, now: str) -> JsonObject:
+class Served(msgspec.Struct, frozen=True):
+    """Where, and which certificates cannot be shown."""
+
+    host: str
+    port: int
+    tls_port: int = 0
+    wrong: Mapping[Key, str] = MappingProxyType({})
+    """By Secret: what is the matter with it."""
+
+    def url(self, listener: Listener | None = None) -> str:
+        secure = listener is not None and listener.secure
+        return f"https://{self.host}:{self.tls_port}" if secure else f"http://{self.host}:{self.port}"
+
+
+def gateway_status(gateway: Gateway, routes: Iterable[HTTPRoute], served: Served, now: str) -> JsonObject:
     known = gateway.status.get("conditions") or ()
     generation = gateway.metadata.generation
-    address = f"http://{host}:{port}"
-    text = f"all listeners are served at {address}"
+    urls = dict.fromkeys([served.url(), *(served.url(one) for one in gateway.spec.listeners)])
+    text = f"listeners are served at {', '.join(urls)}"
     attached = _attached(gateway, routes)
     return {
-        "addresses": [{"type": "IPAddress", "value": host}, {"type": ADDRESS_TYPE, "value": address}],
+        "addresses": [
+            {"type": "IPAddress", "value": served.host},
+            *({"type": ADDRESS_TYPE, "value": url} for url in urls),
+        ],
         "conditions": [
             condition(known, "Accepted", True, "Accepted", text, generation, now),
             condition(known, "Programmed", True, "Programmed", text, generation, now),
         ],
-        "listeners": [
-            {
-                "name": listener.name,
-                "attachedRoutes": attached,
-                "supportedKinds": [{"group": GROUP, "kind": "HTTPRoute"}],
-                "conditions": [
-                    condition(
-                        _of_listener(gateway, listener.name), "Accepted", True, "Accepted", text, generation, now
-                    ),
-                    condition(
-                        _of_listener(gateway, listener.name), "Programmed", True, "Programmed", text, generation, now
-                    ),
-                ],
-            }
-            for listener in gateway.spec.listeners
+        "listeners": [_listener_status(gateway, one, attached, served, now) for one in gateway.spec.listeners],
+    }
+
+
+def _listener_status(gateway: Gateway, listener: Listener, attached: int, served: Served, now: str) -> JsonObject:
+    known, generation = _of_listener(gateway, listener.name), gateway.metadata.generation
+    text = f"the listener is served at {served.url(listener)}"
+    unknown = listener.protocol not in ("HTTP", "HTTPS")
+    refused = f"protocol {listener.protocol} is not served; use HTTP or HTTPS" if unknown else ""
+    unresolved, reason = _certificate_problem(gateway, listener, served)
+    wrong = refused or unresolved
+    return {
+        "name": listener.name,
+        "attachedRoutes": 0 if wrong else attached,
+        "supportedKinds": [] if unknown else [{"group": GROUP, "kind": "HTTPRoute"}],
+        "conditions": [
+            condition(
+                known,
+                "Accepted",
+                not refused,
+                "UnsupportedProtocol" if refused else "Accepted",
+                refused or text,
+                generation,
+                now,
+            ),
+            condition(
+                known, "Programmed", not wrong, "Invalid" if wrong else "Programmed", wrong or text, generation, now
+            ),
+            condition(
+                known,
+                "ResolvedRefs",
+                not unresolved,
+                reason or "ResolvedRefs",
+                unresolved or "all references are known",
+                generation,
+                now,
+            ),
         ],
     }
+
+
+def _certificate_problem(gateway: Gateway, listener: Listener, served: Served) -> tuple[str, str]:
+    """What is wrong with the certificate of a listener, and the reason that the Gateway API has for it."""
+    if not listener.secure:
+        return "", ""
+    if not listener.certificates:
+        return "tls.mode must be Terminate, and tls.certificateRefs name a Secret", "InvalidCertificateRef"
+    own = gateway.metadata.namespace
+    for ref in listener.certificates:
+        if ref.kind != "Secret" or ref.group:
+            return f"certificateRef {ref.name} is a {ref.kind}; name a Secret", "InvalidCertificateRef"
+        if ref.namespace not in (None, own):
+            return f"certificateRef {ref.name} is in another namespace; that is not served", "RefNotPermitted"
+        if problem := served.wrong.get(Key(own, ref.name)):
+            return problem, "InvalidCertificateRef"
+    return "", ""
 
 
 def _attached(gateway: Gateway, routes: Iterable[HTTPRoute]) -> int:

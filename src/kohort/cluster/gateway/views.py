@@ -94,12 +94,34 @@ class AllowedRoutes(View, frozen=True):
     namespaces: JsonObject = {}
 
 
+class CertificateRef(View, frozen=True):
+    name: str = ""
+    group: str = ""
+    kind: str = "Secret"
+    namespace: str | None = None
+
+
+class ListenerTls(View, frozen=True):
+    mode: str = "Terminate"
+    certificate_refs: tuple[CertificateRef, ...] = ()
+
+
 class Listener(View, frozen=True):
     name: str = ""
     hostname: str = ""
     port: int = 0
     protocol: str = "HTTP"
+    tls: ListenerTls = ListenerTls()
     allowed_routes: AllowedRoutes = AllowedRoutes()
+
+    @property
+    def secure(self) -> bool:
+        return self.protocol == "HTTPS"
+
+    @property
+    def certificates(self) -> tuple[CertificateRef, ...]:
+        """What it shows to clients."""
+        return self.tls.certificate_refs if self.secure and self.tls.mode == "Terminate" else ()
 
     @property
     def open_to_all(self) -> bool:
