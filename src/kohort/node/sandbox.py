@@ -15,6 +15,7 @@ class Sandbox:
     def __init__(self, held: HeldPod) -> None:
         self._held = held
         self._mounted_at = 0.0
+        self._removed = False
 
     async def prepare(self, allocated: NodePod, now: float) -> None:
         """Make what is not there, and bring the content of volumes up to date. Raises MountProblem."""
@@ -67,7 +68,7 @@ class Sandbox:
 
     def refresh_names(self) -> None:
         held = self._held
-        if held.address and not held.pod.spec.host_network and held.launches:
+        if held.address and not held.pod.spec.host_network and held.launches and not self._removed:
             write_pod_names(held.node, held.pod, held.address)
 
     async def release(self) -> None:
@@ -81,6 +82,7 @@ class Sandbox:
         emptydirs.unmount_all(pod_directory(held.node, held.uid) / "volumes")
 
     async def remove(self) -> None:
-        """Nothing is left of it."""
+        """Nothing is left of it, and nothing comes back."""
+        self._removed = True
         await self.release()
         await asyncio.to_thread(shutil.rmtree, pod_directory(self._held.node, self._held.uid), True)
