@@ -1,6 +1,6 @@
 """The rules of Jobs; the expected ends, counters and messages are those of Kubernetes 1.36."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +11,8 @@ from kohort.cluster.workloads.job.plan import (
     JobFacts,
     PodResult,
     Work,
-    backoff,
     end_of,
     notes,
-    resting,
     settled,
     tally,
     to_be_replaced,
@@ -171,13 +169,6 @@ def test_a_success_policy_wants_indexes_or_a_number_of_them() -> None:
     }
     found = [success_rule(policy, frozenset(done)) for done in ([], [0], [0, 3], [1], [4, 5, 6, 7])]
     assert found == [None, None, 0, 1, 2]
-
-
-def test_failures_slow_the_job_down_until_something_succeeds() -> None:
-    assert [backoff(failures) for failures in (0, 1, 2, 3, 20)] == [0, 10, 20, 40, 600]
-    failed = pod("a", "Failed", ended=NOW - timedelta(seconds=4))
-    assert resting([failed], NOW) == 6
-    assert resting([failed, pod("b", "Succeeded", ended=NOW)], NOW) == 0
 
 
 @given(st.sets(st.integers(0, 60)))

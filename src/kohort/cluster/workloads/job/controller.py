@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from kohort.cluster.workloads import conditions, ownership
 from kohort.cluster.workloads.expectations import Expectations
+from kohort.cluster.workloads.job import backoff
 from kohort.cluster.workloads.job import plan as rules
 from kohort.cluster.workloads.job import status as states
 from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResult, Work
@@ -31,6 +32,7 @@ class Jobs:
         self.jobs = manager.informer(JOBS, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
         self.expectations = Expectations()
+        self._rests: dict[Key, backoff.Rest] = {}
         self.pods.on_change(self._note)
         controller = manager.controller("job", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.jobs)
@@ -56,12 +58,14 @@ class Jobs:
         job = self.jobs.get(key)
         if job is None:
             self.expectations.forget(key)
+            self._rests.pop(key, None)
             await self._free_strays(key)
             return None
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
         pods = self.pods.by_index(ownership.OWNER, job["metadata"]["uid"])
         if states.finished(job):
+            self._rests.pop(key, None)
             await self._release(pods)
             return await self._expire(job)
         if "deletionTimestamp" in job["metadata"]:
@@ -89,6 +93,7 @@ class Jobs:
         results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]
         facts = rules.settled(states.job_facts(job), results)
         tally = rules.tally(facts, results)
+        rest = backoff.after(self._rests.get(key, backoff.Rest()), *rules.fresh(facts, results))
         end = rules.end_of(facts, tally, results)
         waiting = {} if end else rules.to_be_replaced(facts, tally, results)
         notes = rules.notes(facts, results, end, frozenset(pod.uid for pod in waiting.values()))
@@ -97,8 +102,9 @@ class Jobs:
             return await self._finish(key, job, status, pods, results, end, notes.release)
         if notes.release:
             job = await self._write(job, {**status, **states.running(results, Work(), 0)})
+            self._rests[key] = rest
             await self._release(pod for pod in pods if pod.metadata.uid in notes.release)
-        step, pause = self._paced(facts, rules.work(facts, tally, results), results, waiting)
+        step, pause = _paced(facts, rules.work(facts, tally, results), rest, waiting)
         made, failure = await self._carry_out(key, job, pods, step, waiting)
         status |= states.running(results, step, made)
         self._note_suspension(job, status, facts)
@@ -107,21 +113,6 @@ class Jobs:
             return Requeue()
         pauses = [one for one in (pause, states.until_deadline(job, status)) if one is not None and one > 0]
         return Requeue(after=min(pauses)) if pauses else None
-
-    def _paced(
-        self, facts: JobFacts, step: Work, results: Sequence[PodResult], waiting: dict[int, PodResult]
-    ) -> tuple[Work, float]:
-        """The pods of a step that may be created now, and the seconds until the next ones."""
-        now = clock.now()
-        if not step.create:
-            return step, 0.0
-        if facts.per_index_limit is None:
-            pause = rules.resting(results, now)
-            return (Work(delete=step.delete), pause) if pause > 0 else (step, 0.0)
-        pauses = {index: rules.resting_index(waiting.get(index), now) for index in step.indexes}
-        chosen = tuple(index for index in step.indexes if pauses[index] <= 0)
-        later = [pause for pause in pauses.values() if pause > 0]
-        return Work(len(chosen), chosen, step.delete), min(later, default=0.0)
 
     # Letting pods go
 
@@ -263,3 +254,17 @@ class Jobs:
         except (NotFound, Conflict):
             return None
         return None
+
+
+def _paced(facts: JobFacts, step: Work, rest: backoff.Rest, waiting: dict[int, PodResult]) -> tuple[Work, float]:
+    """The pods of a step that may be created now, and the seconds until the next ones."""
+    now = clock.now()
+    if not step.create:
+        return step, 0.0
+    if facts.per_index_limit is None:
+        pause = backoff.left(rest, now)
+        return (Work(delete=step.delete), pause) if pause > 0 else (step, 0.0)
+    pauses = {index: backoff.left_for_index(waiting.get(index), now) for index in step.indexes}
+    chosen = tuple(index for index in step.indexes if pauses[index] <= 0)
+    later = [pause for pause in pauses.values() if pause > 0]
+    return Work(len(chosen), chosen, step.delete), min(later, default=0.0)

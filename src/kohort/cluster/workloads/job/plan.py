@@ -31,8 +31,6 @@ from kohort.objects.jsontypes import JsonObject
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-BACKOFF_BASE: Final = 10.0
-BACKOFF_MAX: Final = 600.0
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -52,6 +50,7 @@ class PodResult(msgspec.Struct, frozen=True):
     """Of its index, before this pod."""
     ignored: int = 0
     ended: datetime | None = None
+    """When it ended, or would have, should it count as failed."""
 
     @property
     def active(self) -> bool:
@@ -146,22 +145,27 @@ def settled(facts: JobFacts, pods: Sequence[PodResult]) -> JobFacts:
     )
 
 
+def fresh(facts: JobFacts, pods: Sequence[PodResult]) -> tuple[list[PodResult], list[PodResult]]:
+    """Pods that succeeded and pods that failed, as far as they are neither counted nor noted."""
+    held = [pod for pod in pods if pod.tracked and facts.concerns(pod)]
+    good = [pod for pod in held if pod.phase == "Succeeded" and pod.uid not in facts.noted_good]
+    return good, [pod for pod in held if facts.has_failed(pod) and pod.uid not in facts.noted_bad]
+
+
 def tally(facts: JobFacts, pods: Sequence[PodResult]) -> Tally:
-    fresh = [pod for pod in pods if pod.tracked and facts.concerns(pod)]
-    good = [pod for pod in fresh if pod.phase == "Succeeded" and pod.uid not in facts.noted_good]
-    bad = [pod for pod in fresh if facts.has_failed(pod) and pod.uid not in facts.noted_bad]
+    good, bad = fresh(facts, pods)
     completed = facts.completed | {pod.index for pod in good if facts.indexed and pod.index is not None}
     return Tally(
         succeeded=len(completed) if facts.indexed else facts.succeeded + len(facts.noted_good) + len(good),
         failed=facts.failed + len(facts.noted_bad) + sum(pod.verdict.counts for pod in bad),
         completed=completed,
         failed_indexes=facts.failed_indexes
-        | {pod.index for pod in fresh if pod.index is not None and _index_failed(facts, pod)},
+        | {pod.index for pod in pods if pod.index is not None and _index_failed(facts, pod)},
     )
 
 
 def _index_failed(facts: JobFacts, pod: PodResult) -> bool:
-    if facts.per_index_limit is None or not facts.has_failed(pod):
+    if facts.per_index_limit is None or not facts.has_failed(pod) or not pod.tracked or not facts.concerns(pod):
         return False
     if pod.verdict.action == "FailIndex":
         return True
@@ -249,7 +253,7 @@ def work(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -> Work:
 
 def _wanted(facts: JobFacts, results: Tally, active: int) -> int:
     if facts.completions is None:
-        return min(active, facts.parallelism) if results.succeeded else facts.parallelism
+        return active if results.succeeded else facts.parallelism
     return max(0, min(facts.parallelism, facts.completions - results.succeeded))
 
 
@@ -289,25 +293,3 @@ def to_be_replaced(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -
         if last is None or last.failures + last.ignored <= pod.failures + pod.ignored:
             found[pod.index] = pod
     return found
-
-
-def backoff(failures: int) -> float:
-    """How long after the last failure the next pod may start."""
-    return min(BACKOFF_MAX, BACKOFF_BASE * 2 ** (failures - 1)) if failures > 0 else 0.0
-
-
-def resting(pods: Sequence[PodResult], now: datetime) -> float:
-    """Seconds until a new pod may be created after failures; a success makes the earlier ones forgotten."""
-    successes = [pod.ended for pod in pods if pod.phase == "Succeeded" and pod.ended]
-    failures = [pod.ended for pod in pods if pod.phase == "Failed" and pod.ended]
-    if successes:
-        failures = [moment for moment in failures if moment > max(successes)]
-    if not failures:
-        return 0.0
-    return max(0.0, backoff(len(failures)) - (now - max(failures)).total_seconds())
-
-
-def resting_index(pod: PodResult | None, now: datetime) -> float:
-    if pod is None or pod.ended is None:
-        return 0.0
-    return max(0.0, backoff(pod.failures + pod.ignored + 1) - (now - pod.ended).total_seconds())

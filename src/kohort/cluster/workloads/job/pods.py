@@ -1,12 +1,11 @@
 """The pods of a Job: as they must be written, and what they tell."""
 
-from datetime import datetime
 from typing import Final
 
 from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.job.backoff import ended
 from kohort.cluster.workloads.job.plan import FINALIZER, INDEX, PodResult
 from kohort.cluster.workloads.job.policies import Exit, judge
-from kohort.kube import clock
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 
@@ -37,18 +36,6 @@ def result(pod: Pod, policy: JsonObject | None = None) -> PodResult:
 def _number(pod: Pod, annotation: str) -> int | None:
     text = pod.metadata.annotations.get(annotation, "")
     return int(text) if text.isdigit() else None
-
-
-def ended(pod: Pod) -> datetime | None:
-    """When the last container of a finished pod ended."""
-    if not pod.finished:
-        return None
-    ends = [
-        one.state.terminated.finished_at
-        for one in pod.status.container_statuses
-        if one.state.terminated is not None and one.state.terminated.finished_at
-    ]
-    return clock.parse_time(max(ends)) if ends else None
 
 
 def build_pod(job: JsonObject, index: int | None, replaced: PodResult | None = None) -> JsonObject:

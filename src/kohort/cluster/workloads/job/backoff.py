@@ -1,0 +1,77 @@
+"""How long a Job rests after failures before it makes another pod.
+
+Failures since the last success count, also those of pods that are gone meanwhile: the first means 10 seconds, each
+further one twice as long, up to ten minutes. With a limit for each index, every index has a pace of its own, and the
+pod that failed last hands the number down.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from kohort.cluster.workloads.job.plan import PodResult
+from kohort.kube import clock
+from kohort.objects.core import Pod
+from kohort.objects.meta import find_condition
+
+BACKOFF_BASE: Final = 10.0
+BACKOFF_MAX: Final = 600.0
+
+
+class Rest(msgspec.Struct, frozen=True):
+    failures: int = 0
+    """In a row, since the last success."""
+    since: datetime | None = None
+    """The last of them."""
+
+
+def after(rest: Rest, good: Sequence[PodResult], bad: Sequence[PodResult]) -> Rest:
+    """The record after pods that just ended, well or badly."""
+    ends = sorted(pod.ended for pod in bad if pod.ended)
+    if good:
+        rest = Rest()
+        last = max((pod.ended for pod in good if pod.ended), default=None)
+        ends = [moment for moment in ends if last is None or moment > last]
+    return Rest(rest.failures + len(ends), ends[-1]) if ends else rest
+
+
+def duration(failures: int) -> float:
+    """How long after the last failure the next pod may start."""
+    return min(BACKOFF_MAX, BACKOFF_BASE * 2 ** (failures - 1)) if failures > 0 else 0.0
+
+
+def left(rest: Rest, now: datetime) -> float:
+    """Seconds until a new pod may be created."""
+    if rest.since is None:
+        return 0.0
+    return max(0.0, duration(rest.failures) - (now - rest.since).total_seconds())
+
+
+def left_for_index(pod: PodResult | None, now: datetime) -> float:
+    """The same, where `pod` is the one that failed last."""
+    if pod is None:
+        return 0.0
+    return left(Rest(pod.failures + pod.ignored + 1, pod.ended), now)
+
+
+def ended(pod: Pod) -> datetime | None:
+    """When a pod ended, as well as can be told: when its last container did, or when it ceased to be ready, or when
+    it was deleted, or when it came."""
+    moments = [
+        clock.parse_time(one.state.terminated.finished_at)
+        if one.state.terminated is not None and one.state.terminated.finished_at
+        else None
+        for one in pod.status.container_statuses
+    ]
+    finished = [moment for moment in moments if moment is not None]
+    if finished and len(finished) == len(moments):
+        return max(finished)
+    ready = find_condition(pod.status.conditions, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return clock.parse_time(ready.last_transition_time)
+    meta = pod.metadata
+    if meta.deletion_timestamp:
+        return clock.parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+    return clock.parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
