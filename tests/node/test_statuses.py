@@ -101,3 +101,38 @@ def test_what_is_gone_is_said_in_the_patch() -> None:
         {"type": "Ready", "status": "True", "reason": None},
         {"type": "PodResizePending", "$patch": "delete"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("size", "actual", "expected"),
+    [
+        pytest.param("100m/64Mi:200m/128Mi", (100, 200, 64, 128), "100m/64Mi:200m/128Mi", id="Z1-applied"),
+        pytest.param("100m/64Mi:200m/128Mi", (50, 100, 32, 64), "50m/32Mi:100m/64Mi", id="Z1-resizing"),
+        pytest.param("-/64Mi:-/128Mi", (2, None, 64, 64), "-/64Mi:-/64Mi", id="Z1-without-cpu"),
+        pytest.param("1m:5m", (1, 5, None, None), "1m:5m", id="Z1-below-the-least"),
+        pytest.param("", (2, None, None, None), "", id="Z1-best-effort"),
+        pytest.param("100m/64Mi:200m/128Mi", (100, None, 64, None), "100m/64Mi", id="Z1-limits-not-there-yet"),
+        pytest.param("100m/64Mi:200m/128Mi", None, "100m/64Mi:200m/128Mi", id="Z1-unknown"),
+    ],
+)
+def test_z1_the_resources_of_a_container(
+    size: str, actual: tuple[int | None, int | None, int | None, int | None] | None, expected: str
+) -> None:
+    pod = sized(c1=size)
+    applied = None
+    if actual is not None:
+        cpu, quota, memory, most = actual
+        inside = Figures(cpu, quota, None if memory is None else memory * MI, None if most is None else most * MI)
+        applied = Applied(figures_of(pod).pod, {"c1": inside})
+    running = Run("c1", attempt=0, instance=Instance("i", 1, 1, "t1"))
+    (status,) = reported(pod, running, actual=applied)["containerStatuses"]
+    assert status["resources"] == block(expected)
+    assert status.get("allocatedResources", {}) == block(size).get("requests", {})
+
+
+def test_z1_what_has_ended_reports_what_is_allocated() -> None:
+    pod = sized(c1="100m/64Mi:200m/128Mi")
+    applied = Applied(figures_of(pod).pod, {"c1": Figures(1, 1, 1, 1)})
+    ended = Run("c1", attempt=0, instance=Instance("i", 1, 1, "t1", "t2", 0))
+    (status,) = reported(pod, ended, actual=applied)["containerStatuses"]
+    assert status["resources"] == block("100m/64Mi:200m/128Mi")

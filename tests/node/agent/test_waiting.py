@@ -31,6 +31,40 @@ def has(bench: Bench, name: str, **sizes: str) -> bool:
     return bool(sizes.items() <= bench.status(name=name).get("allocatedResources", {}).items())
 
 
+def accepted_late(bench: Bench, trigger: str) -> float:
+    return float(bench.agent.metrics.deferred_accepted.labels(trigger)._value.get())
+
+
+async def test_b3_h20_z11_room_that_a_pod_leaves_is_given_away_and_counted_by_why(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        await run(bench, "a", {"cpu": "500m"})
+        await run(bench, "b", {"cpu": "100m"})
+        await ask(bench, "b", {"cpu": "200m"})
+        await bench.until(lambda: has(bench, "b", cpu="200m"))
+        triggers = ("pod_updated", "pods_removed", "pod_terminated", "pod_resized", "periodic_retry", "node_changed")
+        assert sum(accepted_late(bench, each) for each in triggers) == 0, "it never had to wait"
+        await ask(bench, "b", {"cpu": "800m"})
+        await bench.until(lambda: waits(bench, "b"))
+        await bench.cluster.client.delete(PODS, "a", "default")
+        await bench.until(lambda: has(bench, "b", cpu="800m"))
+        counted = {each: accepted_late(bench, each) for each in triggers}
+        assert sum(counted.values()) == 1 and counted["pods_removed"] + counted["pod_terminated"] == 1
+
+
+async def test_z11_a_growth_wakes_nobody_and_a_shrink_does(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        for name, size in (("a", "300m"), ("b", "300m"), ("c", "100m")):
+            await run(bench, name, {"cpu": size})
+        await ask(bench, "b", {"cpu": "700m"})
+        await bench.until(lambda: waits(bench, "b"))
+        await ask(bench, "c", {"cpu": "200m"})
+        await bench.until(lambda: has(bench, "c", cpu="200m"))
+        assert waits(bench, "b")
+        await ask(bench, "a", {"cpu": "100m"})
+        await bench.until(lambda: has(bench, "b", cpu="700m"))
+        assert accepted_late(bench, "pod_updated") == 1, "what a gives back counts from the moment that it is accepted"
+
+
 async def test_b5_room_that_another_resize_frees_is_given_away(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "a", {"cpu": "500m"})

@@ -120,10 +120,8 @@ async def test_w25_infeasible_is_counted_once_and_judged_again_when_the_node_cha
 async def test_w26_nobody_is_ended_for_a_resize_however_important(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "humble", cpu("600m"))
-        await bench.create("p", containers=[container("c", resources=cpu("100m"))])
-        await bench.until(lambda: bench.phase() == "Running")
-        worker = bench.agent.worker("default", "p")
-        assert worker is not None
+        await run(bench, "p", cpu("100m"), priorityClassName="system-node-critical")
+        assert bench.pod()["spec"]["priority"] >= 2_000_000_000
         await ask(bench, "p", cpu("900m"))
         await bench.until(lambda: pending(bench).get("reason") == "Deferred")
         await asyncio.sleep(600)
