@@ -4,6 +4,9 @@
 
 Objects are rendered with marks in the places of what a user may choose, and the marks are then replaced by Helm's
 expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch.
+
+Helm fills nothing into its folder `crds`. Definitions that name the operator, because it converts their versions, are
+therefore templates; Helm is told to leave them when it goes, as it leaves the others: objects of users would go too.
 """
 
 import sys
@@ -28,6 +31,7 @@ MARKS: Final = {
     "1000007": "{{ .Values.replicaCount }}",
 }
 """What stands for what while an object is rendered."""
+KEPT: Final = {"helm.sh/resource-policy": "keep"}
 
 _MARKED: Final = Options(
     namespace="mark-namespace", image="mark-image", replicas=1000007, default_resize_policy="mark-resize-policy"
@@ -63,12 +67,16 @@ def files() -> dict[str, str]:
         "values.yaml": VALUES,
         "templates/access.yaml": _either(".Values.enableRollouts", *(_access(one) for one in (True, False))),
         "templates/gangs.yaml": "".join(_gang_access(one) for one in PROVIDERS),
+        "templates/definitions.yaml": _only(
+            ".Values.enableRollouts", _either(".Values.enableCertManager", _converted(True), _converted(False))
+        ),
         "templates/manager.yaml": _either(".Values.enableCertManager", _manager(True), _manager(False)),
         "templates/servicemonitor.yaml": _only(".Values.enablePrometheus", _template([workload.monitor(_MARKED)])),
         "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
     }
     for definition in workload.definitions(Options()):
-        found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
+        if not workload.is_converted(definition):
+            found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
     return found
 
 
@@ -122,6 +130,13 @@ def _manager(cert_manager: bool) -> str:
 def _webhooks(cert_manager: bool) -> str:
     both = (_template(workload.webhooks(_choose(rollouts=one, cert_manager=cert_manager))) for one in (True, False))
     return _either(".Values.enableRollouts", *both)
+
+
+def _converted(cert_manager: bool) -> str:
+    found = [one for one in workload.definitions(_choose(cert_manager=cert_manager)) if workload.is_converted(one)]
+    for one in found:
+        one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), **KEPT}
+    return _template(found)
 
 
 def _template(objects: list[JsonObject]) -> str:

@@ -119,9 +119,14 @@ def definitions(options: Options) -> list[JsonObject]:
     """Older versions of Rollouts are converted by the operator; cert-manager is told whom to trust where it is used."""
     found = operator.definitions(_address(options), rollouts=options.rollouts)
     for one in found:
-        if options.cert_manager and "conversion" in one["spec"]:
+        if options.cert_manager and is_converted(one):
             one["metadata"]["annotations"] = _injected(options)
     return found
+
+
+def is_converted(definition: JsonObject) -> bool:
+    """By the operator, whose address it names."""
+    return "conversion" in definition["spec"]
 
 
 def webhooks(options: Options) -> list[JsonObject]:
