@@ -1,10 +1,12 @@
-"""All figures in one run: `make bench`, or `python -m bench`.
+"""All figures in one run: `make bench`, or some of them: `python -m bench PART ...`.
 
-First what each part of ours needs by itself, then the comparisons with peers that ran beside it, as one table with
-ratios. The comparisons are also written to docs/benchmarks.md, with a plot. About five minutes; BENCH_FULL=1 for the
-sizes that the goals are stated in.
+First what parts of ours need by themselves, then the comparisons with peers that run beside them, as one table with
+ratios, which is also written to docs/benchmarks.md, with a plot. About ten minutes on two cores that have nothing else
+to do; with BENCH_FULL=1, in the sizes that the goals are stated in, about an hour. A part that fails does not keep the
+others from running; it is named at the end, and then the page stays as it was.
 """
 
+import argparse
 import asyncio
 import os
 import platform
@@ -14,9 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from bench import arrival, controlplane, groups, plot, servers, startup
+from bench import arrival, controlplane, groups, plot, servers
 from tests.kubernetes.controlplane import ControlPlane
 from tools.kubernetes import build as kubernetes
 from tools.lws import build as lws
@@ -31,32 +36,85 @@ ALONE = {
     "commands": (),
     "single_requests": (),
     "resize": ("--rounds", "200" if FULL else "40"),
-    "embedded_groups": ("--groups", EMBEDDED_GROUPS),
     "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
+    "steady": ("--seconds", "30" if FULL else "5"),
+    "embedded_groups": ("--groups", EMBEDDED_GROUPS),
 }
+"""Modules of this package that print their figures."""
 CROWD = 10_000 if FULL else 1_000
 """Pods that are there when an operator starts."""
 GROUPS = int(os.environ.get("BENCH_GROUPS") or (250 if FULL else 20))
 ROUNDS = 2 if FULL else 1
 
 
-def run_alone(module: str, words: tuple[str, ...]) -> str:
-    command = [sys.executable, str(ROOT / "bench" / f"{module}.py"), *words]
+class Run:
+    """What was measured so far, and what could not be."""
+
+    def __init__(self, wanted: Sequence[str]) -> None:
+        self._wanted = wanted
+        self._begun = time.monotonic()
+        self.table: list[groups.Row] = []
+        self.goals = ""
+        self.failed: list[str] = []
+
+    def part(self, name: str, measure: Callable[[], None]) -> None:
+        if self._wanted and name not in self._wanted:
+            return
+        minutes, seconds = divmod(int(time.monotonic() - self._begun), 60)
+        print(f"\n== {name} (after {minutes}:{seconds:02})", flush=True)
+        try:
+            measure()
+        except Exception:
+            # Whatever it was: an hour of other figures must not be lost with it.
+            traceback.print_exc()
+            self.failed.append(name)
+
+    @property
+    def complete(self) -> bool:
+        return not self._wanted and not self.failed
+
+    def control_plane_figures(self) -> None:
+        mine = controlplane.ours(SIZE)
+        self.goals = controlplane.goal_table(controlplane.goals(mine, controlplane.ready(SIZE), controlplane.started()))
+        print(self.goals, flush=True)
+        if (other := controlplane.theirs(SIZE)) is not None:
+            self._add([groups.Row(*pair, peer=controlplane.PEER) for pair in controlplane.pairs(mine, other)])
+
+    def start_figures(self) -> None:
+        (real_seconds, real_memory), (our_seconds, our_memory) = start_real(kubernetes.build()), controlplane.started()
+        self._add(
+            [
+                groups.Row("control plane: start", real_seconds, our_seconds, "s", peer="Kubernetes"),
+                groups.Row("control plane: memory", real_memory, our_memory, "MB", peer="Kubernetes"),
+            ]
+        )
+
+    def arrival_figures(self) -> None:
+        arrived = asyncio.run(arrival.compare(CROWD))
+        theirs, ours = arrived["lws"], arrived["kohort"]
+        what = f"operator: start with {CROWD} pods present"
+        self._add(
+            [
+                groups.Row(f"{what}: time", theirs.seconds, ours.seconds, "s"),
+                groups.Row(f"{what}: peak memory", theirs.megabytes, ours.megabytes, "MB"),
+            ]
+        )
+
+    def group_figures(self) -> None:
+        self._add(groups.rows(asyncio.run(groups.compare(GROUPS, ROUNDS))))
+
+    def _add(self, rows: list[groups.Row]) -> None:
+        print(f"\n{groups.markdown(rows)}", flush=True)
+        self.table += rows
+
+
+def run_alone(module: str, words: tuple[str, ...]) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, env=environment)
-    return done.stdout if done.returncode == 0 else f"failed:\n{done.stderr[-2000:]}"
-
-
-def start_ours() -> tuple[float, float]:
-    """Seconds to ready and megabytes, of a second start."""
-    with tempfile.TemporaryDirectory() as directory:
-        environment = dict(os.environ)
-        startup.start_once(directory, "", environment)
-        seconds, _, megabytes = startup.start_once(directory, "", environment)
-    return seconds, megabytes
+    subprocess.run([sys.executable, "-m", f"bench.{module}", *words], check=True, cwd=ROOT, env=environment)
 
 
 def start_real(binaries: Path) -> tuple[float, float]:
+    """Seconds to ready and megabytes of a control plane of four processes."""
     with tempfile.TemporaryDirectory() as directory:
         plane = ControlPlane(binaries, Path(directory) / "plane")
         begun = time.perf_counter()
@@ -68,27 +126,6 @@ def start_real(binaries: Path) -> tuple[float, float]:
             plane.stop()
 
 
-def comparisons(mine: controlplane.Measured) -> list[groups.Row]:
-    binaries = kubernetes.build()
-    table = groups.rows(asyncio.run(groups.compare(GROUPS, ROUNDS)))
-    arrived = asyncio.run(arrival.compare(CROWD))
-    theirs, ours = arrived["lws"], arrived["kohort"]
-    start = f"operator: start with {CROWD} pods present"
-    table.append(groups.Row(f"{start}: time", theirs.seconds, ours.seconds, "s"))
-    table.append(groups.Row(f"{start}: peak memory", theirs.megabytes, ours.megabytes, "MB"))
-    other = controlplane.theirs(SIZE)
-    if other is not None:
-        table += [groups.Row(*pair, peer=controlplane.PEER) for pair in controlplane.pairs(mine, other)]
-    try:
-        (real_seconds, real_memory), (our_seconds, our_memory) = start_real(binaries), start_ours()
-    except RuntimeError as problem:
-        print(f"start of the control plane not compared: {problem}")
-        return table
-    table.append(groups.Row("control plane: start", real_seconds, our_seconds, "s", peer="Kubernetes"))
-    table.append(groups.Row("control plane: memory", real_memory, our_memory, "MB", peer="Kubernetes"))
-    return table
-
-
 def machine() -> str:
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     cores = len(os.sched_getaffinity(0))
@@ -97,14 +134,14 @@ def machine() -> str:
     return f"{name}, {cores} cores, CPython {platform.python_version()}, load before the run {load:.1f}"
 
 
-def page(table: list[groups.Row], goals: str, where: str) -> str:
+def page(run: Run, where: str) -> str:
     return f"""# Side by side
 
 Written by `make bench`; the plot shows the ratios. {where}.
 
 ## The embedded control plane and its goals
 
-{goals}
+{run.goals}
 
 Pods are created on {controlplane.WRITERS} connections and are durable when they are answered; pods to Ready are on
 {controlplane.NODES} simulated nodes, with all parts of `kohort up` running. Events are small config maps.
@@ -112,38 +149,46 @@ Pods are created on {controlplane.WRITERS} connections and are durable when they
 ## Beside others
 
 {GROUPS} groups of {groups.SIZE} pods in sets of {groups.GROUPS_PER_SET}, median of {ROUNDS} round(s), on the API server
-of Kubernetes {kubernetes.VERSION} with its StatefulSet controller, garbage collector and scheduler, on simulated nodes
-where a pod takes a second to end. LeaderWorkerSet {lws.VERSION} and kohort ran one after the other on the same API
-server, taking turns at who is first. Below 1 is less than the peer. Taking groups away and deleting everything is the
-work of Kubernetes' own controllers; an operator hardly takes part in it.
+of Kubernetes {kubernetes.VERSION} with its StatefulSet controller, garbage collector and scheduler, on simulated nodes.
+LeaderWorkerSet {lws.VERSION} and kohort ran one after the other on the same API server, taking turns at who is first.
+Below 1 is less than the peer.
 
 ![ratios](benchmarks.svg)
 
-{groups.markdown(table)}
+{groups.markdown(run.table)}
 
 Writes are all that the API server counted, by anybody, events and leases apart. Processor time and memory are those of
 the operator's process. The start of an operator is measured from its command until it has made the first StatefulSet.
-Rates are given as the time that one pod or event takes while the server is kept busy, on the
-wall and of its processors; the client program is the same for both servers. The last two rows compare `kohort up` with
-etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+Rates are given as the time that one pod or event takes while the server is kept busy, on the wall and of its
+processors; the client program is the same for both servers. `control plane` compares `kohort up` with etcd,
+kube-apiserver, kube-controller-manager and kube-scheduler.
 """
 
 
 def main() -> None:
+    compared = ("control_plane", "start", "arrival", "groups")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join((*ALONE, *compared))}")
+    wanted: list[str] = parser.parse_args().parts
+    if unknown := set(wanted) - {*ALONE, *compared}:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
     where = machine()
     print(where)
+    run = Run(wanted)
     for module, words in ALONE.items():
-        print(f"\n{module}\n{run_alone(module, words).rstrip()}", flush=True)
-    mine = controlplane.ours(SIZE)
-    goals = controlplane.goal_table(controlplane.goals(mine, controlplane.ready(SIZE), controlplane.started()))
-    print(f"\nembedded control plane\n{goals}\n", flush=True)
+        run.part(module, partial(run_alone, module, words))
+    run.part("control_plane", run.control_plane_figures)
     if kubernetes.find() is None and shutil.which("go") is None:
         print("NOT RUN: comparisons need the real control plane: install Go, or set KUBEBUILDER_ASSETS")
         return
-    table = comparisons(mine)
-    print(f"\n{groups.markdown(table)}")
-    (ROOT / "docs" / "benchmarks.md").write_text(page(table, goals, where))
-    (ROOT / "docs" / "benchmarks.svg").write_text(plot.ratios([(one.what, one.ratio) for one in table]))
+    run.part("start", run.start_figures)
+    run.part("arrival", run.arrival_figures)
+    run.part("groups", run.group_figures)
+    if run.complete:
+        (ROOT / "docs" / "benchmarks.md").write_text(page(run, where))
+        (ROOT / "docs" / "benchmarks.svg").write_text(plot.ratios([(one.what, one.ratio) for one in run.table]))
+    if run.failed:
+        sys.exit(f"failed: {', '.join(run.failed)}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.jsontypes import JsonObject
 
-PATIENCE = 900.0
+PATIENCE = 3600.0
 LOOK_SECONDS = 0.2
 ENDING = "1s"
 """How long a pod takes to end: a real one is never gone at once, and its name is taken until then."""

@@ -158,9 +158,14 @@ def rows(found: dict[str, list[Figures]]) -> list[Row]:
 def markdown(table: list[Row]) -> str:
     lines = ["| | peer | peer's figure | kohort | ratio |", "|---|---|---:|---:|---:|"]
     for one in table:
-        unit = f" {one.unit}" if one.unit else ""
-        lines.append(f"| {one.what} | {one.peer} | {one.theirs:.1f}{unit} | {one.ours:.1f}{unit} | {one.ratio:.2f} |")
+        theirs, ours = shown(one.theirs, one.unit), shown(one.ours, one.unit)
+        lines.append(f"| {one.what} | {one.peer} | {theirs} | {ours} | {one.ratio:.2f} |")
     return "\n".join(lines)
+
+
+def shown(value: float, unit: str) -> str:
+    """Small figures with a digit more."""
+    return f"{value:.{2 if value < 10 else 1}f} {unit}".rstrip()
 
 
 def main() -> None:
