@@ -6,6 +6,7 @@ Writes are those that the API server counted, by everybody, events and leases ap
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -178,5 +179,6 @@ async def run_course(client: Client, namespace: str, shape: Shape, pid: int) -> 
         figures.seconds[name] = time.perf_counter() - begun
         figures.cpu[name] = cpu_seconds(pid) - cpu
         figures.writes[name] = (await writes(client) - before) / shape.all_groups
+        print(f"{namespace}: {name} took {figures.seconds[name]:.1f} s", file=sys.stderr, flush=True)
     figures.memory = peak_megabytes(pid)
     return figures
