@@ -1,7 +1,8 @@
 """What is cached of a cluster for groups, and how it is found.
 
 Only objects that carry a set's name are cached, so an operator in a large cluster holds what belongs to groups and
-nothing else. Everything is filed under `namespace/set`, pods also under `namespace/set/group`.
+nothing else. Everything is filed under `namespace/set`, except workers, of which there are many: they are found under
+`namespace/set/group`, with their leader.
 """
 
 from collections.abc import Iterable
@@ -30,6 +31,7 @@ from kohort.objects.view import View
 
 BY_SET: Final = "set"
 BY_GROUP: Final = "group"
+LEADERS: Final = "leaders"
 
 
 class _RollingUpdate(View, frozen=True):
@@ -114,6 +116,10 @@ def by_group(obj: Member) -> Iterable[str]:
     return (f"{obj.metadata.namespace}/{name}/{index}",) if name and index else ()
 
 
+def by_set_of_leader(pod: Pod) -> Iterable[str]:
+    return by_set(pod) if pod.metadata.labels.get(wire.WORKER_INDEX) == wire.LEADER else ()
+
+
 def sets_of(obj: Member) -> Iterable[Key]:
     """The set that an object belongs to, by its label."""
     name = obj.metadata.labels.get(wire.NAME)
@@ -128,7 +134,12 @@ class GroupCache:
         self.stateful_sets = manager.informer(
             STATEFUL_SETS, GroupStatefulSet, label_selector=wire.NAME, indexes={BY_SET: by_set}
         )
-        self.pods = manager.informer(PODS, Pod, label_selector=wire.NAME, indexes={BY_SET: by_set, BY_GROUP: by_group})
+        self.pods = manager.informer(
+            PODS,
+            Pod,
+            label_selector=wire.NAME,
+            indexes={BY_GROUP: by_group, LEADERS: by_set_of_leader},
+        )
         self.services = manager.informer(SERVICES, GroupService, label_selector=wire.NAME)
         self.revisions = manager.informer(
             CONTROLLER_REVISIONS, Revision, label_selector=wire.NAME, indexes={BY_SET: by_set}
@@ -137,11 +148,9 @@ class GroupCache:
     def leaders(self, key: Key) -> dict[int, Pod]:
         """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""
         found: dict[int, Pod] = {}
-        for pod in self.pods.by_index(BY_SET, str(key)):
-            labels = pod.metadata.labels
-            index = index_of(labels.get(wire.GROUP_INDEX))
-            named = pod.metadata.name == f"{key.name}-{index}"
-            if labels.get(wire.WORKER_INDEX) == wire.LEADER and index is not None and named:
+        for pod in self.pods.by_index(LEADERS, str(key)):
+            index = index_of(pod.metadata.labels.get(wire.GROUP_INDEX))
+            if index is not None and pod.metadata.name == f"{key.name}-{index}":
                 found[index] = pod
         return found
 
