@@ -15,6 +15,8 @@ ROWS = {
     for number in re.findall(r"W-(\d+)", line.split("|")[1])
 }
 
+ROWS_OF_KIND = {"T": 78, "P": 37, "N": 22, "B": 11, "I": 9, "F": 14, "G": 43, "H": 23, "Z": 22}
+
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(test_\w+)", PAGE))))
 def test_what_is_named_exists(name: str) -> None:
@@ -25,6 +27,30 @@ def test_what_is_named_exists(name: str) -> None:
 def test_every_weakness_has_a_row_and_a_test_with_its_number(number: int) -> None:
     assert "test_" in ROWS[str(number)]
     assert re.search(rf"(def test_(?:\w+_)?w{number}_|W-?{number}\b)", TESTS)
+
+
+def numbered(kind: str, last: int, suffix: str = "") -> list[str]:
+    return [f"{kind}{number}{suffix}" for number in range(1, last + 1)]
+
+
+CHECKLIST = [
+    *(row for kind, last in ROWS_OF_KIND.items() for row in numbered(kind, last)),
+    *numbered("J", 30, "t"),
+    *(f"K-{number}" for number in range(1, 27) if number not in (14, 18, 19)),
+]
+"""Sections 6 and 8 of the specification."""
+
+
+def told() -> set[str]:
+    """Rows that the page speaks of: `T1 to T57` are 57 of them."""
+    found = set(re.findall(r"\bK-\d+|\b[TPNBIFGHJZ]\d+t?\b", PAGE))
+    for kind, first, last, suffix in re.findall(r"\b([TPNBIFGHJZ])(\d+)t? to \1(\d+)(t?)\b", PAGE):
+        found |= {f"{kind}{number}{suffix}" for number in range(int(first), int(last) + 1)}
+    return found
+
+
+def test_every_row_of_the_checklist_is_told_of() -> None:
+    assert [row for row in CHECKLIST if row not in told()] == []
 
 
 def test_the_places_exist() -> None:

@@ -112,9 +112,11 @@ async def node(
     tree: bool = False,
     witness: Witness = nobody,
     gates: Callable[[], str] = lambda: "",
+    parts: tuple[str, ...] = (),
     **capacity: str,
 ) -> AsyncIterator[Bench]:
-    """With `tree`, pods have cgroups; `witness` is told of every write to them; `gates` are asked at every start."""
+    """With `tree`, pods have cgroups; `witness` is told of every write to them; `gates` are asked at every start;
+    `parts` of a cluster are there as well."""
     runtime, agents = SimulatedRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
@@ -130,7 +132,7 @@ async def node(
             agent.node.actuator = Actuator(cgroups, agent.node.allocations)
         agents.append(agent)
 
-    async with Cluster(extra={"node": register}) as cluster:
+    async with Cluster(parts=parts, extra={"node": register}) as cluster:
         await agents[-1].heartbeat.registered.wait()
         yield Bench(cluster, runtime, agents)
 

@@ -177,6 +177,22 @@ async def test_what_a_new_block_does_not_say_follows_from_the_containers(
     assert found == block(f"{requests}:{limits}")
 
 
+async def test_g5_a_block_that_is_sent_anew_is_completed_anew(admitting: Api) -> None:
+    await created(admitting, {"c": "100m/128Mi:200m/256Mi", "pod": "-/200Mi"})
+    found = (await admitting.get(f"{PODS}/p")).json
+    assert found["spec"]["resources"] == block("100m/200Mi:200m/256Mi")
+    found["spec"]["resources"] = block("100m")
+    answer = await admitting.put(f"{PODS}/p/resize", found)
+    assert answer.code == 200, answer.raw
+    assert answer.json["spec"]["resources"] == block("100m/128Mi:200m/256Mi")
+
+
+async def test_n20_what_follows_from_the_containers_is_not_changed_by_an_annotation(admitting: Api) -> None:
+    made = (await created(admitting, {"c": "100m/128Mi:200m/256Mi", "pod": "-/200Mi"})).json
+    noted = await admitting.patch(f"{PODS}/p", {"metadata": {"annotations": {"a": "b"}}})
+    assert noted.json["spec"]["resources"] == made["spec"]["resources"] == block("100m/200Mi:200m/256Mi")
+
+
 async def test_g9_g13_what_is_no_resource_is_left_as_it_was(admitting: Api) -> None:
     await created(
         admitting, {"c": BURSTABLE}, volumes=[{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
@@ -248,6 +264,13 @@ async def test_g15_g27_another_system_and_claims(admitting: Api) -> None:
     assert fields(await admitting.post(PODS, windows)) == {"spec.resources"}
     claims = {"metadata": {"name": "p"}, "spec": spec({"c": "", "pod": {"claims": [{"name": "x"}]}})}
     assert "spec.resources.claims" in fields(await admitting.post(PODS, claims))
+
+
+async def test_i7_a_pod_has_no_storage_of_its_own(admitting: Api) -> None:
+    level = {"requests": {"ephemeral-storage": "1Gi"}}
+    refused = await admitting.post(PODS, {"metadata": {"name": "q"}, "spec": spec({"c": "", "pod": level})})
+    assert "spec.resources.requests[ephemeral-storage]" in fields(refused)
+    await created(admitting, {"c": DISK, "pod": "200m/200Mi"})
 
 
 async def test_g36_claims_of_a_container_stay(admitting: Api) -> None:
