@@ -164,7 +164,8 @@ def selector_errors(selector: JsonObject | None, field: str, *, allow_invalid_va
         return []
     found = label_errors(selector.get("matchLabels"), f"{field}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions") or []):
-        found += _expression_errors(expression, f"{field}.matchExpressions[{index}]", allow_invalid_values)
+        where = f"{field}.matchExpressions[{index}]"
+        found += requirement_errors(expression, where, allow_invalid_values=allow_invalid_values)
     return found
 
 
@@ -177,7 +178,8 @@ def label_errors(labels: Mapping[str, str] | None, field: str) -> list[FieldErro
     return found
 
 
-def _expression_errors(expression: JsonObject, field: str, allow_invalid_values: bool) -> list[FieldError]:
+def requirement_errors(expression: JsonObject, field: str, *, allow_invalid_values: bool = False) -> list[FieldError]:
+    """What is wrong with one requirement of a selector."""
     operator, values, key = expression.get("operator", ""), expression.get("values") or [], expression.get("key", "")
     found: list[FieldError] = []
     if operator in ("In", "NotIn"):

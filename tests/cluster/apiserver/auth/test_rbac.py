@@ -190,7 +190,7 @@ async def test_nobody_binds_a_role_that_allows_what_they_lack() -> None:
         'not currently held:\n{APIGroups:["*"], Resources:["*"], Verbs:["*"]}\n{NonResourceURLs:["*"], Verbs:["*"]}'
     )
     missing = bind("evil", "Role", "gone", "User bob", "ns")
-    assert await escalation(store, attributes(missing)) == 'role.rbac.authorization.k8s.io "gone" not found'
+    assert await escalation(store, attributes(missing)) == 'rolebindings.rbac.authorization.k8s.io "gone" not found'
 
 
 @pytest.mark.parametrize(

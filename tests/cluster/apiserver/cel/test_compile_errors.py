@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.cluster.apiserver.cel import CompileError, Environment, kubernetes_environment
+from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.schema_types import schema_type
 from kohort.cluster.apiserver.schema.node import Node
 
@@ -55,6 +56,24 @@ CASES = [
     ),
     ("duration('x') == duration('1s')", ["1:10: invalid duration argument"]),
     ("self.name.matches('(')", ["1:19: invalid matches argument"]),
+    (
+        "'%s'.format([1, 'a']) != ''",
+        ["1:12: too many arguments supplied to string.format (expected 1, got 2)"],
+    ),
+    ("'%s %s'.format([1]) != ''", ["1:15: index 1 out of range"]),
+    ("'%'.format([1]) != ''", ["1:11: unexpected end of string"]),
+    (
+        "'%d %z'.format([1,2]) != ''",
+        ['1:15: could not parse formatting clause: unrecognized formatting clause "z"'],
+    ),
+    (
+        "'%d'.format([self.name]) != ''",
+        ["1:18: error during formatting: decimal clause can only be used on integers, was given string"],
+    ),
+    (
+        "'%b'.format(['x']) != ''",
+        ["1:14: error during formatting: only integers and bools can be formatted as binary, was given string"],
+    ),
     ("self.min == null", ["1:10: found no matching overload for '_==_' applied to '(int, null)'"]),
     ("self.min == 1.0", ["1:10: found no matching overload for '_==_' applied to '(int, double)'"]),
     ("self.min in [1u]", ["1:10: found no matching overload for '@in' applied to '(int, list(uint))'"]),
@@ -119,7 +138,7 @@ def test_the_place_is_shown_below_the_text(environment: Environment) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["dyn(self).zzz == 1", "self == oldSelf", "1 == 1 == true", "'%s'.format([1, 'a']) != ''"]
+    "source", ["dyn(self).zzz == 1", "self == oldSelf", "1 == 1 == true", "'%s %s'.format([1, 'a']) != ''"]
 )
 def test_accepted(environment: Environment, source: str) -> None:
     environment.compile(source)
@@ -134,3 +153,19 @@ def test_endless_nesting_is_refused(environment: Environment) -> None:
     ):
         with pytest.raises(CompileError):
             environment.compile(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("int('x') == 5", "type conversion error from 'string' to 'int'"),
+        ("int(1e99) == 1", "integer overflow"),
+        ("uint(-1) == 1u", "unsigned integer overflow"),
+        ("string(b'\\xff') == ''", "invalid UTF-8 in bytes, cannot convert to string"),
+        ("'a'.find('(') == ''", "error parsing regexp: missing closing ): `(`"),
+    ],
+)
+def test_a_constant_without_a_value(source: str, reason: str) -> None:
+    with pytest.raises(InstantiationError) as raised:
+        kubernetes_environment().compile(source)
+    assert str(raised.value) == reason

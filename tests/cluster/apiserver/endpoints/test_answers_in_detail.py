@@ -1,5 +1,8 @@
 """Answers to requests that hardly anybody sends on purpose, as a real server gave them."""
 
+import base64
+
+import msgspec
 import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
@@ -103,3 +106,28 @@ async def test_a_type_that_is_no_text(api: Api, media: str, field: str, value: J
 async def test_a_field_without_a_name(api: Api) -> None:
     said = await api.post(MAPS, {"metadata": {"name": "a", "": "x"}})
     assert said.warnings == ['299 - "unknown field \\"metadata.\\""']
+
+
+async def test_an_empty_number_is_none(api: Api) -> None:
+    said = await api.get(MAPS, limit="")
+    assert (said.code, said.message) == (400, 'strconv.ParseInt: parsing "": invalid syntax')
+
+
+@pytest.mark.parametrize(
+    ("start", "rv", "code", "message"),
+    [
+        ("../x", 1, 400, "invalid continue token: continue key is not valid: ../x"),
+        ("a", 10**9, 504, "Timeout: Too large resource version: 1000000000, current: "),
+    ],
+)
+async def test_a_forged_token(api: Api, start: str, rv: int, code: int, message: str) -> None:
+    token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": rv, "start": start})
+    said = await api.get(MAPS, continue_=base64.urlsafe_b64encode(token).decode().rstrip("="))
+    assert (said.code, said.message[: len(message)]) == (code, message)
+
+
+async def test_a_class_of_service_that_is_given_is_kept(api: Api) -> None:
+    spec = {"containers": [{"name": "c", "image": "i:1"}]}
+    body = {"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": "Guaranteed", "podIP": "10.0.0.1"}}
+    said = await api.post("/api/v1/namespaces/default/pods", body)
+    assert said.json["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}

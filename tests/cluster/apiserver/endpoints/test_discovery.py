@@ -46,10 +46,23 @@ async def test_the_aggregated_form(api: Api, accept: str) -> None:
     assert (again.code, again.raw) == (304, b"")
 
 
-async def test_the_beta_form_is_served_to_those_who_know_no_other(api: Api) -> None:
-    beta = V2.replace("v=v2;", "v=v2beta1;")
-    found = await api.get("/api", {"accept": beta})
-    assert (found.headers["content-type"], found.json["apiVersion"]) == (beta, "apidiscovery.k8s.io/v2beta1")
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "text/html",
+    ],
+)
+@pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps"])
+async def test_forms_that_discovery_does_not_have(api: Api, path: str, accept: str) -> None:
+    assert (await api.get(path, {"accept": accept})).code == 406
+    assert (await api.get(path, {"accept": f"{accept},application/json"})).code == 200
+
+
+async def test_a_version_is_told_in_json_only_and_indented(api: Api) -> None:
+    assert (await api.get("/version", {"accept": "application/yaml"})).code == 406
+    assert (await api.get("/version")).raw.count(b"\n") == 14
 
 
 @pytest.mark.parametrize("path", ["/apis/apps/v9", "/api/v2", "/api/v1/nopes", "/apis/apps/v1/nopes"])

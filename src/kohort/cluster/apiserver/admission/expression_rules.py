@@ -6,9 +6,10 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.expressions import condition_environment, policy_environment
 from kohort.cluster.apiserver.cel import CompileError, Environment
+from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.parser import RESERVED
 from kohort.cluster.apiserver.cel.types import DYN, Type
-from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required
+from kohort.objects.fielderrors import INTERNAL, FieldError, duplicate, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain, qualified_name
 
@@ -16,6 +17,11 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MUTATIONS: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+_FULL_NAMES: Final = {
+    "null": "null_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
 
 
 def webhook_condition_errors(conditions: Sequence[JsonObject], path: str) -> Iterator[FieldError]:
@@ -28,18 +34,19 @@ def policy_errors(name: str, spec: JsonObject, *, mutating: bool) -> Iterator[Fi
     kind = spec.get("paramKind")
     if kind is not None:
         yield from _param_kind_errors(kind)
-    params = kind is not None
+    params, variables = kind is not None, spec.get("variables") or ()
     conditions = policy_environment({}, params=params, variables_visible=False, mutating=mutating)
     yield from _conditions(spec.get("matchConditions") or (), "spec.matchConditions", conditions)
     known: dict[str, Type] = {}
-    for index, variable in enumerate(spec.get("variables") or ()):
+    for index, variable in enumerate(variables):
         environment = policy_environment(known, params=params, mutating=mutating)
         yield from _variable_errors(variable, f"spec.variables[{index}]", environment, known)
-    environment = policy_environment(known, params=params, mutating=mutating)
+    visible = bool(variables)
+    environment = policy_environment(known, params=params, mutating=mutating, variables_visible=visible)
     if mutating:
         yield from _mutation_errors(spec.get("mutations") or (), environment)
         return
-    messages = policy_environment(known, params=params, authorizer=False)
+    messages = policy_environment(known, params=params, authorizer=False, variables_visible=visible)
     yield from _validation_errors(spec, environment, messages)
     yield from _annotation_errors(name, spec.get("auditAnnotations") or (), messages)
 
@@ -50,18 +57,24 @@ def _compiled(
     try:
         type = environment.compile(source).result_type
     except CompileError as error:
-        yield invalid(path, source, f"compilation failed: {error}")
+        yield _uncompiled(path, source, error)
         return
     if not fits(type):
-        yield invalid(path, source, f"must evaluate to {wanted} but got {type}")
+        yield invalid(path, source, f"must evaluate to {wanted} but got {_FULL_NAMES.get(type.kind, type)}")
+
+
+def _uncompiled(path: str, source: str, error: CompileError) -> FieldError:
+    if isinstance(error, InstantiationError):
+        return FieldError(INTERNAL, path, f"Internal error: program instantiation failed: {error}")
+    return invalid(path, source, f"compilation failed: {error}")
 
 
 def _is_bool(type: Type) -> bool:
-    return type.kind in ("bool", "dyn")
+    return type.kind == "bool"
 
 
 def _is_string(type: Type) -> bool:
-    return type.kind in ("string", "dyn")
+    return type.kind == "string"
 
 
 def _conditions(conditions: Sequence[JsonObject], path: str, environment: Environment) -> Iterator[FieldError]:
@@ -107,7 +120,7 @@ def _variable_errors(
         known[name] = environment.compile(source).result_type
     except CompileError as error:
         known[name] = DYN
-        yield invalid(f"{path}.expression", source, f"compilation failed: {error}")
+        yield _uncompiled(f"{path}.expression", source, error)
 
 
 def _validation_errors(spec: JsonObject, environment: Environment, messages: Environment) -> Iterator[FieldError]:
@@ -125,7 +138,7 @@ def _validation_errors(spec: JsonObject, environment: Environment, messages: Env
             yield required(f"{path}.expression", "expression is not specified")
         yield from _message_errors(validation, path, messages)
         reason = validation.get("reason")
-        if reason is not None and reason not in (*_REASONS, "Unauthorized"):
+        if reason is not None and reason not in _REASONS:
             yield not_supported(f"{path}.reason", reason, _REASONS)
 
 
@@ -161,7 +174,7 @@ def _annotation_errors(
 
 
 def _is_text_or_null(type: Type) -> bool:
-    return type.kind in ("string", "null", "dyn")
+    return type.kind in ("string", "null")
 
 
 def _mutation_errors(mutations: Sequence[JsonObject], environment: Environment) -> Iterator[FieldError]:

@@ -28,7 +28,7 @@ class Attributes:
     operation: Operation
     resource: Resource
     name: str
-    """Empty on a create that uses generateName, before the name is generated."""
+    """Empty on a create that uses generateName, before the name is generated, and when a collection is deleted."""
     namespace: str
     user: User
     reader: Reader
@@ -39,6 +39,12 @@ class Attributes:
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
     """Texts for `Warning` headers; steps append."""
+
+    @property
+    def shown_name(self) -> str:
+        """What a refusal calls the object; before it has a name, by what its name will begin with."""
+        metadata = (self.object or {}).get("metadata") or {}
+        return self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
 
 
 class Plugin(Protocol):

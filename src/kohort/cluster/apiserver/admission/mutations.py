@@ -52,12 +52,16 @@ def apply_mutation(mutation: Mutation, obj: JsonObject, outcome: Json, node: Nod
     return merged(obj, configuration, shape)
 
 
-def _patched(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
+def _patched(original: JsonObject, operations: list[JsonObject]) -> JsonObject:
+    """A test that fails says that the patch is not for this object, which stays as it is."""
+    obj = original
     for operation in operations:
         try:
             obj = jsonpatch.apply(obj, [operation])
         except errors.ApiError:
             kind, path = operation.get("op"), operation.get("path") or ""
+            if kind == "test":
+                return original
             if kind == "remove":
                 reason = f"error in remove for path: '{path}': Unable to remove nonexistent key: "
                 raise CelError(f"JSON Patch: {reason}{path.rpartition('/')[2]}: missing value") from None

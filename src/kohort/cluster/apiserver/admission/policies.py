@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
 from kohort.cluster.apiserver.admission.parameters import FindKind, ParameterProblem, Parameters
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
-from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
+from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, node_of, replace_content, reshaped
 from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, CompileError, Environment, Program
 from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
@@ -284,7 +284,12 @@ class Policies:
             for parameter in self._parameters.of(policy.param_kind, binding.param_ref, attributes.namespace):
                 changed |= self._mutated(policy, attributes, matched, parameter)
             return changed
-        except (CelError, BudgetExceeded, ParameterProblem) as error:
+        except ParameterProblem as problem:
+            if policy.ignore_failure:
+                return False
+            text = f"failed to configure binding: {problem}"
+            raise _mutation_denial(attributes, policy, binding, text, "Forbidden") from None
+        except (CelError, BudgetExceeded) as error:
             if policy.ignore_failure:
                 return False
             raise _mutation_denial(attributes, policy, binding, str(error)) from None
@@ -299,9 +304,8 @@ class Policies:
         for mutation in policy.mutations:
             before = converted(obj, attributes, matched, self._kinds_of)
             evaluation = self._evaluation(policy, attributes, matched, parameter)
-            kind = next((one for one in self._kinds_of(matched) if one.resource == matched), None)
             outcome = _outcome(mutation, evaluation, policy)
-            after = apply_mutation(mutation, before, outcome, kind.schema() if kind is not None else None)
+            after = apply_mutation(mutation, before, outcome, node_of(before, matched, self._kinds_of))
             try:
                 reshaped(after, attributes, matched, self._kinds_of)
             except Undecodable as error:
@@ -376,19 +380,21 @@ def _outcome(mutation: Mutation, evaluation: Evaluation, policy: Policy) -> Json
         raise CelError(f"expression '{mutation.program.source}' resulted in error: {error}") from None
 
 
-def _mutation_denial(attributes: Attributes, policy: Policy, binding: Binding, reason: str) -> errors.ApiError:
-    message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {reason}"
+def _mutation_denial(
+    attributes: Attributes, policy: Policy, binding: Binding, problem: str, reason: str = "Invalid"
+) -> errors.ApiError:
+    message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {problem}"
     resource = attributes.resource
     cause = errors.StatusCause(message=message)
     return errors.failure(
-        403, "Invalid", message, name=attributes.name, group=resource.group, kind=resource.plural, causes=[cause]
+        403, reason, message, name=attributes.shown_name, group=resource.group, kind=resource.plural, causes=[cause]
     )
 
 
 def _denial(attributes: Attributes, message: str, decision: Decision) -> errors.ApiError:
     resource = attributes.resource
     cause = errors.StatusCause(message=message)
-    forbidden = errors.forbidden(resource.plural, attributes.name, message, resource.group, [cause])
+    forbidden = errors.forbidden(resource.plural, attributes.shown_name, message, resource.group, [cause])
     status = forbidden.status
     status.reason = decision.reason
     status.code = _CODES.get(decision.reason, 422)

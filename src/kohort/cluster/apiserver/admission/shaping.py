@@ -10,6 +10,7 @@ from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema import builtin, decode
 from kohort.cluster.apiserver.schema.completion import complete
+from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
 
@@ -32,20 +33,28 @@ def _between(obj: JsonObject, source: Resource, target: Resource, kinds_of: Kind
     return {**served, "apiVersion": target.api_version, "kind": target.kind}
 
 
-def reshaped(obj: JsonObject, attributes: Attributes, resource: Resource, kinds_of: KindsOf) -> None:
-    """Fit a patched object to its schema again, in place. Raises ApiError when it cannot be fitted."""
+def node_of(obj: JsonObject, resource: Resource, kinds_of: KindsOf) -> Node | None:
+    """The schema of an object as a request on `resource` brings it; a subresource may have a kind of its own."""
     if obj.get("kind") != resource.kind or obj.get("apiVersion") != resource.api_version:
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-        if builtin.is_builtin(group, version, str(obj.get("kind"))):
-            decode.conform(obj, builtin.kind_node(group, version, obj["kind"]))
-        return
+        known = builtin.is_builtin(group, version, str(obj.get("kind")))
+        return builtin.kind_node(group, version, obj["kind"]) if known else None
     kind = next((one for one in kinds_of(resource) if one.resource == resource), None)
-    if kind is None:
+    return kind.schema() if kind is not None else None
+
+
+def reshaped(obj: JsonObject, attributes: Attributes, resource: Resource, kinds_of: KindsOf) -> None:
+    """Fit a patched object to its schema again, in place. Raises ApiError when it cannot be fitted."""
+    node = node_of(obj, resource, kinds_of)
+    if node is None:
         return
-    decode.conform(obj, kind.schema())
+    decode.conform(obj, node)
+    kind = next((one for one in kinds_of(resource) if one.resource == resource), None)
+    if kind is None or obj.get("kind") != resource.kind or obj.get("apiVersion") != resource.api_version:
+        return
     kind.strategy.default(obj)
     if not kind.custom:
-        complete(obj, kind.schema(), nulls=False)
+        complete(obj, node, nulls=False)
 
 
 def replace_content(

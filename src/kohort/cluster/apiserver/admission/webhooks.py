@@ -264,7 +264,7 @@ class Webhooks:
                 problems.append(f"expression '{condition.source}' resulted in error: {error}")
         if problems and not webhook.ignore_failure:
             text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            name = attributes.name
+            name = attributes.shown_name
             raise errors.forbidden(attributes.resource.plural, name, text, attributes.resource.group)
         return not problems
 

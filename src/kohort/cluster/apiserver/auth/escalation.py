@@ -64,7 +64,7 @@ class EscalationCheck:
             return
         rules = self._authorizer.role_rules(ref, attributes.namespace)
         if rules is None:
-            raise errors.not_found(ref.kind.lower(), ref.name, GROUP)
+            raise errors.not_found(attributes.resource.plural, ref.name, GROUP)
         self._refuse_missing(attributes, rules)
 
     def _may(self, attributes: Attributes, verb: str, plural: str, name: str) -> bool:

@@ -15,6 +15,7 @@ from kohort.kube import clock, errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.selectors import requirement_errors
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
@@ -172,7 +173,8 @@ def _selector_errors(attributes: JsonObject, name: str) -> list[FieldError]:
     if selector is None:
         return []
     raw, requirements = selector.get("rawSelector"), selector.get("requirements")
-    found = _requirement_errors(f"{path}.requirements", requirements or ())
+    errors_of = _label_errors if name == "labelSelector" else _requirement_errors
+    found = errors_of(f"{path}.requirements", requirements or ())
     if raw and requirements:
         detail = "may not specified at the same time as requirements"
         return [fielderrors.invalid(f"{path}.rawSelector", raw, detail), *found]
@@ -194,8 +196,14 @@ def _requirement_errors(path: str, requirements: Sequence[JsonObject]) -> list[F
         elif operator in ("Exists", "DoesNotExist") and values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             problems.append(fielderrors.forbidden(f"{here}.values", detail))
-        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            problems.append(fielderrors.invalid(f"{here}.operator", operator or "", "not a valid selector operator"))
+    return problems
+
+
+def _label_errors(path: str, requirements: Sequence[JsonObject]) -> list[FieldError]:
+    """The same of labels, whose names and values have a form."""
+    problems: list[FieldError] = []
+    for index, requirement in enumerate(requirements):
+        problems += requirement_errors(requirement, f"{path}[{index}]")
     return problems
 
 

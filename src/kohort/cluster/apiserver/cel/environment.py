@@ -9,9 +9,9 @@ from functools import cache
 from kohort.cluster.apiserver.cel import types as t
 from kohort.cluster.apiserver.cel.checker import Checker
 from kohort.cluster.apiserver.cel.closures import Compiler, Slot
-from kohort.cluster.apiserver.cel.errors import CompileError, Issue
+from kohort.cluster.apiserver.cel.errors import CompileError, InstantiationError, Issue
 from kohort.cluster.apiserver.cel.functions import CORE, KUBERNETES, PATCHES, libraries
-from kohort.cluster.apiserver.cel.literals import literal_issues
+from kohort.cluster.apiserver.cel.literals import constant_problem, literal_issues
 from kohort.cluster.apiserver.cel.parser import parse
 from kohort.cluster.apiserver.cel.program import Program
 from kohort.cluster.apiserver.cel.signatures import Overload
@@ -79,6 +79,9 @@ class Environment:
             issues = literal_issues(tree)
             if issues:
                 raise CompileError(source, issues)
+            problem = constant_problem(tree)
+            if problem:
+                raise InstantiationError(source, problem)
             slots = {name: Slot(place, name in self._raw) for place, name in enumerate(self.variables, start=1)}
             compiler = Compiler(slots, {name: name for name in self._identifiers})
             body = compiler.value(tree)

@@ -45,6 +45,17 @@ class CompileError(Exception):
         return "\n".join(shown)
 
 
+class InstantiationError(CompileError):
+    """A well-typed expression that can never have a value, because a constant in it has none."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(source, ())
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 def _displayed(source: str, issue: Issue) -> str:
     if issue.offset < 0:
         return f"ERROR: <input>:-1:0: {issue.message}"

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kohort.cluster.apiserver.cel import CompileError, Program
+from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.schema_types import schema_type
 from kohort.cluster.apiserver.cel.sizes import Extent
 from kohort.cluster.apiserver.cel.types import Type
@@ -95,6 +96,8 @@ def _rule_errors(
     program = None
     try:
         program = compile_rule(rule, type, optional_old=optional_old)
+    except InstantiationError as error:
+        yield _invalid(f"{where}.rule", entry, f"program instantiation failed: {error}")
     except CompileError as error:
         yield _invalid(f"{where}.rule", entry, f"compilation failed: {error}")
     if program is not None and program.result_type.kind != "bool":
@@ -115,6 +118,9 @@ def _message_errors(
     field = f"{where}.messageExpression"
     try:
         program = compile_rule(expression, type, optional_old=optional_old)
+    except InstantiationError as error:
+        yield _invalid(field, entry, f"messageExpression instantiation failed: {error}")
+        return
     except CompileError as error:
         yield _invalid(field, entry, f"messageExpression compilation failed: {error}")
         return

@@ -225,7 +225,8 @@ class Deleter:
         return Attributes(
             operation="DELETE",
             resource=call.kind.resource,
-            name=call.name,
+            # Whoever deletes a collection names nothing, and admission is told so for each of its objects.
+            name="" if call.verb == "deletecollection" else call.name,
             namespace=call.namespace,
             user=call.user,
             reader=self.parts.reader,

@@ -11,7 +11,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_or_json
+from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_plain
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -20,7 +20,7 @@ from kohort.objects.jsontypes import JsonObject
 
 AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
 AGGREGATED_KIND: Final = "APIGroupDiscoveryList"
-_VERSIONS: Final = ("v2", "v2beta1")
+_VERSIONS: Final = ("v2",)
 CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The same verbs as everywhere, in the order in which custom resources have always listed them."""
 
@@ -42,7 +42,7 @@ class Discovery:
         document = self._legacy(path, request.headers.get("host", ""))
         if document is None:
             return None
-        media = negotiate_or_json(request)
+        media = negotiate_plain(request)
         return Response(200, {"content-type": media.content_type}, encoding.encode(document, media))
 
     def _aggregated(self, request: Request, path: str, version: str) -> Response:
@@ -132,8 +132,7 @@ class Discovery:
         resources = []
         for kind in kinds:
             resources.append(_api_resource(kind, self._catalog.siblings(kind)[0].resource))
-            names = sorted(kind.subresources, reverse=kind.custom)
-            resources += [_api_subresource(kind, kind.subresources[name]) for name in names]
+            resources += [_api_subresource(kind, kind.subresources[name]) for name in _names(kind)]
         document: JsonObject = {"kind": "APIResourceList"}
         if group:
             document["apiVersion"] = "v1"
@@ -170,8 +169,13 @@ def _resource_item(kind: Kind) -> JsonObject:
     if kind.categories:
         item["categories"] = list(kind.categories)
     if kind.subresources:
-        item["subresources"] = [_subresource_item(kind, kind.subresources[name]) for name in sorted(kind.subresources)]
+        item["subresources"] = [_subresource_item(kind, kind.subresources[name]) for name in _names(kind)]
     return item
+
+
+def _names(kind: Kind) -> list[str]:
+    """The subresources as they have always been listed: by name, and those of custom resources backwards."""
+    return sorted(kind.subresources, reverse=kind.custom)
 
 
 def _subresource_item(kind: Kind, subresource: Subresource) -> JsonObject:

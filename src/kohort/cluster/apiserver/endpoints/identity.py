@@ -39,8 +39,7 @@ class IdentityEndpoints:
     async def review(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
-        if call.kind.resource.namespaced:
-            stamping.settle_namespace(call, document.setdefault("metadata", {}))
+        stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await self._admit(call, options, document)
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
         return answers.of_document(201, answer, call.media)
@@ -53,6 +52,7 @@ class IdentityEndpoints:
         document["kind"], document["apiVersion"] = kind, f"{group}/{version}"
         validation = options.field_validation or bodies.DEFAULT_VALIDATION
         bodies.shape(call, document, builtin.kind_node(group, version, kind), duplicates, validation)
+        stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await self._admit(call, options, document)
         return answers.of_document(201, self._tokens.request(call.namespace, call.name, document), call.media)
 

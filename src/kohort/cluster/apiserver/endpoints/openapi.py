@@ -24,7 +24,7 @@ class OpenApiEndpoints:
         path = request.path.rstrip("/")
         if path == V3:
             body = encoding.encode(self._documents().index(), negotiate_or_json(request))
-            return Response(200, {"content-type": JSON}, body)
+            return Response(200, {"content-type": "text/plain; charset=utf-8"}, body)
         if path == V2:
             return self._swagger(request)
         if path.startswith(V3 + "/"):

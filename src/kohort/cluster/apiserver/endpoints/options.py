@@ -74,9 +74,10 @@ def boolean(request: Request, name: str) -> bool | None:
 
 
 def integer(request: Request, name: str) -> int | None:
-    text = request.param(name)
-    if not text:
+    given = request.params(name)
+    if not given:
         return None
+    text = given[0]
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     value = int(text)

@@ -15,6 +15,7 @@ continue token carries its revision and the key to go on after. When that revisi
 
 import base64
 import binascii
+import posixpath
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
@@ -127,6 +128,7 @@ def _metadata_list(call: Call, page: Page) -> bytes:
 
 async def read_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
     if options.continue_:
+        await reached(store, max(0, decode_token(options.continue_).rv))
         return _next_page(store, bucket, selection, options)
     revision = revision_of(options.resource_version, of_list=True)
     await reached(store, revision)
@@ -239,6 +241,8 @@ def _decoded_token(text: str) -> Token:
         raise ValueError(f"incorrect encoded start resourceVersion (version {TOKEN_VERSION})")
     if not token.start:
         raise ValueError(f"encoded start key empty (version {TOKEN_VERSION})")
+    if posixpath.normpath(f"/{token.start}") != f"/{token.start}":
+        raise ValueError(token.start)
     return token
 
 

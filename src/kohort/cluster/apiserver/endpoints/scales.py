@@ -30,6 +30,14 @@ def replicas_of(kind: Kind, parent: JsonObject) -> tuple[int | None, int]:
     return wanted, _at(parent, kind.scale_paths[1]) or 0
 
 
+def put_replicas(kind: Kind, parent: JsonObject, replicas: int) -> None:
+    assert kind.scale_paths is not None
+    *above, last = steps(kind.scale_paths[0])
+    for step in above:
+        parent = parent.setdefault(step, {})
+    parent[last] = replicas
+
+
 def selector_of(kind: Kind, parent: JsonObject) -> str:
     assert kind.scale_paths is not None
     if kind.custom:

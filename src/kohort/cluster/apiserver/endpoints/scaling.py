@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stampi
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
-from kohort.cluster.apiserver.endpoints.scales import replicas_of, scale_of, steps
+from kohort.cluster.apiserver.endpoints.scales import put_replicas, replicas_of, scale_of, steps
 from kohort.cluster.apiserver.endpoints.settling import storage_problem
 from kohort.cluster.apiserver.endpoints.writing import Writer, Written
 from kohort.cluster.apiserver.http.encoding import compact
@@ -30,13 +30,6 @@ _UNSET: Final = -(2**31)
 
 def scale_node() -> Node:
     return builtin.kind_node("autoscaling", "v1", "Scale")
-
-
-def _put(document: JsonObject, path: str, value: int) -> None:
-    *parents, last = steps(path)
-    for step in parents:
-        document = document.setdefault(step, {})
-    document[last] = value
 
 
 async def get(parts: Parts, call: Call) -> Response:
@@ -146,7 +139,7 @@ def _rescaled(writer: Writer, call: Call, live: JsonObject, scale: JsonObject) -
         raise errors.bad_request(f'the spec replicas field "{path}" cannot be empty')
     _check_replicas(call, replicas)
     obj: JsonObject = msgspec.json.decode(compact(live))
-    _put(obj, path, replicas)
+    put_replicas(call.kind, obj, replicas)
     metadata = obj["metadata"]
     if scale["metadata"].get("resourceVersion"):
         metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]

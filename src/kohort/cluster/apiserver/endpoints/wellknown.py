@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, negotiate_or_json
+from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate_plain
+from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.objects.jsontypes import JsonObject
 
@@ -37,7 +38,10 @@ def version_document() -> JsonObject:
 def version(request: Request) -> Response | None:
     if request.path.rstrip("/") != "/version":
         return None
-    return Response(200, {"content-type": JSON}, encoding.encode(version_document(), negotiate_or_json(request)))
+    media = negotiate_plain(request)
+    if media.format != "json":
+        raise errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
+    return Response(200, {"content-type": JSON}, encoding.encode(version_document(), Media(pretty=True)))
 
 
 class Health:

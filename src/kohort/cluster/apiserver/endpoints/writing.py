@@ -18,7 +18,7 @@ from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.scales import scale_of
+from kohort.cluster.apiserver.endpoints.scales import put_replicas, scale_of
 from kohort.cluster.apiserver.endpoints.settling import (
     by_name,
     copies_of,
@@ -314,9 +314,22 @@ class Writer:
         live: JsonObject | None,
         name: str,
     ) -> None:
+        if call.path.subresource == "scale" and live is not None:
+            await self._admit_scale(call, options, obj, live)
+            return
         attributes = self._attributes(call, options, operation, obj, live, name)
         await self.parts.admission.mutate(attributes)
         stamping.drop_duplicate_owners(call, obj["metadata"], after_admission=True)
+
+    async def _admit_scale(self, call: Call, options: WriteOptions, obj: JsonObject, live: JsonObject) -> None:
+        """What was asked for is a Scale: that is what is shown, and what may be changed."""
+        scale = scale_of(call.kind, obj)
+        wanted = scale["spec"].get("replicas")
+        attributes = self._attributes(call, options, "UPDATE", scale, scale_of(call.kind, live), call.name)
+        await self.parts.admission.mutate(attributes)
+        replicas = (scale.get("spec") or {}).get("replicas")
+        if replicas != wanted:
+            put_replicas(call.kind, obj, replicas or 0)
 
     async def validate(
         self, call: Call, options: WriteOptions, operation: Operation, obj: JsonObject, live: JsonObject | None

@@ -84,6 +84,19 @@ def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) 
     return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
 
 
+def negotiate_plain(request: Request) -> Media:
+    """For documents that are no resources and have no other forms."""
+    header = request.headers.get("accept", "")
+    if not header or only_protobuf(request):
+        return Media(pretty=wants_pretty(request))
+    for clause in clauses(header):
+        if not any(clause.params.get(key) for key in ("as", "g", "v")):
+            media = _accepted(clause.type)
+            if media is not None:
+                return Media(media.format, pretty=wants_pretty(request))
+    raise not_acceptable(request)
+
+
 def negotiate_or_json(request: Request) -> Media:
     """The same for errors, which must be answered somehow."""
     media = _accepted(request.headers.get("accept", "")) or Media()

@@ -131,7 +131,7 @@ def _typed(value: Json, type_: str, now: datetime) -> Json:
     if type_ == "integer":
         return int(value) if number else None
     if type_ == "number":
-        return float(value) if number else None
+        return (int(value) if value == int(value) else value) if number else None
     if type_ == "boolean":
         return value if isinstance(value, bool) else None
     if type_ == "date" and isinstance(value, str):

@@ -353,7 +353,7 @@ CLUSTER: dict[str, Printer] = {
         ),
         _priority_class,
     ),
-    "RuntimeClass": ((NAME, text("Handler", "Configuration of the container runtime."), AGE), _runtime_class),
+    "RuntimeClass": ((NAME, text("Handler", ""), AGE), _runtime_class),
     "APIService": (
         (NAME, text("Service", "Who serves the API."), text("Available", "Whether the API is served."), AGE),
         _api_service,

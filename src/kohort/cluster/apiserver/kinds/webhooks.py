@@ -179,7 +179,7 @@ def _check_client(errors: Errors, path: str, config: JsonObject) -> None:
         _check_url(errors, f"{path}.url", url)
     elif service is not None:
         # The field that is reported is the other one. Kubernetes does so, and tools compare.
-        for field, reported in (("name", "namespace"), ("namespace", "name")):
+        for field, reported in (("namespace", "name"), ("name", "namespace")):
             if not service.get(field):
                 errors.append(required(f"{path}.service.{reported}"))
         port, target = service.get("port"), service.get("path")
@@ -220,7 +220,7 @@ def _check_service_path(errors: Errors, path: str, target: str) -> None:
     for index, step in enumerate(steps):
         if not step:
             errors.append(invalid(path, target, f"segment[{index}] may not be empty"))
-            return
+            continue
         for problem in dns1123_subdomain(step):
             errors.append(invalid(path, target, f"segment[{index}]: {problem}"))
 

@@ -12,9 +12,10 @@ import copy
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.cluster.apiserver.schema.patterns import pattern
 from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
 from kohort.objects.fielderrors import FieldError, forbidden, invalid, required
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
@@ -167,47 +168,11 @@ def _nested(schema: JsonObject, path: str, *, any_of_is_known: bool = False) -> 
         yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
-def _pattern_errors(pattern: str, path: str) -> Iterator[FieldError]:
-    import re2
-
+def _pattern_errors(text: str, path: str) -> Iterator[FieldError]:
     try:
-        re2.compile(pattern, options=_quiet())
-    except re2.error as error:
-        problem = error.args[0]
-        text = problem.decode() if isinstance(problem, bytes) else str(problem)
-        head, separator, rest = text.rpartition(": ")
-        detail = f"{head}: `{rest}`" if separator else text
-        yield invalid(
-            path,
-            pattern,
-            f"must be a valid regular expression, but isn't: error parsing regexp: {_in_go_words(detail)}",
-        )
-
-
-def _quiet() -> Json:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-_GO_WORDS: Final = {
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "trailing \\": "trailing backslash at end of expression",
-}
-"""The same library in two languages, with different words."""
-
-
-def _in_go_words(detail: str) -> str:
-    for theirs, go in _GO_WORDS.items():
-        if detail.startswith(theirs):
-            return go + detail.removeprefix(theirs)
-    return detail
+        pattern(text)
+    except ValueError as error:
+        yield invalid(path, text, f"must be a valid regular expression, but isn't: error parsing regexp: {error}")
 
 
 def _completeness(validation: JsonObject, schema: JsonObject | None, at: str, defined: str) -> Iterator[FieldError]:

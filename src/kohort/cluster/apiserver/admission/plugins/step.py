@@ -40,12 +40,9 @@ def written(attributes: Attributes) -> JsonObject:
 
 
 def refusal(attributes: Attributes, detail: str, causes: tuple[StatusCause, ...] = ()) -> ApiError:
-    """403, in the name of the object, or of what its name will begin with."""
-    name = attributes.name
-    if not name:
-        metadata = (attributes.object or {}).get("metadata") or {}
-        name = metadata.get("name") or metadata.get("generateName") or "Unknown"
-    return errors.forbidden(attributes.resource.plural, name, detail, attributes.resource.group, causes)
+    """403, in the name of the object."""
+    resource = attributes.resource
+    return errors.forbidden(resource.plural, attributes.shown_name, detail, resource.group, causes)
 
 
 def aggregated(texts: list[str]) -> str:

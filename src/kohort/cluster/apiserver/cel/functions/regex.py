@@ -1,25 +1,9 @@
-"""Regular expressions with the semantics and the linear time of RE2, which is loaded when a pattern is first met."""
-
-from functools import lru_cache
+"""Searching texts by patterns."""
 
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
+from kohort.cluster.apiserver.schema.patterns import pattern
 from kohort.objects.jsontypes import Json
-
-
-@lru_cache(maxsize=2048)
-def pattern(text: str) -> Json:
-    """A compiled pattern; ValueError when it is not one."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 8 << 20
-    try:
-        return re2.compile(text, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "invalid"
-        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from None
 
 
 def _usable(text: str) -> Json:

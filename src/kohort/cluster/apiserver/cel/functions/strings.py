@@ -145,71 +145,80 @@ def format_text(template: str, arguments: Json) -> str:
             continue
         if used >= len(values):
             raise CelError(f"index {used} out of range")
-        pieces.append(_clause(clause[2], clause[1], values[used]))
+        pieces.append(_formatted(clause[2], clause[1], values[used]))
         used += 1
     pieces.append(template[end:])
     return "".join(pieces)
 
 
-def _clause(verb: str, precision_text: str | None, value: Json) -> str:
+def clauses_of(template: str) -> list[str]:
+    """The verbs of a template."""
+    return [clause[2] for clause in _CLAUSE.finditer(template) if clause.group() != "%%"]
+
+
+_TEXTUAL = (
+    "list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null",
+)  # fmt: skip
+_TEXT_PROBLEM = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps"
+)
+_HEX_PROBLEM = "only integers, byte buffers, and strings can be formatted as hex"
+CLAUSES = {
+    "s": (_TEXTUAL, _TEXT_PROBLEM),
+    "d": (("int", "uint"), "decimal clause can only be used on integers"),
+    "f": (("double", "string"), "fixed-point clause can only be used on doubles"),
+    "e": (("double", "string"), "scientific clause can only be used on doubles"),
+    "b": (("int", "uint", "bool"), "only integers and bools can be formatted as binary"),
+    "o": (("int", "uint"), "octal clause can only be used on integers"),
+    "x": (("int", "uint", "string", "bytes"), _HEX_PROBLEM),
+    "X": (("int", "uint", "string", "bytes"), _HEX_PROBLEM),
+}
+"""The types that each clause takes, and what is said about others. A text may name a number that has no digits."""
+
+
+def unknown_clause(verb: str) -> str:
+    if not verb:
+        return "unexpected end of string"
+    return f'could not parse formatting clause: unrecognized formatting clause "{verb}"'
+
+
+def _unfit(verb: str, value: Json) -> CelError:
+    return CelError(f"error during formatting: {CLAUSES[verb][1]}, was given {type_name(value)}")
+
+
+def _formatted(verb: str, precision_text: str | None, value: Json) -> str:
     precision = _DEFAULT_PRECISION if precision_text is None else int(precision_text[:6])
     if precision > _MAX_PRECISION:
         raise CelError(f"precision {precision} is too large")
     match verb:
         case "s":
             return as_text(value)
-        case "d":
-            return _decimal(value)
-        case "f":
-            return (
-                f"{_number(value, 'fixed-point'):.{precision}f}" if math.isfinite(_number(value, "")) else _word(value)
-            )
-        case "e":
-            return (
-                f"{_number(value, 'scientific'):.{precision}e}" if math.isfinite(_number(value, "")) else _word(value)
-            )
-        case "b":
-            return _based(value, "b", "binary")
-        case "o":
-            return _based(value, "o", "octal")
+        case "d" | "o" | "b":
+            return _whole(value, verb)
+        case "f" | "e":
+            return _number(value, verb, precision)
         case "x" | "X":
             return _hexadecimal(value, verb)
         case _:
-            raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+            raise CelError(unknown_clause(verb))
 
 
-def _number(value: Json, what: str) -> float:
-    if isinstance(value, str) and value in _NUMBER_WORDS:
-        return _NUMBER_WORDS[value]
-    if type(value) is not float:
-        raise CelError(
-            f"error during formatting: {what} clause can only be used on doubles, was given {type_name(value)}"
-        )
-    return value
-
-
-def _word(value: Json) -> str:
-    number = _number(value, "")
+def _number(value: Json, verb: str, precision: int) -> str:
+    number = _NUMBER_WORDS.get(value) if isinstance(value, str) else value
+    if type(number) is not float:
+        raise _unfit(verb, value)
+    if math.isfinite(number):
+        return f"{number:.{precision}{verb}}"
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 
-def _decimal(value: Json) -> str:
-    if type(value) in (int, Uint):
-        return str(int(value))
-    raise CelError(
-        f"error during formatting: decimal clause can only be used on integers, was given {type_name(value)}"
-    )
-
-
-def _based(value: Json, base: str, what: str) -> str:
-    if base == "b" and isinstance(value, bool):
+def _whole(value: Json, verb: str) -> str:
+    if verb == "b" and isinstance(value, bool):
         return "1" if value else "0"
     if type(value) in (int, Uint):
-        return format(int(value), base)
-    allowed = "integers and bools" if base == "b" else "integers"
-    raise CelError(
-        f"error during formatting: {what} clause can only be used on {allowed}, was given {type_name(value)}"
-    )
+        return format(int(value), verb)
+    raise _unfit(verb, value)
 
 
 def _hexadecimal(value: Json, verb: str) -> str:
@@ -218,10 +227,7 @@ def _hexadecimal(value: Json, verb: str) -> str:
         return text.upper() if verb == "X" else text
     if type(value) in (int, Uint):
         return format(int(value), verb)
-    raise CelError(
-        "error during formatting: hex clause can only be used on integers, byte buffers, and strings, "
-        f"was given {type_name(value)}"
-    )
+    raise _unfit(verb, value)
 
 
 def as_text(value: Json) -> str:
@@ -249,10 +255,7 @@ def as_text(value: Json) -> str:
     if is_map(value):
         entries = sorted((_as_literal(key), _as_literal(inner)) for key, inner in pairs_of(value))
         return "{" + ", ".join(f"{key}:{inner}" for key, inner in entries) + "}"
-    raise CelError(
-        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
-        f"types, durations, and timestamps, was given {type_name(value)}"
-    )
+    raise _unfit("s", value)
 
 
 def _as_literal(value: Json) -> str:

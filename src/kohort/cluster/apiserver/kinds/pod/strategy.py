@@ -31,6 +31,7 @@ _HOSTNAME: Final = (
 
 class PodStrategy(Strategy):
     deletion_returns_object = True
+    keeps_status_on_create = True  # which `prepare_create` makes anew: of a given one it keeps the class of service
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
@@ -48,7 +49,8 @@ class PodStrategy(Strategy):
             legacy = not gates.enabled(context.gates, gates.FIX_POD_LEVEL_DEFAULTING)
             levels.default_levels(spec, legacy=legacy)
         merge_label_keys(obj)
-        obj["status"] = {"phase": "Pending", "qosClass": levels.quality(spec, pod_level=pod_level)}
+        given = (obj.get("status") or {}).get("qosClass")
+        obj["status"] = {"phase": "Pending", "qosClass": given or levels.quality(spec, pod_level=pod_level)}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [gated_condition()]
         if levels.is_set(spec) and gates.enabled(context.gates, gates.POD_LEVEL_RESIZE):
