@@ -69,7 +69,7 @@ def is_left_held(story: Story) -> bool:
     )
 
 
-async def test_a_deleted_rollout_can_leave_its_set_held_and_another_takes_it_up() -> None:
+async def test_row_37_a_deleted_rollout_can_leave_its_set_held_and_another_takes_it_up() -> None:
     async with release_cluster(features=KEEPS) as (cluster, _):
         story = Story(cluster)
         await story.begin(plan=rollout(steps=STEPS))

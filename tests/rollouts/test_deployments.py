@@ -1,9 +1,12 @@
 """Deployments are released by the same machine: canary beside, blue-green inside one Deployment."""
 
+import pytest
 from tests.rollouts.deployments import NAME, STEPS, story
 from tests.rollouts.releases import BLUE_GREEN_STEPS, NAMESPACE, V1, V2, rollout
 
-from kohort.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from kohort.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, ROLLOUTS
+
+SETTINGS = ("strategy", "minReadySeconds", "progressDeadlineSeconds")
 
 
 async def test_row_39_a_canary_beside_the_deployment() -> None:
@@ -60,6 +63,24 @@ async def test_row_06_blue_green_rolled_back_inside_one_deployment() -> None:
         await told.healthy(V1)
         sets = [one for one in told.cluster.objects(REPLICA_SETS, NAMESPACE) if one["spec"]["replicas"]]
         assert len(sets) == 1
+
+
+@pytest.mark.parametrize("end", ["row_09_deleted", "row_10_disabled"])
+async def test_row_09_row_10_blue_green_given_up_inside_one_deployment_goes_on_natively(end: str) -> None:
+    async with story() as told:
+        await told.begin(rollout(blue_green=True, steps=BLUE_GREEN_STEPS))
+        settings = {name: told.stable["spec"].get(name) for name in SETTINGS}
+        await told.change(V2)
+        await told.at(1)
+        assert told.stable["spec"]["progressDeadlineSeconds"] == 2147483647
+        if end == "row_09_deleted":
+            await told.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+            await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
+        else:
+            await told.cluster.client.patch(ROLLOUTS, NAME, NAMESPACE, {"spec": {"disabled": True}})
+            await told.until(lambda: told.phase == "Disabled")
+        await told.until(lambda: told.pods() == [V2] * 5 and told.ready() and told.nothing_left())
+        assert {name: told.stable["spec"].get(name) or settings[name] for name in SETTINGS} == settings
 
 
 async def test_row_08_blue_green_inside_one_deployment_follows_its_size() -> None:

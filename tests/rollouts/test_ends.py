@@ -17,10 +17,11 @@ from kohort.rollouts import wire
 from kohort.testing import Cluster
 
 
-async def test_row_56_disabling_midway_unwinds_and_lets_the_workload_go_on() -> None:
+@pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "row_10"])
+async def test_row_56_row_10_disabling_midway_unwinds_and_lets_the_workload_go_on(blue_green: bool) -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
-        await story.begin()
+        await story.begin(plan=rollout(blue_green=blue_green))
         await story.change(V2)
         await story.at(1)
         await story.edit({"spec": {"disabled": True}})
@@ -31,10 +32,11 @@ async def test_row_56_disabling_midway_unwinds_and_lets_the_workload_go_on() -> 
         await story.until(lambda: story.phase == "Healthy")
 
 
-async def test_l12_deleting_the_rollout_midway_unwinds() -> None:
+@pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "row_09"])
+async def test_l12_row_09_deleting_the_rollout_midway_unwinds(blue_green: bool) -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
-        await story.begin()
+        await story.begin(plan=rollout(blue_green=blue_green))
         await story.change(V2)
         await story.at(1)
         await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)

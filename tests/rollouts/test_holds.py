@@ -15,7 +15,7 @@ from kohort.rollouts import wire
 from kohort.testing import Cluster
 
 
-async def test_row_42_row_43_l03_scaling_while_held_adds_old_groups_and_grows_the_canary() -> None:
+async def test_row_27_row_42_row_43_l03_scaling_while_held_adds_old_groups_and_grows_the_canary() -> None:
     steps = [{"replicas": "50%", "traffic": "50%", "pause": {}}, {"replicas": "100%", "pause": {}}]
     async with release_cluster(nodes=24) as (cluster, _):
         story = Story(cluster)
