@@ -57,14 +57,14 @@ def measure(serve: Callable[[], AbstractContextManager[servers.Server]], size: S
 
 
 def ours(size: Size) -> Measured:
-    with servers.kohort("--parts", "apiserver"):
+    with servers.api_server(real=False):
         pass  # so that modules are compiled, as they are in an installation
-    return measure(lambda: servers.kohort("--parts", "apiserver"), size)
+    return measure(lambda: servers.api_server(real=False), size)
 
 
 def theirs(size: Size) -> Measured | None:
     """None when the programs are not there."""
-    return measure(servers.real, size) if kubernetes.find() is not None else None
+    return measure(lambda: servers.api_server(real=True), size) if kubernetes.find() is not None else None
 
 
 def ready(size: Size) -> pods.Readied:
@@ -108,7 +108,7 @@ def pairs(mine: Measured, other: Measured) -> list[tuple[str, float, float, str]
     per_pod = [1000 / one.created.rate for one in (other, mine)]
     cpu_event = [one.delivered.cpu / one.delivered.events * 1000 for one in (other, mine)]
     lost = f", {other.delivered.missing:,} deliveries lost by the peer" if other.delivered.missing else ""
-    cpu_pod = [one.created.cpu / one.created.pods * 1000 for one in (other, mine)]
+    cpu_pod = [one.created.milliseconds for one in (other, mine)]
     return [
         ("API server: start", other.start, mine.start, "s"),
         ("API server: memory", other.memory, mine.memory, "MB"),

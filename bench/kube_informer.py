@@ -10,7 +10,6 @@ socket (`--socket`, plain HTTP on loopback, the server in a process of its own).
 import argparse
 import asyncio
 import gc
-import json
 import resource
 import sys
 import time
@@ -238,11 +237,11 @@ async def measure(transport: Transport, count: int, events: int) -> dict[str, fl
     await cancel_all(task)
     await transport.close()
     return {
-        "pods": count,
-        "list_us_per_pod": (listed - start) / count * 1e6,
-        "event_us": (end - start_events) / max(events, 1) * 1e6,
-        "memory_bytes_per_pod": memory / count,
-        "wire_bytes_per_pod": len(_frame("ADDED", pod(0, 1))),
+        "pods": float(count),
+        "µs to list a pod": (listed - start) / count * 1e6,
+        "µs per event": (end - start_events) / max(events, 1) * 1e6,
+        "bytes of memory per pod": memory / count,
+        "bytes on the wire per pod": len(_frame("ADDED", pod(0, 1))),
     }
 
 
@@ -276,7 +275,8 @@ def main() -> None:
         return
     run = over_socket if arguments.socket else in_process
     figures = asyncio.run(run(arguments.pods, arguments.events))
-    print(json.dumps({"python": sys.version.split()[0], **{name: round(value, 1) for name, value in figures.items()}}))
+    for name, value in figures.items():
+        print(f"{name}: {value:,.1f}")
 
 
 if __name__ == "__main__":

@@ -31,34 +31,31 @@ class Created:
     pods: int
     seconds: float
     cpu: float
+    """Processor time of the server."""
 
     @property
     def rate(self) -> float:
         return self.pods / self.seconds
 
+    @property
+    def milliseconds(self) -> float:
+        """Of processor time per pod."""
+        return self.cpu / self.pods * 1000
+
     def lines(self) -> list[str]:
-        return [
-            f"{self.pods:,} pods created: {self.rate:,.0f}/s, "
-            f"{self.cpu / self.pods * 1000:.2f} ms of processor time per pod"
-        ]
+        return [f"{self.pods:,} pods created: {self.rate:,.0f}/s, {self.milliseconds:.2f} ms of processor time per pod"]
 
 
 @dataclass(frozen=True, slots=True)
-class Readied:
-    pods: int
+class Readied(Created):
     creating: float
-    seconds: float
-    cpu: float
-
-    @property
-    def rate(self) -> float:
-        return self.pods / self.seconds
+    """Seconds until the last create was answered."""
 
     def lines(self) -> list[str]:
         return [
             f"{self.pods:,} pods: {self.pods / self.creating:,.0f}/s created meanwhile, "
             f"{self.rate:,.0f}/s from create to Ready",
-            f"  {self.cpu / self.pods * 1000:.2f} ms of processor time per pod in the whole control plane",
+            f"  {self.milliseconds:.2f} ms of processor time per pod in the whole control plane",
         ]
 
 
@@ -121,7 +118,7 @@ async def measure_ready(server: servers.Server, target: wire.Target, count: int)
     creating: float = ours.recv()
     process.join()
     await client.close()
-    return Readied(count, creating, elapsed, cpu)
+    return Readied(count, elapsed, cpu, creating)
 
 
 def main() -> None:
@@ -132,7 +129,7 @@ def main() -> None:
     parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
     if options.real or not options.nodes:
-        with servers.real() if options.real else servers.kohort("--parts", "apiserver") as server:
+        with servers.api_server(real=options.real) as server:
             print("\n".join(measure_creates(server, options.pods).lines()))
         return
     with servers.kohort("--simulated-nodes", str(options.nodes), "--parts", options.parts) as server:

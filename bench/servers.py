@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,7 +73,7 @@ def kohort(*words: str) -> Iterator[Server]:
 
 
 @contextmanager
-def real() -> Iterator[Server]:
+def _real() -> Iterator[Server]:
     """etcd and kube-apiserver. RuntimeError when there are no programs for them."""
     from tests.kubernetes.controlplane import control_plane
 
@@ -86,3 +86,8 @@ def real() -> Iterator[Server]:
         control_plane(binaries, Path(directory) / "plane", flags=flags) as plane,
     ):
         yield Server("etcd + kube-apiserver", plane.kubeconfig, tuple(plane.pids))
+
+
+def api_server(*, real: bool) -> AbstractContextManager[Server]:
+    """Only an API server: ours, or a real one."""
+    return _real() if real else kohort("--parts", "apiserver")

@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
-    with servers.real() if options.real else servers.kohort("--parts", "apiserver") as server:
+    with servers.api_server(real=options.real) as server:
         found = measure(server, options.pods, options.watchers, options.rate, options.seconds)
         print(f"{options.pods:,} pods, {options.watchers} watchers, {options.rate} writes/s")
         print("\n".join(found.lines()))

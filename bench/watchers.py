@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=32)
     parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
-    with servers.real() if options.real else servers.kohort("--parts", "apiserver") as server:
+    with servers.api_server(real=options.real) as server:
         print("\n".join(measure(server, options.watchers, options.events, options.writers).lines()))
 
 
