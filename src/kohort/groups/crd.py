@@ -14,6 +14,11 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.schemawords import INT_OR_STRING, described, enum, int32, rule, shape
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
+_QUALIFIED: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+"""As metav1.Condition has it for types."""
 _WIDTH: Final = ".subGroupPolicy.subGroupSize"
 
 
@@ -42,9 +47,9 @@ def definition() -> JsonObject:
                     "served": True,
                     "storage": True,
                     "additionalPrinterColumns": [
-                        _column("Ready", "integer", ".status.readyReplicas"),
-                        _column("Desired", "integer", ".spec.replicas"),
-                        _column("Up-to-date", "integer", ".status.updatedReplicas"),
+                        _column("Ready", "integer", ".status.readyReplicas", "Number of ready replicas"),
+                        _column("Desired", "integer", ".spec.replicas", "Number of desired replicas"),
+                        _column("Up-to-date", "integer", ".status.updatedReplicas", "Number of up-to-date replicas"),
                         _column("Age", "date", ".metadata.creationTimestamp"),
                     ],
                     "subresources": {
@@ -62,8 +67,9 @@ def definition() -> JsonObject:
     }
 
 
-def _column(name: str, type: str, path: str) -> JsonObject:
-    return {"name": name, "type": type, "jsonPath": path}
+def _column(name: str, type: str, path: str, text: str = "") -> JsonObject:
+    column: JsonObject = {"name": name, "type": type, "jsonPath": path}
+    return {**column, "description": text} if text else column
 
 
 def _root() -> JsonObject:
@@ -251,9 +257,14 @@ def _same(field: str) -> JsonObject:
 def _status() -> JsonObject:
     condition = shape(
         {
-            "type": {"type": "string", "maxLength": 316},
+            "type": {"type": "string", "maxLength": 316, "pattern": _QUALIFIED},
             "status": enum("True", "False", "Unknown"),
-            "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            },
             "message": {"type": "string", "maxLength": 32768},
             "lastTransitionTime": {"type": "string", "format": "date-time"},
             "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},

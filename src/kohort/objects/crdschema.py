@@ -57,6 +57,10 @@ _DEFAULTS: Final[dict[str, JsonObject]] = {
 }
 """Defaults that the schemas of custom resources with pod templates carry, besides those in the type data."""
 
+_NO_DEFAULTS: Final = {"io.k8s.api.core.v1.AzureDiskVolumeSource": ("cachingMode", "kind")}
+"""Defaults of the type data that generated schemas do not carry. A server that filled them in would change stored sets
+of others: their template would seem edited, and they would roll."""
+
 
 @cache
 def schema_of(type_name: str) -> JsonObject:
@@ -65,14 +69,17 @@ def schema_of(type_name: str) -> JsonObject:
         return EMBEDDED_METADATA
     known = record(type_name)
     properties = {field.name: _field(field) for field in known.fields}
-    for source in (type_name, *(inlined for inlined, _ in known.inlined)):
+    sources = (type_name, *(inlined for inlined, _ in known.inlined))
+    for source in sources:
         for name, value in _DEFAULTS.get(source, {}).items():
             properties[name] = {**properties[name], "default": value}
+    for name in _NO_DEFAULTS.get(type_name, ()):
+        properties[name].pop("default", None)
     schema: JsonObject = {"type": "object", "properties": properties}
     required = sorted(known.required)
     if required:
         schema["required"] = required
-    if known.atomic:
+    if any(record(source).atomic for source in sources):
         schema["x-kubernetes-map-type"] = "atomic"
     return schema
 
