@@ -88,7 +88,10 @@ class Bench:
                 await asyncio.sleep(0.05)
 
     async def log(self, name: str, container: str = "c") -> str:
-        command = ["kubectl", f"--kubeconfig={self.data}/kubeconfig", "logs", name, "-c", container]
+        return await self.kubectl("logs", name, "-c", container)
+
+    async def kubectl(self, *words: str) -> str:
+        command = ["kubectl", f"--kubeconfig={self.data}/kubeconfig", *words]
         asked = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
         return (await asked.communicate())[0].decode()
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.node.processes import SERVE, Bench, bench, data, shell, volume
 
-from kohort.kube.resources import EVENTS, PODS, SECRETS, SERVICES
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES
 from kohort.node.namespaces import Namespaces
 from kohort.objects.jsontypes import JsonObject
 
@@ -112,6 +112,26 @@ sleep 1000
     assert await asyncio.to_thread(os.path.ismount, place)
     await bench.gone("remembers")
     assert not await asyncio.to_thread(os.path.lexists, place), "what is mounted cannot be removed"
+
+
+async def test_new_content_is_seen_except_at_sub_paths_and_by_whoever_looks_inside(bench: Bench) -> None:
+    settings: JsonObject = {"metadata": {"name": "changing", "namespace": "default"}, "data": {"a": "old"}}
+    await bench.client.create(CONFIG_MAPS, settings, "default")
+    mounts = [volume("v", "/run/whole"), volume("v", "/run/part", subPath="a")]
+    volumes = [{"name": "v", "configMap": {"name": "changing"}}]
+    await bench.run("follows", shell("sleep 1000", volumeMounts=mounts), volumes=volumes)
+    await bench.ready("follows")
+    look = ("exec", "follows", "--", "sh", "-c", "cat /run/whole/a; echo; cat /run/part")
+    assert (await bench.kubectl(*look)).split() == ["old", "old"]
+    await bench.client.patch(CONFIG_MAPS, "changing", "default", {"data": {"a": "new"}})
+    await bench.client.patch(PODS, "follows", "default", {"metadata": {"annotations": {"look": "again"}}})
+    uid = (await bench.client.get(PODS, "follows", "default"))["metadata"]["uid"]
+    place = bench.data / "node" / "pods" / uid / "volumes" / "v" / "a"
+    async with asyncio.timeout(60):
+        while await asyncio.to_thread(place.read_text) != "new":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert (await bench.kubectl(*look)).split() == ["new", "old"]
+    await bench.gone("follows")
 
 
 async def test_a_grpc_server_is_asked_for_its_health(bench: Bench) -> None:

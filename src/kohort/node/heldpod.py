@@ -141,7 +141,6 @@ def recovered(pod: NodePod, container: NodeContainer, instances: dict[str, Insta
         return run
     run.attempt = max(attempts)
     run.instance, run.previous = attempts[run.attempt], attempts.get(run.attempt - 1)
-    run.strikes = run.attempt
     run.begun = asyncio.get_running_loop().time()
     for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
         if status.name == container.name and run.running:

@@ -30,8 +30,8 @@ PR_SET_NO_NEW_PRIVS: Final = 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def spawn(launch: Launch, stdin: int, stdout: int, stderr: int) -> int:
-    """Start it; the pid. Raises CannotStart."""
+def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0) -> int:
+    """Start it, and return its pid; `within` is a process whose files and names it shall see. Raises CannotStart."""
     command = list(launch.command)
     try:
         process = subprocess.Popen(
@@ -42,7 +42,7 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int) -> int:
             env=launch.env,
             close_fds=True,
             start_new_session=True,
-            preexec_fn=_prepared(launch),
+            preexec_fn=_prepared(launch, within),
         )
     except FileNotFoundError as problem:
         raise CannotRun(f'exec: "{command[0]}": executable file not found in $PATH ({problem.filename})') from None
@@ -77,7 +77,7 @@ def enter_namespace(path: str, kind: int) -> None:
         os.close(handle)
 
 
-def _prepared(launch: Launch) -> Callable[[], None]:
+def _prepared(launch: Launch, within: int) -> Callable[[], None]:
     """What happens in the child between fork and exec. Simple calls only."""
 
     def prepare() -> None:
@@ -96,11 +96,12 @@ def _prepared(launch: Launch) -> Callable[[], None]:
                 score.write(str(launch.oom_score_adj))
         if launch.netns:
             enter_namespace(launch.netns, CLONE_NEWNET)
-        if (launch.mounts or launch.read_only_root) and _own_mounts():
-            _mount_all(launch)
-        if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
-            name = launch.hostname.encode()
-            _libc.sethostname(name, len(name))
+        if not (within and _joined(within)):
+            if (launch.mounts or launch.read_only_root) and _own_mounts():
+                _mount_all(launch)
+            if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
+                name = launch.hostname.encode()
+                _libc.sethostname(name, len(name))
         if launch.root and launch.root != "/":
             os.chroot(launch.root)
             os.chdir("/")
@@ -118,6 +119,20 @@ def _prepared(launch: Launch) -> Callable[[], None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     return prepare
+
+
+def _joined(pid: int) -> bool:
+    """See what another process sees: what was mounted for it may not be there to be mounted again."""
+    names = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS))
+    try:
+        found = [
+            (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
+            for name, kind in names
+            if os.stat(f"/proc/{pid}/ns/{name}").st_ino != os.stat(f"/proc/self/ns/{name}").st_ino
+        ]
+    except OSError:
+        return False
+    return all(_libc.setns(handle, kind) == 0 for handle, kind in found)
 
 
 def _own_mounts() -> bool:

@@ -134,8 +134,9 @@ class Supervisor:
         self._keep(supervised)
         return Answer(instances=(instance,))
 
-    def _start(self, supervised: Supervised) -> Instance:
-        """Start a process; a container writes to named pipes that it holds open itself."""
+    def _start(self, supervised: Supervised, within: int = 0) -> Instance:
+        """Start a process, in a container if `within` is its pid. A container writes to named pipes that it holds open
+        itself."""
         launch = supervised.launch
         given: list[int] = []
         try:
@@ -153,7 +154,7 @@ class Supervisor:
                 stdout = self._output(supervised, STDOUT)
                 stderr = self._output(supervised, STDERR)
                 given = [stdin, stdout, stderr]
-            pid = launching.spawn(launch, stdin, stdout, stderr)
+            pid = launching.spawn(launch, stdin, stdout, stderr, within)
         except CannotStart:
             for source in list(supervised.sources):
                 supervised.unfollow(source)
@@ -223,10 +224,11 @@ class Supervisor:
             problem = f"container {ask.id} does not run"
         elif ask.what == "execute":
             assert ask.launch is not None
+            within = supervised.instance.pid
             supervised = Supervised(ask.launch)
             supervised.listeners.add(writer)
             try:
-                self._start(supervised)
+                self._start(supervised, within)
             except CannotStart as refused:
                 problem = str(refused)
         writer.write(frame(CONTROL, msgspec.json.encode(Answer(problem))))
