@@ -1,11 +1,15 @@
 """Scenes of single controllers, with the states that Kubernetes 1.36 shows in between."""
 
+import asyncio
+
 from tests.cluster.workloads.puppet import NODE, NS, Puppet, puppet, template
 
 from kohort.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -229,12 +233,63 @@ async def test_a_node_that_says_it_is_not_ready_speaks_for_its_pods() -> None:
     async with puppet() as scene:
         await scene.create(PODS, "p", spec=template({})["spec"])
         await scene.run("p")
-        status = {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}
-        await scene.client.patch(NODES, NODE, "", {"status": status}, subresource="status")
-        await scene.settle()
+        await report(scene, "False")
         taints = (scene.cluster.find(NODES, NODE) or {})["spec"]["taints"]
         assert sorted((one["key"], one["effect"]) for one in taints) == [
             ("node.kubernetes.io/not-ready", "NoExecute"),
             ("node.kubernetes.io/not-ready", "NoSchedule"),
         ]
         assert [one["status"] for one in scene.status(PODS, "p")["conditions"] if one["type"] == "Ready"] == ["True"]
+
+
+async def taint(scene: Puppet, key: str) -> None:
+    await scene.client.patch(NODES, NODE, "", {"spec": {"taints": [{"key": key, "effect": "NoExecute"}]}})
+    await scene.settle()
+
+
+async def test_pods_that_have_finished_leave_a_tainted_node_as_well() -> None:
+    async with puppet() as scene:
+        await scene.create(PODS, "done", spec=template({})["spec"])
+        await scene.run("done", phase="Succeeded")
+        await taint(scene, "k")
+        assert scene.names(PODS) == []
+
+
+async def report(scene: Puppet, ready: str) -> None:
+    status = {"conditions": [{"type": "Ready", "status": ready, "reason": "Told"}]}
+    await scene.client.patch(NODES, NODE, "", {"status": status}, subresource="status")
+    await scene.settle()
+
+
+async def test_nobody_waits_for_pods_of_a_node_out_of_service() -> None:
+    async with puppet() as scene:
+        await report(scene, "True")
+        await scene.create(PODS, "p", spec=template({})["spec"])
+        await scene.run("p")
+        await taint(scene, "node.kubernetes.io/out-of-service")
+        await asyncio.sleep(25)
+        assert "deletionTimestamp" in scene.get(PODS, "p")["metadata"], "a ready node ends its pods itself"
+        await report(scene, "False")
+        await scene.cluster.until(lambda: scene.names(PODS) == [])
+
+
+# Namespaces
+
+
+async def test_a_namespace_keeps_what_its_pods_may_need_until_they_are_gone() -> None:
+    async with puppet() as scene:
+        await scene.client.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        await scene.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "shop")
+        pod = {"metadata": {"name": "p"}, "spec": {**template({})["spec"], "nodeName": NODE}}
+        await scene.client.create(PODS, pod, "shop")
+        await scene.client.delete(NAMESPACES, "shop")
+        await scene.settle()
+        assert scene.cluster.find(CONFIG_MAPS, "c", "shop") is not None
+        remaining = next(
+            one["message"]
+            for one in (scene.cluster.find(NAMESPACES, "shop") or {})["status"]["conditions"]
+            if one["type"] == "NamespaceContentRemaining"
+        )
+        assert remaining == "Some resources are remaining: pods. has 1 resource instances"
+        await scene.client.delete(PODS, "p", "shop", grace_seconds=0)
+        await scene.cluster.until(lambda: scene.cluster.find(NAMESPACES, "shop") is None)

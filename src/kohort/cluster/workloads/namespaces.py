@@ -1,8 +1,9 @@
 """Emptying and removing namespaces.
 
 A deleted namespace stays, phase Terminating, until nothing is left in it. Everything that can be deleted is asked to
-go; what remains is counted and reported in the status, so that a user sees which finalizer holds a namespace up. When
-all is gone, the `kubernetes` finalizer is taken out of its spec and the API server removes it.
+go: pods first, and nothing else before the last of them is gone, for they may need it until then. What remains is
+counted and reported in the status, so that a user sees which finalizer holds a namespace up. When all is gone, the
+`kubernetes` finalizer is taken out of its spec and the API server removes it.
 
 | condition | True when |
 |---|---|
@@ -92,6 +93,8 @@ class Namespaces:
                 continue
             except ApiError as problem:
                 remains.failures.append(f"{one.resource.qualified}: {problem.message}")
+            if one.resource == PODS and remains.objects:
+                break
         return remains
 
     async def _list(self, resource: Resource, namespace: str) -> list[PartialObject]:
@@ -138,7 +141,7 @@ class Namespaces:
 
 
 def in_deletion_order(served: Iterable[ServedResource]) -> list[ServedResource]:
-    """Namespaced resources that can be emptied; pods first, because they take longest."""
+    """Namespaced resources that can be emptied, pods first."""
     found = [one for one in served if one.resource.namespaced and one.allows("delete", "list")]
     return sorted(found, key=lambda one: (one.resource != PODS, one.resource.qualified))
 

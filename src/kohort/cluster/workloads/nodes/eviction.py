@@ -13,10 +13,13 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import condition_is
 
 _QUARANTINE: Final = 40.0
 """How long a node must be missing before its pods are given up: it may just be registering again."""
 _KEPT_FINISHED: Final = 12500
+OUT_OF_SERVICE: Final = f"{rules.PREFIX}out-of-service"
+"""Somebody knows that the node is off: what terminates there will never say so itself."""
 
 
 def register(manager: Manager) -> None:
@@ -42,7 +45,7 @@ class TaintEviction:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self.pods.get(key)
-        if pod is None or pod.metadata.deleting or pod.finished or not pod.spec.node_name:
+        if pod is None or pod.metadata.deleting or not pod.spec.node_name:
             self._forget(pod)
             return None
         node = self.nodes.get(Key("", pod.spec.node_name))
@@ -73,7 +76,8 @@ class TaintEviction:
 
 
 class PodCollection:
-    """Removes pods that nobody else will: on lost nodes, deleted before they were placed, or finished long ago."""
+    """Removes pods that nobody else will: on lost nodes, deleted before they were placed or on a node that somebody
+    declared out of service, or finished long ago."""
 
     def __init__(self, manager: Manager, *, period: float = 20.0) -> None:
         self.client = manager.client
@@ -92,9 +96,9 @@ class PodCollection:
         lost = await self._lost_nodes()
         for pod in self.pods.list():
             if pod.spec.node_name in lost:
+                await self._give_up(pod, disrupted="PodGC: node no longer exists")
+            elif pod.metadata.deleting and not self._is_served(pod):
                 await self._give_up(pod)
-            elif pod.metadata.deleting and not pod.spec.node_name:
-                await self._remove(pod)
         finished = sorted(
             (pod for pod in self.pods.list() if pod.finished), key=lambda pod: pod.metadata.creation_timestamp or ""
         )
@@ -109,14 +113,29 @@ class PodCollection:
         ripe = [name for name, since in self._missing.items() if now - since >= _QUARANTINE]
         return {name for name in ripe if await self.client.find(NODES, name) is None}
 
-    async def _give_up(self, pod: Pod) -> None:
+    def _is_served(self, pod: Pod) -> bool:
+        """There is a node that may still end this pod."""
+        node = self.nodes.get(Key("", pod.spec.node_name)) if pod.spec.node_name else None
+        if node is None:
+            return bool(pod.spec.node_name)
+        ready = condition_is(node.status.conditions, "Ready")
+        return ready or not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+
+    async def _give_up(self, pod: Pod, disrupted: str = "") -> None:
+        """Nobody will ever report the end of this pod: it has failed, and goes."""
         try:
             if not pod.finished:
-                message = "PodGC: node no longer exists"
-                await note_disruption(self.client, pod, "DeletionByPodGC", message, failed=True)
+                await self._fail(pod, disrupted)
             await self._remove(pod)
         except (NotFound, Conflict):
             return
+
+    async def _fail(self, pod: Pod, disrupted: str) -> None:
+        if disrupted:
+            await note_disruption(self.client, pod, "DeletionByPodGC", disrupted, failed=True)
+        else:
+            body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}}
+            await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body, subresource="status")
 
     async def _remove(self, pod: Pod) -> None:
         try:
