@@ -71,10 +71,12 @@ async def canary_through_ingress_and_route(client: Client) -> None:
     await release.approve(2)
     await release.healthy(V2)
     assert (await client.get(HTTP_ROUTES, NAME, "canary"))["spec"] == before["spec"]
-    async with asyncio.timeout(30):
-        # The oldest record made room for this release.
-        while await client.find(ROLLOUT_HISTORIES, "old-0", "canary") is not None:
-            await asyncio.sleep(0.1)
+
+    async def made_room() -> bool:
+        """The oldest record did, for this release."""
+        return await client.find(ROLLOUT_HISTORIES, "old-0", "canary") is None
+
+    await release.until(made_room)
 
 
 async def blue_green_with_an_autoscaler(client: Client) -> None:
@@ -163,9 +165,11 @@ async def shared_routing(client: Client) -> None:
     await release.approve(1)
     await release.healthy(V2)
     await client.delete(TRAFFIC_ROUTINGS, "routes", "shared")
-    async with asyncio.timeout(30):
-        while await client.find(TRAFFIC_ROUTINGS, "routes", "shared") is not None:
-            await asyncio.sleep(0.1)
+
+    async def gone() -> bool:
+        return await client.find(TRAFFIC_ROUTINGS, "routes", "shared") is None
+
+    await release.until(gone)
 
 
 async def deleted_in_the_middle(client: Client) -> None:

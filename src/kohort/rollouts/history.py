@@ -54,7 +54,7 @@ class HistoryController:
         self.limit = limit
         self.cache = cache
         self.records = manager.informer(ROLLOUT_HISTORIES, History)
-        self.controller = manager.controller("rollouthistory-controller", self.reconcile, max_delay=60)
+        self.controller = manager.controller("rollouthistory-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.rollouts)
         self.controller.watches(self.records, _rollout_of)
 
@@ -66,11 +66,13 @@ class HistoryController:
         if rollout.status.phase == wire.PROGRESSING:
             await self._follow(rollout, records)
         elif rollout.status.phase == wire.HEALTHY:
-            for record in records:
-                if record.status.phase != COMPLETED:
-                    await self._complete(rollout, record)
-            for record in records[: max(0, len(records) - self.limit)]:
+            too_many = max(0, len(records) - self.limit)
+            for record in records[:too_many]:
                 await self._forget(record)
+            # One at a time: its own event brings the next, and no record is gathered twice from a cache that lags.
+            open_one = next((one for one in records[too_many:] if one.status.phase != COMPLETED), None)
+            if open_one is not None:
+                await self._complete(rollout, open_one)
         return None
 
     def _records(self, key: Key) -> list[History]:
