@@ -258,7 +258,7 @@ class ApiServer:
         for source in (version, self.discovery.answer, self.openapi.answer, self._issuer, self._metrics, self._root):
             answer = source(request)
             if answer is not None:
-                if request.method not in ("GET", "HEAD"):
+                if request.method != "GET" and is_read_only(request.path):
                     raise not_allowed()
                 return answer
         raise PageNotFound()
@@ -284,6 +284,12 @@ class ApiServer:
             return Response(200, {"content-type": "application/jwk-set+json"}, encoding.compact(self._tokens.jwks()))
         document = self._tokens.discovery(f"https://{request.headers.get('host', '')}")
         return Response(200, {"content-type": JSON}, encoding.compact(document))
+
+
+def is_read_only(path: str) -> bool:
+    """Whether a path that is no resource has one method only. The index of groups and OpenAPI answer to any."""
+    first, *rest = path.strip("/").split("/")
+    return first in ("api", "version") or (first == "apis" and len(rest) == 2)
 
 
 def kinds_handled(catalog: Catalog, reviews: Reviews) -> list[Kind]:

@@ -136,6 +136,8 @@ async def test_acting_as_somebody_who_is_refused(api: Api) -> None:
     ("method", "path"),
     [
         ("HEAD", "/api/v1/namespaces/default/configmaps/a"),
+        ("HEAD", "/version"),
+        ("HEAD", "/api/v1"),
         ("OPTIONS", "/api/v1/namespaces/default/configmaps/a"),
         ("DELETE", "/apis/apps/v1/namespaces/default/deployments/a/scale"),
         ("DELETE", "/api/v1/namespaces"),
@@ -152,3 +154,8 @@ async def test_methods_that_a_path_does_not_have(api: Api, method: str, path: st
 @pytest.mark.parametrize("path", ["/api/v1/namespaces/a/nodes", "/api/v1/pods/p", "/api/v1/namespaces/a/pods/p/nope"])
 async def test_paths_outside_the_scope_of_a_kind(api: Api, path: str) -> None:
     assert (await api.get(path)).code == 404
+
+
+async def test_indexes_answer_to_any_method(api: Api) -> None:
+    for method, path in (("PUT", "/apis"), ("PATCH", "/apis/apps"), ("OPTIONS", "/apis"), ("POST", "/openapi/v2")):
+        assert Answer(await api.send(method, path)).code == 200, path

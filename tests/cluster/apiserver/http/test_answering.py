@@ -68,7 +68,7 @@ async def test_an_old_client_is_told_whether_its_connection_stays(
 
 
 async def test_the_head_of_an_answer_has_no_body(front: Front) -> None:
-    _, headers, body = split(await exchange(front, request("HEAD", "/version", "Connection: close")))
+    _, headers, body = split(await exchange(front, request("HEAD", "/healthz", "Connection: close")))
     assert int(headers["content-length"]) > 0
     assert body == b""
 

@@ -43,11 +43,16 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         """Nothing is accepted yet: the names are settled right after the write, when the kinds are served."""
-        obj["status"] = {"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": _storage_versions(obj)}
+        obj["status"] = {"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": storage_versions(obj)}
+
+    def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        status = obj.setdefault("status", {})
+        if not status.get("storedVersions"):
+            status["storedVersions"] = storage_versions(obj)
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         stored = list((old.get("status") or {}).get("storedVersions") or ())
-        stored += [name for name in _storage_versions(obj) if name not in stored]
+        stored += [name for name in storage_versions(obj) if name not in stored]
         obj["status"] = {**(old.get("status") or {}), "storedVersions": stored}
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
@@ -70,7 +75,8 @@ class DefinitionStrategy(Strategy):
         return [f'unrecognized format "{name}"' for name in _unknown_formats(obj) if name not in known]
 
 
-def _storage_versions(obj: JsonObject) -> list[str]:
+def storage_versions(obj: JsonObject) -> list[str]:
+    """The version in which objects are stored, if the definition says one."""
     versions = (obj.get("spec") or {}).get("versions") or ()
     return [version.get("name") for version in versions if version.get("storage")][:1]
 

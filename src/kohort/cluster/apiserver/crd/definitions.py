@@ -12,6 +12,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.crd import naming
 from kohort.cluster.apiserver.crd.conversion import storage_conversions
+from kohort.cluster.apiserver.crd.definition_strategy import storage_versions
 from kohort.cluster.apiserver.crd.simplepath import values_at
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
 from kohort.cluster.apiserver.endpoints.catalog import version_priority
@@ -147,13 +148,8 @@ def status_for(crd: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
         conditions.set("NamesAccepted", True, "NoConflicts", "no conflicts found")
         if not is_established(crd):
             conditions.set("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
-    stored = list((crd.get("status") or {}).get("storedVersions") or ())
-    stored += [name for name in _storage_versions(crd) if name not in stored]
+    stored = (crd.get("status") or {}).get("storedVersions") or storage_versions(crd)
     return {"conditions": conditions.entries, "acceptedNames": verdict.accepted, "storedVersions": stored}
-
-
-def _storage_versions(crd: JsonObject) -> list[str]:
-    return [version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")][:1]
 
 
 class _Conditions:

@@ -274,7 +274,7 @@ def _check_time_zone(errors: Errors, zone: str | None) -> None:
     if zone.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         errors.append(invalid(path, zone, detail))
-    if not _is_known_zone(zone) and _is_known_zone("Europe/London"):
+    if zone != "Local" and not _is_known_zone(zone) and _is_known_zone("Europe/London"):
         errors.append(invalid(path, zone, f"unknown time zone {zone}"))
 
 

@@ -96,6 +96,7 @@ _NOT_EPHEMERAL: Final = (
     "startupProbe",
     "lifecycle",
 )
+_SET_WHEN_EMPTY: Final = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
 def check_ephemeral_containers(errors: Errors, path: str, facts: PodFacts) -> None:
@@ -114,7 +115,7 @@ def check_ephemeral_containers(errors: Errors, path: str, facts: PodFacts) -> No
         if target and target not in others:
             errors.append(not_found(f"{here}.targetContainerName", target))
         for field in _NOT_EPHEMERAL:
-            if container.get(field):
+            if container.get(field) or (field in _SET_WHEN_EMPTY and container.get(field) is not None):
                 errors.append(forbidden(f"{here}.{field}", detail))
         for position, mount in enumerate(container.get("volumeMounts") or ()):
             for field in ("subPath", "subPathExpr"):
