@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from kohort.kube.controller import Requeue
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
-from kohort.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Key
+from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
 from kohort.node import leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
@@ -31,7 +31,7 @@ from kohort.node.servicenetwork import ServiceNetwork
 from kohort.node.starting import parsed_id
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import Sources, Volumes
-from kohort.objects.core import Service
+from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.nodepods import NodePod
@@ -90,7 +90,7 @@ class Agent:
         self.node.actuator = Actuator(tree, self.node.allocations) if tree is not None else None
         self.metrics = NodeMetrics(manager.metrics.registry)
         self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
-        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions)
+        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions, self._tell)
         self.evictions = Evictions(
             self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
         )
@@ -319,6 +319,9 @@ class Agent:
 
     def _conditions(self, now: str) -> list[JsonObject]:
         return machine.node_conditions(now, pressure=self.evictions.pressure, limits=self.limits)
+
+    def _tell(self, node: Node, reason: str, message: str) -> None:
+        self.node.recorder.normal(NODES, node, reason, message)
 
     async def _retry(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from kohort.node.podworker import PodWorker
 from kohort.node.pressure import Candidate, Pressure
 from kohort.node.starting import pod_directory
 from kohort.node.surroundings import Surroundings
+from kohort.objects.quantity import Quantity
 
 PERIOD_SECONDS = 10.0
 
@@ -32,7 +33,20 @@ class Evictions:
         while True:
             available = machine.memory_info().get("MemAvailable", 1 << 62)
             self.under(pressure.measure(available, self._node.directory))
+            await self.end_overfull()
             await asyncio.sleep(PERIOD_SECONDS)
+
+    async def end_overfull(self) -> None:
+        """End pods that have written more to a directory of theirs than they wanted to."""
+        for worker in self._evictable():
+            volumes = pod_directory(self._node, worker.uid) / "volumes"
+            for volume in worker.pod.spec.volumes:
+                limit = volume.empty_dir.size_limit if volume.empty_dir is not None else None
+                if limit is None or not (most := Quantity.parse(limit).value):
+                    continue
+                if await asyncio.to_thread(pressure.written_bytes, volumes / volume.name) > most:
+                    worker.evict("Evicted", f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
+                    break
 
     def under(self, found: Pressure) -> None:
         """The machine is under this pressure now."""

@@ -18,6 +18,15 @@ from kohort.objects.jsontypes import JsonObject
 RENEWAL_SECONDS = 10.0
 STATUS_SECONDS = 300.0
 NAMESPACE = "kube-node-lease"
+NEWS = {
+    ("Ready", "True"): "NodeReady",
+    ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("DiskPressure", "True"): "NodeHasDiskPressure",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("PIDPressure", "True"): "NodeHasInsufficientPID",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+}
 _log = Log(part="node")
 
 
@@ -29,12 +38,15 @@ class Heartbeat:
         labels: Mapping[str, str],
         status: Callable[[], JsonObject],
         conditions: Callable[[str], list[JsonObject]],
+        tell: Callable[[Node, str, str], None],
     ) -> None:
+        """`tell` writes an event about the node: its reason and what it says."""
         self._client = client
         self._name = name
         self._labels = labels
         self._status = status
         self._conditions = conditions
+        self._tell = tell
         self._uid = ""
         self._reported = 0.0
         self._version = 1
@@ -84,6 +96,11 @@ class Heartbeat:
         await self._client.patch(
             NODES, self._name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
         )
+        for condition in conditions:
+            before = known.get(condition["type"])
+            news = NEWS.get((condition["type"], condition["status"]))
+            if news and (before is None or before.status != condition["status"]):
+                self._tell(node, news, f"Node {self._name} status is now: {news}")
 
     async def _renew(self) -> None:
         stamp = clock.micro_timestamp()

@@ -20,6 +20,8 @@ async def test_a_node_says_what_it_has_and_what_it_cannot(tmp_path: Path) -> Non
         conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
         assert conditions["Ready"] == "True" and conditions["ResourcesEnforced"] == "False"
         assert found["status"]["capacity"]["cpu"] == "4"
+        await bench.until(lambda: "NodeReady" in bench.events())
+        assert "Normal NodeReady: Node n1 status is now: NodeReady" in said(bench)
         assert "InPlacePodLevelResourcesVerticalScaling" not in found["status"]["declaredFeatures"]
 
 
@@ -222,6 +224,22 @@ async def test_a_wait_before_the_next_start_is_told(tmp_path: Path) -> None:
         assert words == f"back-off 10s restarting failed container=c pod=p_default({uid})"
         await bench.until(lambda: "BackOff" in bench.events())
         assert f"Warning BackOff: Back-off restarting failed container c in pod p_default({uid})" in said(bench)
+
+
+async def test_a_pod_that_writes_more_than_it_wanted_to_is_ended(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}, {"name": "free", "emptyDir": {}}]
+        uid = await bench.create("p", volumes=volumes)
+        await bench.until(lambda: bench.phase() == "Running")
+        for name, size in (("v", 1 << 19), ("free", 3 << 20)):
+            (tmp_path / "pods" / uid / "volumes" / name / "file").write_bytes(b"x" * size)
+        await bench.agent.evictions.end_overfull()
+        assert bench.agent.worker("default", "p").evicted is None  # type: ignore[union-attr]
+        (tmp_path / "pods" / uid / "volumes" / "v" / "more").write_bytes(b"x" * (1 << 20))
+        await bench.until(lambda: bench.phase() == "Failed")
+        status = bench.pod()["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"] == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '
 
 
 async def test_a_pod_that_is_active_too_long_fails(tmp_path: Path) -> None:
