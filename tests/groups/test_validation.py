@@ -219,6 +219,8 @@ def test_a_claim_must_be_mounted_and_cannot_change() -> None:
     assert create_errors(group_set(mounting("data"), claims("data"))) == []
     errors = create_errors(group_set(mounting("data"), claims("other")))
     assert {error.field for error in errors} == {"spec.leaderWorkerTemplate.volumeClaimTemplates[0].metadata.name"}
+    alone = {"spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    assert create_errors(group_set(mounting("data"), claims("data"), template(leaderTemplate=alone))) == []
     before, after = group_set(mounting("data"), claims("data")), group_set(mounting("data"))
     ((field, message),) = changes(before, after)
     assert field == "spec.leaderWorkerTemplate.volumeClaimTemplates"

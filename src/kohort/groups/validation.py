@@ -192,9 +192,11 @@ def _resize_errors(new: Template, old: Template, default_policy: str) -> list[Fi
 
 
 def _claim_errors(template: Template) -> list[FieldError]:
-    """A claim template must be mounted by a container: a claim that nobody mounts is a mistake that costs storage."""
+    """A claim template must be mounted by a container: a claim that nobody mounts is a mistake that costs storage. One
+    that only leaders or only workers mount is none, although the others get it as well."""
     found: list[FieldError] = []
     seen: set[str] = set()
+    mounted = _mounted(template.leader.get("spec") or {}) | _mounted(template.worker.get("spec") or {})
     for number, claim in enumerate(template.claims):
         field = f"{_TEMPLATE}.volumeClaimTemplates[{number}].metadata.name"
         name = (claim.get("metadata") or {}).get("name") or ""
@@ -204,10 +206,9 @@ def _claim_errors(template: Template) -> list[FieldError]:
         if name in seen:
             found.append(fielderrors.duplicate(field, name))
         seen.add(name)
-        for role, spec in (("leader", template.leader), ("worker", template.worker)):
-            if (role == "leader" or template.size > 1) and name not in _mounted(spec.get("spec") or {}):
-                text = f"no container of the {role} template mounts a volume of this name"
-                found.append(fielderrors.invalid(field, name, text))
+        if name not in mounted:
+            text = "no container of the leader or the worker template mounts a volume of this name"
+            found.append(fielderrors.invalid(field, name, text))
     return found
 
 
