@@ -16,12 +16,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from bench.course import peak_megabytes
 from bench.groups import our_operator
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tests.kubernetes.operators import administrator
-from tests.kubernetes.upstream import Upstream
+from tests.kubernetes.upstream import Upstream, released_definitions
 from tools.kubernetes import build as kubernetes
 from tools.lws import build as lws
 
@@ -100,7 +99,7 @@ async def compare(pods: int) -> dict[str, Arrival]:
         with control_plane(kubernetes.build(), directory / "plane", flags=FLAGS) as plane:
             async with administrator(plane) as client:
                 await crowd(client, pods)
-                await _define(client, [yaml.safe_load(one.read_text()) for one in sorted(lws.definitions().iterdir())])
+                await _define(client, released_definitions())
                 theirs = await arrive(client, lambda: _their_operator(plane, directory))
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, NAME)
                 async with asyncio.timeout(PATIENCE):

@@ -7,7 +7,7 @@ with that field would seem edited, and roll.
 from collections.abc import Iterator
 
 import pytest
-import yaml
+from tests.kubernetes.upstream import released_definitions
 from tools.lws import build
 
 from kohort.groups.crd import NAME, definition
@@ -34,7 +34,7 @@ _APART = ("description", "properties", "items", "additionalProperties", "x-kuber
 def released() -> JsonObject:
     if build.find() is None:
         pytest.skip("no LeaderWorkerSet release to compare with: `make programs` builds one")
-    documents = [yaml.safe_load(path.read_text()) for path in build.definitions().iterdir()]
+    documents = released_definitions()
     found: JsonObject = next(one["spec"] for one in documents if one["metadata"]["name"] == NAME)
     return found
 
