@@ -106,6 +106,10 @@ async def _impossible_route(client: Client) -> None:
     await client.create(LEADER_WORKER_SETS, lws("llm", "routed").replicas(1).size(1))
     await client.create(ROLLOUTS, plan, "routed")
     await settled(client, "routed", 1)
+    # A change that comes before the Rollout has looked at the set is no release: it would be the first version.
+    async with asyncio.timeout(PATIENCE):
+        while ((await client.get(ROLLOUTS, "llm", "routed")).get("status") or {}).get("phase") != "Healthy":
+            await asyncio.sleep(0.1)
     container = {"name": "main", "image": "new:2"}
     body = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [container]}}}}}
     await client.patch(LEADER_WORKER_SETS, "llm", "routed", body)
