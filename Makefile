@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TOOLS  := $(VENV)/.tools
 
 .PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel crash clean
 
@@ -14,23 +15,27 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) tools/setup_venv.py $(VENV)
 	@touch $(STAMP)
 
+$(TOOLS): $(STAMP)
+	@$(PYTHON) tools/setup_venv.py $(VENV) dev
+	@touch $(TOOLS)
+
 demo: $(STAMP)
 	@$(BIN)/kohort demo
 
-test: $(STAMP)
+test: $(TOOLS)
 	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel"
 
-check: $(STAMP)
+check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP)
+format: $(TOOLS)
 	$(BIN)/ruff check --fix src tests bench tools
 	$(BIN)/ruff format src tests bench tools
 
-reference: $(STAMP)
+reference: $(TOOLS)
 	PYTHONPATH=src:. $(BIN)/python -m tools.reference
 
 $(VENV)/.docs: $(STAMP)
@@ -40,20 +45,20 @@ $(VENV)/.docs: $(STAMP)
 site: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-bench: $(STAMP)
+bench: $(TOOLS)
 	$(BIN)/python -m bench
 
-test-kubernetes: $(STAMP)
+test-kubernetes: $(TOOLS)
 	$(BIN)/python -m tools.programs
 	$(BIN)/pytest -m kubernetes tests/kubernetes
 
-programs: $(STAMP)
+programs: $(TOOLS)
 	$(BIN)/python -m tools.programs all
 
-test-kernel: $(STAMP)
+test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel
 
-crash: $(STAMP)
+crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
 
 clean:

@@ -1,7 +1,7 @@
-"""Install kohort and its development tools into a virtual environment, with uv when it is there, else with pip.
+"""Install kohort into a virtual environment, with uv when it is there, else with pip.
 
-python3 tools/setup_venv.py .venv           everything for demo, tests and checks
-python3 tools/setup_venv.py .venv docs      another group of pyproject.toml on top
+python3 tools/setup_venv.py .venv           what it needs to run, the demo included
+python3 tools/setup_venv.py .venv dev       a group of pyproject.toml on top: dev for tests, docs for the site
 """
 
 import shutil
@@ -44,7 +44,7 @@ def installer(target: Path) -> list[str]:
 
 def packages(group: str) -> list[str]:
     groups: dict[str, list[str]] = tomllib.loads(Path("pyproject.toml").read_text())["dependency-groups"]
-    return groups[group] if group else ["--editable", ".[fast,demo]", *groups["dev"]]
+    return groups[group] if group else ["--editable", ".[fast,demo]"]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "manifests": ("kohort.cli.manifests", "Print what `install` would apply, as YAML."),
     "install": ("kohort.cli.install", "Install the operator on a cluster."),
     "uninstall": ("kohort.cli.uninstall", "Remove the operator from a cluster."),
-    "demo": ("kohort.cli.demo", "See groups created, rolled, scaled and recovered on a cluster of its own."),
+    "demo": (
+        "kohort.cli.demo",
+        "A model served, released, resized and rolled back, on a cluster of its own.",
+    ),
     "node": ("kohort.cli.node", "Make this machine a node of a cluster."),
     "get": ("kohort.cli.get", "Groups as a tree: pods, nodes, revisions, readiness."),
     "status": ("kohort.cli.status", "Progress of a roll or a scaling; -w waits for its end."),

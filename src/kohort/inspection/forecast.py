@@ -13,6 +13,7 @@ from kohort.groups import revisions
 from kohort.groups.api import LeaderWorkerSet, Template
 from kohort.groups.podmutation import PodRefused
 from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.inspection.amounts import spoken
 from kohort.inspection.inplace import InPlace, in_place
 from kohort.inspection.inplace import told as in_place_told
 from kohort.inspection.room import Room, room_for
@@ -163,7 +164,8 @@ def _standing(before: Snapshot | None) -> Sequence[GroupState]:
 
 
 def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> tuple[list[Step], tuple[int, ...]]:
-    """The steps of the roll, and the groups that keep an old revision at its end."""
+    """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
+    roll stands still until they are: that is no business of a forecast."""
     leaders = before.leader_set if before is not None else None
     current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
     groups = [GroupState(state.ready, state.updated and not changed) for state in _standing(before)]
@@ -186,7 +188,8 @@ def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> t
         elif reached == current and not changed:
             break
         current, changed = reached, False
-    return steps, tuple(index for index, state in enumerate(groups[: after.replicas]) if not state.updated)
+    below = min(after.partition, after.replicas)
+    return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
 
 
 def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: str) -> tuple[Step, list[GroupState]]:
@@ -279,7 +282,7 @@ def told(found: Forecast) -> list[str]:
     if found.held and not found.rollout:
         lines.append(f"Held at the old revision by the partition: {_listed(found.held)}.")
     if found.extra_groups:
-        room = ", ".join(f"{name} {amount}" for name, amount in found.extra_requests.items()) or "nothing requested"
+        room = ", ".join(spoken(*one) for one in found.extra_requests.items()) or "nothing requested"
         pods = _count(found.extra_pods, "pod")
         lines.append(f"Room needed on top of today's: {_count(found.extra_groups, 'group')}, {pods} ({room}).")
     if found.room is not None:

@@ -111,6 +111,12 @@ def text_of(revision: Revision) -> str:
     return text
 
 
+def renewed(snapshot: Snapshot, to: Revision) -> str:
+    """A revision that is returned to becomes the newest, and is counted anew."""
+    number = max(one.revision for one in snapshot.revisions) + 1
+    return f"revision {to.revision} ({to.key}), which becomes revision {number}"
+
+
 def return_patch(snapshot: Snapshot, to: Revision) -> list[JsonObject]:
     """The JSON patch that gives a set the content of a revision again.
 

@@ -15,6 +15,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     wanted: int
     existing: int
     ready: int
+    """Of the wanted groups, as are the next two."""
     updated: int
     updated_ready: int
     surge: int
@@ -33,14 +34,15 @@ def progress_of(snapshot: Snapshot) -> Progress:
     """A set is done when the operator has seen its last edit, all wanted groups are ready, all that may have the new
     revision have it, no surge group is left and no Rollout is under way. A pause that keeps groups from a new revision
     is meant to end; a partition that was written into the set is meant to stay."""
-    group_set, states = snapshot.group_set, snapshot.states
+    group_set = snapshot.group_set
     wanted = group_set.replicas
-    updatable = [state for index, state in states.items() if group_set.partition <= index < wanted]
-    in_range = sum(state.ready for index, state in states.items() if index < wanted)
+    states = {index: state for index, state in snapshot.states.items() if index < wanted}
+    updatable = [state for index, state in states.items() if index >= group_set.partition]
+    ready = sum(state.ready for state in states.values())
     observed = group_set.status.observed_generation >= group_set.metadata.generation
     complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
-    settled = observed and complete and in_range == wanted and (group_set.partition > 0 or not surge)
+    settled = observed and complete and ready == wanted and (group_set.partition > 0 or not surge)
     held = sum(index < group_set.partition and not state.updated for index, state in states.items())
     waits = snapshot.releasing or (held > 0 and paused(snapshot))
     done = settled and not group_set.metadata.deleting and not waits
@@ -51,7 +53,7 @@ def progress_of(snapshot: Snapshot) -> Progress:
         state=state_of_set(snapshot),
         wanted=wanted,
         existing=len(snapshot.leaders),
-        ready=sum(state.ready for state in states.values()),
+        ready=ready,
         updated=sum(state.updated for state in states.values()),
         updated_ready=sum(state.done for state in states.values()),
         surge=surge,

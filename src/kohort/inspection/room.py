@@ -26,6 +26,7 @@ from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_rest
 from kohort.cluster.scheduler.state import ClusterState
 from kohort.cluster.scheduler.verdict import Refusal, Verdict
 from kohort.groups.api import LeaderWorkerSet
+from kohort.inspection.amounts import spoken
 from kohort.inspection.newcomers import Newcomers, Unit, newcomers
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
@@ -256,7 +257,7 @@ def _shortage(verdict: Verdict) -> set[str]:
 def told(room: Room, asked: Mapping[str, str]) -> list[str]:
     """In lines of text; `asked` is what the edit needs on top of what there is."""
     names = [name for name in room.free if name in asked] or list(room.free)
-    free = ", ".join(f"{name} {room.free[name]}" for name in names) or "nothing is requested"
+    free = ", ".join(spoken(name, room.free[name]) for name in names) or "nothing is requested"
     nodes = f"{room.nodes} node{'' if room.nodes == 1 else 's'}"
     if room.fits:
         return [f"Room: it fits. Free now on {nodes}: {free}.", f"  Not looked at: {UNSEEN}."]

@@ -53,6 +53,7 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     state: str
     wanted: int
     ready: int
+    """Of the wanted groups, and so is the next: a surge group comes and goes."""
     updated: int
     revision: int
     revision_key: str
@@ -92,8 +93,8 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
         namespace=group_set.metadata.namespace,
         state=state_of_set(snapshot),
         wanted=group_set.replicas,
-        ready=sum(group.ready for group in groups),
-        updated=sum(group.updated for group in groups),
+        ready=sum(group.ready for group in groups if not group.surge),
+        updated=sum(group.updated for group in groups if not group.surge),
         revision=numbers.get(snapshot.update_key, 0),
         revision_key=snapshot.update_key,
         groups=groups,

@@ -29,7 +29,7 @@ async def undo(client: Client, namespace: str, name: str, to: int | None, dry_ru
     patch = history.return_patch(found, wanted)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
-    show([f"{name} {verb} to revision {wanted.revision} ({wanted.key}){_then(name, dry_run)}"])
+    show([f"{name} {verb} to {history.renewed(found, wanted)}{_then(name, dry_run)}"])
     return 0
 
 
@@ -93,7 +93,7 @@ async def abort(client: Client, namespace: str, name: str) -> int:
         raise Refusal(f"LeaderWorkerSet {name} has nothing under way; to return to an earlier one: kohort undo {name}")
     patch = history.return_patch(found, stable)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
-    show([f"{name} returns to revision {stable.revision} ({key}); follow it with: kohort status -w {name}"])
+    show([f"{name} returns to {history.renewed(found, stable)}{_then(name, dry_run=False)}"])
     return 0
 
 

@@ -1,0 +1,26 @@
+"""Amounts as people say them. Objects carry them in a canonical form, which after an addition may be 255200m or 2k."""
+
+from typing import Final
+
+from kohort.objects.quantity import Quantity
+
+_UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_BYTES: Final = ("memory", "storage", "hugepages-")
+
+
+def spoken(name: str, amount: str) -> str:
+    """
+    >>> spoken("cpu", "255200m"), spoken("nvidia.com/gpu", "2k"), spoken("memory", "2096640Mi")
+    ('cpu 255.2', 'nvidia.com/gpu 2000', 'memory 2047.5Gi')
+    """
+    found = Quantity.parse(amount)
+    if not any(word in name for word in _BYTES):
+        return f"{name} {_short(found.milli / 1000, 3)}"
+    size, unit = float(found.value), 0
+    while abs(size) >= 10240 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{name} {_short(size, 1)}{_UNITS[unit]}"
+
+
+def _short(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
