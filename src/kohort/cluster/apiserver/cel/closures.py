@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.cluster.apiserver.cel import loops
+from kohort.cluster.apiserver.cel.equality import contains, equal
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.fragments import (
     conditional,
@@ -47,15 +48,7 @@ from kohort.cluster.apiserver.cel.syntax import (
     Select,
     StructLiteral,
 )
-from kohort.cluster.apiserver.cel.values import (
-    NONE,
-    Optional,
-    TypeValue,
-    contains,
-    equal,
-    map_key,
-    no_overload,
-)
+from kohort.cluster.apiserver.cel.values import NONE, Optional, TypeValue, map_key, no_overload
 from kohort.objects.jsontypes import Json
 
 _DIRECT = frozenset({"string", "int", "bool", "uint", "bytes"})

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+from kohort.cluster.apiserver.cel.equality import contains, equal
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.logic import Closure, Frame, settle
 from kohort.cluster.apiserver.cel.schema_types import wrapper
 from kohort.cluster.apiserver.cel.types import Type
-from kohort.cluster.apiserver.cel.values import NONE, Optional, contains, equal, find, lookup, no_overload
+from kohort.cluster.apiserver.cel.values import NONE, Optional, find, lookup, no_overload
 from kohort.objects.jsontypes import Json
 
 _ABSENT = object()

@@ -1,7 +1,8 @@
 """Lists as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`."""
 
+from kohort.cluster.apiserver.cel.equality import contains
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
-from kohort.cluster.apiserver.cel.values import contains, items_of, size_of
+from kohort.cluster.apiserver.cel.values import items_of, size_of
 from kohort.objects.jsontypes import Json
 
 

@@ -3,20 +3,11 @@
 from functools import cmp_to_key
 from itertools import pairwise
 
+from kohort.cluster.apiserver.cel.equality import compared, equal
 from kohort.cluster.apiserver.cel.errors import CelError
+from kohort.cluster.apiserver.cel.functions.arithmetic import add_durations, add_ints, add_uints
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
-from kohort.cluster.apiserver.cel.functions.standard import add_durations, add_ints, add_uints
-from kohort.cluster.apiserver.cel.values import (
-    Duration,
-    Uint,
-    compared,
-    equal,
-    is_list,
-    items_of,
-    no_overload,
-    size_of,
-    type_name,
-)
+from kohort.cluster.apiserver.cel.values import Duration, Uint, is_list, items_of, no_overload, size_of, type_name
 from kohort.objects.jsontypes import Json
 
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

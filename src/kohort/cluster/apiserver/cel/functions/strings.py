@@ -5,11 +5,8 @@ import re
 from typing import Final
 
 from kohort.cluster.apiserver.cel.errors import CelError
+from kohort.cluster.apiserver.cel.functions.conversions import bytes_to_string, double_to_string
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
-from kohort.cluster.apiserver.cel.functions.standard import (
-    bytes_to_string,
-    double_to_string,
-)
 from kohort.cluster.apiserver.cel.times import duration_text, timestamp_text
 from kohort.cluster.apiserver.cel.values import (
     Duration,

@@ -1,0 +1,242 @@
+"""Checks of the baseline level: what gives a pod more than an ordinary one has."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
+    Finding,
+    blamed,
+    containers_of,
+    context_of,
+    has_own_users,
+    names_of,
+    quoted,
+    setters_of,
+    worded,
+)
+from kohort.objects.jsontypes import JsonObject
+
+
+def app_armor(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    def bad(part: JsonObject) -> str | None:
+        profile = context_of(part).get("appArmorProfile")
+        if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
+            return None
+        return str(profile.get("type") or "")
+
+    of_pod = bad(spec)
+    of_containers = {one.get("name") or "": kind for one in containers_of(spec) if (kind := bad(one)) is not None}
+    annotations = sorted(
+        f'{key}="{value}"'
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key.startswith("container.apparmor.security.beta.kubernetes.io/")
+        and value
+        and value != "runtime/default"
+        and not value.startswith("localhost/")
+    )
+    values = sorted({*([] if of_pod is None else [of_pod]), *of_containers.values()}) + annotations
+    if not values:
+        return None
+    setters = [setters_of(of_pod is not None, list(of_containers))] if of_pod is not None or of_containers else []
+    if annotations:
+        setters.append(worded("annotation", len(annotations)))
+    reason = worded("forbidden AppArmor profile", len(values))
+    return reason, f"{' and '.join(setters)} must not set AppArmor profile type to {quoted(values)}"
+
+
+_DEFAULT_CAPABILITIES: Final = frozenset(
+    (
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    )
+)
+
+
+def added_beyond(container: JsonObject, allowed: Iterable[str]) -> set[str]:
+    return {*((context_of(container).get("capabilities") or {}).get("add") or ())} - {*allowed}
+
+
+def capabilities(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad = {
+        one.get("name") or "": more for one in containers_of(spec) if (more := added_beyond(one, _DEFAULT_CAPABILITIES))
+    }
+    if not bad:
+        return None
+    names = quoted(sorted(set().union(*bad.values())))
+    detail = f"{blamed(list(bad))} must not include {names} in securityContext.capabilities.add"
+    return "non-default capabilities", detail
+
+
+def host_namespaces(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    shared = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
+    return ("host namespaces", ", ".join(shared)) if shared else None
+
+
+def host_paths(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad = names_of(volume for volume in spec.get("volumes") or [] if volume.get("hostPath") is not None)
+    return ("hostPath volumes", f"{worded('volume', len(bad))} {quoted(bad)}") if bad else None
+
+
+def host_ports(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad: dict[str, list[str]] = {}
+    for container in containers_of(spec):
+        ports = [str(port["hostPort"]) for port in container.get("ports") or [] if port.get("hostPort")]
+        if ports:
+            bad[container.get("name") or ""] = ports
+    if not bad:
+        return None
+    ports = sorted({port for used in bad.values() for port in used})
+    uses = worded("uses", len(bad), "use")
+    return "hostPort", f"{blamed(list(bad))} {uses} {worded('hostPort', len(ports))} {', '.join(ports)}"
+
+
+def probe_hosts(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad: set[str] = set()
+    hosts: set[str] = set()
+    for container in containers_of(spec):
+        lifecycle = container.get("lifecycle") or {}
+        probes = [container.get(f"{kind}Probe") for kind in ("liveness", "readiness", "startup")]
+        for handler in (*probes, lifecycle.get("postStart"), lifecycle.get("preStop")):
+            for action in ("httpGet", "tcpSocket"):
+                host = ((handler or {}).get(action) or {}).get("host")
+                if host:
+                    bad.add(container.get("name") or "")
+                    hosts.add(host)
+    if not bad:
+        return None
+    uses, what = worded("uses", len(bad), "use"), worded("probe or lifecycle host", len(hosts))
+    return "probe or lifecycle host", f"{blamed(sorted(bad))} {uses} {what} {quoted(sorted(hosts))}"
+
+
+def privileged(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad = names_of(one for one in containers_of(spec) if context_of(one).get("privileged"))
+    return ("privileged", f"{blamed(bad)} must not set securityContext.privileged=true") if bad else None
+
+
+def proc_mount(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    bad = {
+        one.get("name") or "": mount
+        for one in containers_of(spec)
+        if (mount := context_of(one).get("procMount")) is not None and mount != "Default"
+    }
+    if not bad:
+        return None
+    mounts = quoted(sorted({*bad.values()}))
+    return "procMount", f"{blamed(list(bad))} must not set securityContext.procMount to {mounts}"
+
+
+def proc_mount_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    return None if minor >= 35 and has_own_users(spec) else proc_mount(metadata, spec, minor)
+
+
+def selinux(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    allowed = {"", "container_t", "container_init_t", "container_kvm_t"}
+    if minor >= 31:
+        allowed.add("container_engine_t")
+
+    def bad(part: JsonObject) -> bool:
+        options = context_of(part).get("seLinuxOptions") or {}
+        return (options.get("type") or "") not in allowed or bool(options.get("user")) or bool(options.get("role"))
+
+    of_pod, of_containers = bad(spec), [one for one in containers_of(spec) if bad(one)]
+    if not of_pod and not of_containers:
+        return None
+    options = [context_of(part)["seLinuxOptions"] for part in (*([spec] if of_pod else ()), *of_containers)]
+    types = sorted({one.get("type") or "" for one in options} - allowed)
+    faults = [f"{worded('type', len(types))} {quoted(types)}"] if types else []
+    faults += [f"{field} may not be set" for field in ("user", "role") if any(one.get(field) for one in options)]
+    setters = setters_of(of_pod, names_of(of_containers))
+    return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(faults)}"
+
+
+def seccomp_type(part: JsonObject) -> str | None:
+    profile = context_of(part).get("seccompProfile")
+    return None if profile is None else str(profile.get("type") or "")
+
+
+_SECCOMP_TYPES: Final = ("Localhost", "RuntimeDefault")
+
+
+def explicit_seccomp(spec: JsonObject) -> Finding:
+    of_pod = seccomp_type(spec)
+    pod_bad = of_pod is not None and of_pod not in _SECCOMP_TYPES
+    bad = {
+        one.get("name") or "": kind
+        for one in containers_of(spec)
+        if (kind := seccomp_type(one)) is not None and kind not in _SECCOMP_TYPES
+    }
+    if not pod_bad and not bad:
+        return None
+    values = sorted({*bad.values(), *([of_pod] if pod_bad and of_pod is not None else [])})
+    detail = f"must not set securityContext.seccompProfile.type to {quoted(values)}"
+    return "seccompProfile", f"{setters_of(pod_bad, list(bad))} {detail}"
+
+
+def seccomp_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    if minor >= 19:
+        return explicit_seccomp(spec)
+    annotations = metadata.get("annotations") or {}
+    keys = ["seccomp.security.alpha.kubernetes.io/pod"]
+    keys += [f"container.seccomp.security.alpha.kubernetes.io/{name}" for name in names_of(containers_of(spec))]
+    bad = sorted(
+        {
+            f'{key}="{annotations[key]}"'
+            for key in keys
+            if key in annotations
+            and annotations[key] not in ("runtime/default", "docker/default")
+            and not annotations[key].startswith("localhost/")
+        }
+    )
+    return ("seccompProfile", f"forbidden {worded('annotation', len(bad))} {', '.join(bad)}") if bad else None
+
+
+_SYSCTLS: Final = (
+    (
+        0,
+        (
+            "kernel.shm_rmid_forced",
+            "net.ipv4.ip_local_port_range",
+            "net.ipv4.tcp_syncookies",
+            "net.ipv4.ping_group_range",
+            "net.ipv4.ip_unprivileged_port_start",
+        ),
+    ),
+    (27, ("net.ipv4.ip_local_reserved_ports",)),
+    (
+        29,
+        (
+            "net.ipv4.tcp_keepalive_time",
+            "net.ipv4.tcp_fin_timeout",
+            "net.ipv4.tcp_keepalive_intvl",
+            "net.ipv4.tcp_keepalive_probes",
+        ),
+    ),
+    (32, ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")),
+)
+"""Safe kernel settings, and the release that added them."""
+
+
+def sysctls(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    allowed = {name for since, names in _SYSCTLS if since <= minor for name in names}
+    bad = [one.get("name") or "" for one in context_of(spec).get("sysctls") or [] if one.get("name") not in allowed]
+    return ("forbidden sysctls", ", ".join(bad)) if bad else None
+
+
+def host_process(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    def bad(part: JsonObject) -> bool:
+        return bool((context_of(part).get("windowsOptions") or {}).get("hostProcess"))
+
+    setters = setters_of(bad(spec), names_of(one for one in containers_of(spec) if bad(one)))
+    detail = "must not set securityContext.windowsOptions.hostProcess=true"
+    return ("hostProcess", f"{setters} {detail}") if setters else None
