@@ -49,6 +49,9 @@ class GroupMetrics:
         self.ready = gauge("kohort_groups_ready", "Groups that are ready.")
         self.updated = gauge("kohort_groups_updated", "Groups at the wanted revision.")
         self.partition = gauge("kohort_groups_roll_partition", "Groups below this index are not rolled yet.")
+        self.held = gauge(
+            "kohort_groups_held_partition", "Groups below this index keep their revision, because the set says so."
+        )
         self.surge = gauge("kohort_groups_surge", "Groups above the wanted number, made for a roll.")
         self.missed = counter(
             "kohort_group_pods_without_webhook_total",
@@ -78,7 +81,7 @@ class GroupMetrics:
 
     def forget(self, key: Key) -> None:
         """A set is gone: its series must not stay at their last value."""
-        gauges = (self.wanted, self.existing, self.ready, self.updated, self.partition, self.surge)
+        gauges = (self.wanted, self.existing, self.ready, self.updated, self.partition, self.held, self.surge)
         for metric in (*gauges, self.missed, self.rolls, self.roll_seconds, self.ready_seconds):
             _remove(metric, key.namespace, key.name)
         for labels in self._restarted.pop(key, ()):

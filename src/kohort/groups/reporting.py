@@ -76,6 +76,7 @@ class Reporter:
         self._metrics.ready.labels(*labels).set(facts.tally.ready)
         self._metrics.updated.labels(*labels).set(facts.tally.updated)
         self._metrics.partition.labels(*labels).set(leaders.partition)
+        self._metrics.held.labels(*labels).set(facts.group_set.partition)
         self._metrics.surge.labels(*labels).set(max(0, leaders.spec.replicas - wanted))
         self._metrics.singly.saw(facts.key, wanted, facts.states)
         now = asyncio.get_running_loop().time()

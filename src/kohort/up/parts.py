@@ -1,13 +1,11 @@
 """The parts that a cluster is made of, and how each is plugged in.
 
-A part is a set of controllers that is added to a manager. It is imported only when it is wanted, and a part whose code
-is not installed is left out unless it is asked for by name.
+A part is a set of controllers that is added to a manager. It is imported only when it is wanted.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from kohort.cluster.apiserver.admission.client import WebhookClient
@@ -27,7 +25,6 @@ MODULES = {
     OPERATOR: "kohort.operator",
     NODE: "kohort.node.registration",
     "gateway": "kohort.cluster.gateway.registration",
-    "dashboard": "kohort.dashboard.registration",
     SIMULATION: "kohort.cluster.simulation.registration",
 }
 NAMES = (API_SERVER, *(name for name in MODULES if name != SIMULATION))
@@ -58,21 +55,12 @@ def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
     """
     if not names:
         left_out = (API_SERVER, NODE) if simulated else (API_SERVER,)
-        return (API_SERVER, *(name for name in NAMES if name not in left_out and exists(name)))
+        return (API_SERVER, *(name for name in NAMES if name not in left_out))
     wanted = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in wanted:
         if name not in NAMES:
             raise CannotStart(f"there is no part {name!r}; --parts takes any of {', '.join(NAMES)}")
-        if name != API_SERVER and not exists(name):
-            raise CannotStart(f"the part {name!r} is not in this installation; there are {', '.join(chosen(''))}")
     return tuple(name for name in NAMES if name in wanted)
-
-
-def exists(name: str) -> bool:
-    try:
-        return find_spec(MODULES[name]) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled | None:
