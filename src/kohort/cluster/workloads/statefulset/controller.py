@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-import msgspec
-
 from kohort.cluster.workloads import ownership
-from kohort.cluster.workloads.podstate import available_in, claim_names
+from kohort.cluster.workloads.podstate import available_in
 from kohort.cluster.workloads.statefulset import plan as rules
+from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
 from kohort.cluster.workloads.statefulset.history import History, Resolved, StoredRevision, template_of
 from kohort.cluster.workloads.statefulset.plan import (
     Create,
@@ -23,11 +22,7 @@ from kohort.cluster.workloads.statefulset.pods import (
     POD_INDEX_LABEL,
     POD_NAME_LABEL,
     REVISION_LABEL,
-    Owner,
-    build_claims,
     build_pod,
-    claim_owners,
-    claims_of,
     ordinal_of,
     with_claims,
 )
@@ -43,10 +38,6 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 
 
-class ClaimsNotReady(Exception):
-    """A claim of the pod was not accepted, or is going."""
-
-
 def register(manager: Manager) -> None:
     StatefulSets(manager)
 
@@ -57,7 +48,8 @@ class StatefulSets:
         self.recorder = manager.recorder("statefulset-controller")
         self.sets = manager.informer(STATEFUL_SETS, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
-        self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        self.claims = Claims(manager.client, claims, self.recorder)
         cache = manager.informer(
             CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
         )
@@ -130,33 +122,9 @@ class StatefulSets:
             ready=ready,
             available=ready and wait <= timedelta(0),
             terminating=pod.metadata.deletion_timestamp is not None,
-            intact=self._is_intact(stateful_set, pod, ordinal),
+            intact=pod.metadata.labels.get(POD_NAME_LABEL) == pod.metadata.name
+            and self.claims.as_wanted(stateful_set, pod, ordinal),
         )
-
-    def _is_intact(self, stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
-        if pod.metadata.labels.get(POD_NAME_LABEL) != pod.metadata.name:
-            return False
-        if not _has_volumes(stateful_set, pod, ordinal):
-            return False
-        return all(self._misowned(stateful_set, pod, name) is None for name in claims_of(stateful_set, ordinal))
-
-    def _misowned(self, stateful_set: JsonObject, pod: Pod, claim: str) -> list[JsonObject] | None:
-        """The owners that a claim should have, if they are not those it has."""
-        found = self.claims.get(Key(pod.metadata.namespace, claim))
-        if found is None:
-            return None
-        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
-        ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
-        present: list[JsonObject] = [msgspec.to_builtins(one) for one in found.metadata.owner_references]
-        wanted = claim_owners(
-            present,
-            Owner("apps/v1", "StatefulSet", stateful_set["metadata"]["name"], stateful_set["metadata"]["uid"]),
-            Owner("v1", "Pod", pod.metadata.name, pod.metadata.uid),
-            when_deleted=policy.get("whenDeleted", "Retain"),
-            when_scaled=policy.get("whenScaled", "Retain"),
-            condemned=not set_facts(stateful_set, None).in_range(ordinal),
-        )
-        return None if wanted == present else wanted
 
     # Writing
 
@@ -198,10 +166,10 @@ class StatefulSets:
             case Delete():
                 await self._delete(stateful_set, pod)
             case EnsureClaims():
-                await self._ensure_claims(stateful_set, pod.metadata.name)
-                await self._fix_claim_owners(stateful_set, pod)
+                await self.claims.ensure(stateful_set, pod.metadata.name)
+                await self.claims.fix_owners(stateful_set, pod)
             case FixClaimOwners():
-                await self._fix_claim_owners(stateful_set, pod)
+                await self.claims.fix_owners(stateful_set, pod)
             case Repair():
                 await self._repair(stateful_set, pod)
 
@@ -210,17 +178,17 @@ class StatefulSets:
         revision = resolved.current if action.revision == resolved.current.name else resolved.update
         pod = build_pod(stateful_set, template_of(revision), action.ordinal, revision.name)
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        if self._claims_are_stale(stateful_set, name):
+        if self.claims.are_stale(stateful_set, name):
             return False
         try:
-            await self._ensure_claims(stateful_set, name)
+            await self.claims.ensure(stateful_set, name)
             await self.client.create(PODS, pod)
         except AlreadyExists:
             raise
         except (ApiError, ClaimsNotReady) as problem:
             self._report(stateful_set, "Create", name, problem)
             raise
-        await self._fix_claim_owners(stateful_set, Pod(ObjectMeta(name=name, namespace=namespace)))
+        await self.claims.fix_owners(stateful_set, Pod(ObjectMeta(name=name, namespace=namespace)))
         self._report(stateful_set, "Create", name)
         return True
 
@@ -242,66 +210,16 @@ class StatefulSets:
         if pod.metadata.labels.get(POD_NAME_LABEL) != name:
             body["metadata"] = {"labels": {POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}}
         try:
-            if not _has_volumes(stateful_set, pod, ordinal):
-                await self._ensure_claims(stateful_set, name)
+            if not has_volumes(stateful_set, pod, ordinal):
+                await self.claims.ensure(stateful_set, name)
                 body["spec"] = {"volumes": with_claims(stateful_set, [], ordinal)}
-            await self._fix_claim_owners(stateful_set, pod)
+            await self.claims.fix_owners(stateful_set, pod)
             if body:
                 await self.client.patch(PODS, name, pod.metadata.namespace, body, PatchType.STRATEGIC)
         except (ApiError, ClaimsNotReady) as problem:
             self._report(stateful_set, "Update", name, problem)
             raise
         self._report(stateful_set, "Update", name)
-
-    async def _ensure_claims(self, stateful_set: JsonObject, pod_name: str) -> None:
-        ordinal = ordinal_of(pod_name, stateful_set["metadata"]["name"])
-        problems: list[str] = []
-        for claim in build_claims(stateful_set, ordinal or 0):
-            found = self.claims.get(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
-            if found is None:
-                problems += await self._create_claim(stateful_set, pod_name, claim)
-            elif found.metadata.deletion_timestamp is not None:
-                problems.append(f"pvc {found.metadata.name} is being deleted")
-        if problems:
-            raise ClaimsNotReady(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
-
-    async def _create_claim(self, stateful_set: JsonObject, pod_name: str, claim: JsonObject) -> list[str]:
-        """Make a claim, and say what went wrong."""
-        name, set_name = claim["metadata"]["name"], stateful_set["metadata"]["name"]
-        try:
-            await self.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
-        except AlreadyExists:
-            return []
-        except ApiError as problem:
-            message = f"Create Claim {name} for Pod {pod_name} in StatefulSet {set_name} failed error: {problem}"
-            self.recorder.warning(STATEFUL_SETS, stateful_set, "FailedCreate", message)
-            return [f"failed to create PVC {name}: {problem}"]
-        message = f"Create Claim {name} Pod {pod_name} in StatefulSet {set_name} success"
-        self.recorder.normal(STATEFUL_SETS, stateful_set, "SuccessfulCreate", message)
-        return []
-
-    async def _fix_claim_owners(self, stateful_set: JsonObject, pod: Pod) -> None:
-        ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
-        for claim in claims_of(stateful_set, ordinal):
-            owners = self._misowned(stateful_set, pod, claim)
-            if owners is None:
-                continue
-            found = self.claims.get(Key(pod.metadata.namespace, claim))
-            version = found.metadata.resource_version if found else ""
-            body = {"metadata": {"ownerReferences": owners, "resourceVersion": version}}
-            await self.client.patch(PERSISTENT_VOLUME_CLAIMS, claim, pod.metadata.namespace, body)
-
-    def _claims_are_stale(self, stateful_set: JsonObject, pod_name: str) -> bool:
-        """With whenScaled=Delete, a claim that an earlier pod of this name still owns is about to vanish."""
-        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
-        if policy.get("whenScaled") != "Delete":
-            return False
-        ordinal = ordinal_of(pod_name, stateful_set["metadata"]["name"])
-        for claim in build_claims(stateful_set, ordinal or 0):
-            found = self.claims.get(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
-            if found and any(one.kind == "Pod" and one.name == pod_name for one in found.metadata.owner_references):
-                return True
-        return False
 
     def _with_written_status(self, stateful_set: JsonObject) -> JsonObject:
         """The set with the status that this process wrote last, should the cache not show it yet: the counters decide
@@ -337,10 +255,6 @@ class StatefulSets:
             self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb}", f"{subject} successful")
         else:
             self.recorder.warning(STATEFUL_SETS, stateful_set, f"Failed{verb}", f"{subject} failed error: {problem}")
-
-
-def _has_volumes(stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
-    return set(claims_of(stateful_set, ordinal)) <= set(claim_names(pod))
 
 
 def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:
