@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.groups import gangstories, stories
 
 FOLDER = Path(__file__).parent
 ROWS = {"IC": 53, "WD": 11, "WV": 45, "PW": 28, "E": 17, "G": 5, "U": 1, "S": 8}
@@ -41,3 +42,12 @@ def test_every_known_flaw_has_a_test() -> None:
     text = (FOLDER / "test_beyond_upstream.py").read_text()
     shown = {int(number) for number in re.findall(r"def test_f(\d+)_", text)}
     assert set(range(1, 33)) - shown - FLAWS.keys() == {31}, "frozen labels of worker StatefulSets are documented"
+
+
+@pytest.mark.parametrize("kind", ["E", "G"])
+def test_every_end_to_end_row_is_a_story_for_real_clusters(kind: str) -> None:
+    """Told against `kohort up` with real processes by tests/e2e/test_group_rows.py, and on the real control plane by
+    tests/kubernetes/test_group_rows.py. Two rows are tested there by themselves: E17 (metrics) in tests/e2e and in
+    tests/kubernetes/test_roles.py, U1 (a change of hands) in tests/kubernetes/test_takeover.py."""
+    told = {row for rows in (*stories.STORIES, *gangstories.STORIES) for row in rows.split("-")} | {"E17"}
+    assert {f"{kind}{number}" for number in range(1, ROWS[kind] + 1)} - told == set()

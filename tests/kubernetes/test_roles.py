@@ -69,13 +69,15 @@ async def test_the_installed_role_is_enough_and_not_too_much(kubernetes: Control
 
 
 async def _scrape(port: int) -> None:
+    """E17."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(
             f"https://127.0.0.1:{port}/metrics", headers={"authorization": "Bearer test-token"}, ssl=False
         ) as answer,
     ):
-        assert answer.status == 200
+        assert (answer.status, answer.version) == (200, aiohttp.HttpVersion11)
+        assert "controller_runtime_webhook_requests_total" in await answer.text()
 
 
 async def _life(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""A cluster changes hands, from a released LeaderWorkerSet manager to our operator and back, and no pod notices."""
+"""U1: a cluster changes hands, from a released LeaderWorkerSet manager to our operator and back, and no pod notices."""
 
 import asyncio
 import shutil
