@@ -12,7 +12,10 @@ Right = tuple[str, str, str]
 
 
 def installed_rights(options: Options) -> set[Right]:
-    rules = [*workload_rules(options), *cluster_rules(options), *own_rules(options)]
+    return rights([*workload_rules(options), *cluster_rules(options), *own_rules(options)])
+
+
+def rights(rules: list[JsonObject]) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in rules

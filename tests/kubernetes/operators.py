@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -96,10 +96,12 @@ async def webhooks_answer(process: OperatorProcess, client: Client, namespace: s
 
 
 @asynccontextmanager
-async def simulated_nodes(kubernetes: ControlPlane, count: int = 8) -> AsyncIterator[None]:
+async def simulated_nodes(
+    kubernetes: ControlPlane, count: int = 8, *, capacity: Mapping[str, str] | None = None
+) -> AsyncIterator[None]:
     client = Client(load(kubernetes.kubeconfig), user_agent="kohort-nodes")
     manager = Manager(client, name="nodes")
-    register_nodes(manager, nodes=count)
+    register_nodes(manager, nodes=count, capacity=capacity)
     try:
         async with manager.running():
             yield

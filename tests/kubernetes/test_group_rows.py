@@ -1,24 +1,25 @@
 """Rows of the end-to-end checklist against real Kubernetes, with simulated nodes; and gangs by Kubernetes itself."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.groups import gangstories
 from tests.groups.stories import STORIES, Stage
-from tests.kubernetes.controlplane import ControlPlane, control_plane
+from tests.kubernetes.access import AccessLog, rights
+from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
+from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.test_groups import running
 
-from kohort.cluster.simulation.registration import register as register_nodes
 from kohort.groups import wire
 from kohort.groups.native import POD_GROUPS, WORKLOADS
+from kohort.install.options import Options
+from kohort.install.roles import gang_rules
 from kohort.kube.client import Client
-from kohort.kube.kubeconfig import load
-from kohort.kube.manager import Manager
-from kohort.kube.resources import NAMESPACES
-from kohort.operator import register as register_operator
+from kohort.manager.configuration import API_VERSION, KIND
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 
@@ -33,11 +34,11 @@ async def test_a_row_of_the_checklist(kubernetes: ControlPlane, row: str) -> Non
 
 
 @pytest.mark.parametrize("row", gangstories.STORIES)
-async def test_a_row_about_gangs_by_volcano(kubernetes: ControlPlane, row: str) -> None:
-    async with AsyncExitStack() as stack:
-        client = await _cluster(stack, kubernetes, f"row-{row.lower()}", "volcano")
+async def test_a_row_about_gangs_by_volcano(kubernetes: ControlPlane, tmp_path: Path, row: str) -> None:
+    namespace = f"row-{row.lower()}"
+    async with _with_gangs(kubernetes, namespace, "volcano", tmp_path) as client:
         await gangstories.install(client)
-        stage = Stage(client, f"row-{row.lower()}")
+        stage = Stage(client, namespace)
         await gangstories.STORIES[row](stage)
         await stage.clear()
 
@@ -55,10 +56,9 @@ def plane_with_gangs(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
         yield found
 
 
-async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: ControlPlane) -> None:
+async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: ControlPlane, tmp_path: Path) -> None:
     """G1, G3, G5 with Kubernetes' own gangs: two nodes have room for four pods, so for one group of three."""
-    async with AsyncExitStack() as stack:
-        client = await _cluster(stack, plane_with_gangs, "gangs", "kubernetes")
+    async with _with_gangs(plane_with_gangs, "gangs", "kubernetes", tmp_path) as client:
         stage = Stage(client, "gangs")
         container = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await stage.create(stage.new().replicas(2).size(3).but(container, {"requests": {"cpu": "1"}}))
@@ -94,19 +94,25 @@ async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: Cont
         await stage.until(no_gangs)
 
 
-async def _cluster(stack: AsyncExitStack, plane: ControlPlane, namespace: str, gang_scheduler: str) -> Client:
-    """An operator that makes gangs, and two nodes with room for four large pods."""
+@asynccontextmanager
+async def _with_gangs(plane: ControlPlane, namespace: str, scheduler: str, directory: Path) -> AsyncIterator[Client]:
+    """An operator that makes gangs, with exactly the rights that are installed for it, and two nodes with room for four
+    large pods."""
+    (port,) = free_ports(1)
+    system = f"{namespace}-system"
+    options = Options(namespace=system, replicas=0, rollouts=False, gang_scheduler=scheduler)
+    settings = {"apiVersion": API_VERSION, "kind": KIND, "gangSchedulingManagement": {"schedulerProvider": scheduler}}
+    (directory / "configuration.yaml").write_text(yaml.safe_dump(settings))
+    words = (*service_words(port, system), "--no-rollouts", "--config", str(directory / "configuration.yaml"))
     capacity = {"cpu": "2", "memory": "8Gi", "pods": "110"}
-    for name, register in (
-        ("operator", lambda manager: register_operator(manager, gang_scheduler=gang_scheduler, rollouts=False)),
-        ("nodes", lambda manager: register_nodes(manager, nodes=2, capacity=capacity)),
+    async with (
+        administrator(plane, namespace) as client,
+        simulated_nodes(plane, 2, capacity=capacity),
+        installed(plane, client, options, port) as kubeconfig,
     ):
-        client = Client(load(plane.kubeconfig), user_agent=f"kohort-{name}")
-        stack.push_async_callback(client.close)
-        manager = Manager(client, name=name)
-        register(manager)
-        await stack.enter_async_context(manager.running())
-    client = Client(load(plane.kubeconfig), field_manager="test")
-    stack.push_async_callback(client.close)
-    await client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    return client
+        with operator(kubeconfig, directory / "operator.log", *words) as process:
+            await process.says("controllers started")
+            log = AccessLog(plane.audit_log, system)
+            yield client
+            assert log.refused() == []
+            assert rights(gang_rules(scheduler)) <= log.used()
