@@ -10,7 +10,7 @@ from kohort.inspection.cause import ORDER, Cause, spoken
 from kohort.inspection.causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts.api import Rollout
 
 REST = (member(0, 1), member(1), member(1, 1))
@@ -33,6 +33,16 @@ def condition(pod: Pod, type: str, reason: str, message: str) -> Pod:
     more = {"type": type, "status": "True", "reason": reason, "message": message}
     document["status"]["conditions"] = [*document["status"]["conditions"], more]
     return msgspec.convert(document, Pod)
+
+
+def specified(pod: Pod, **fields: Json) -> Pod:
+    document: JsonObject = msgspec.to_builtins(pod)
+    return msgspec.convert({**document, "spec": {**document["spec"], **fields}}, Pod)
+
+
+def begun(pod: Pod) -> Pod:
+    document: JsonObject = msgspec.to_builtins(pod)
+    return msgspec.convert({**document, "status": {**document["status"], "startTime": "2026-01-01T00:00:00Z"}}, Pod)
 
 
 def test_a_set_at_rest_has_none() -> None:
@@ -64,7 +74,21 @@ def test_a_set_at_rest_has_none() -> None:
         (waiting(member(0), "ImagePullBackOff", "no such host"), "image", "pause:3: no such host", "correct the image"),
         (waiting(member(0), "CreateContainerConfigError", 'secret "x"'), "configuration", 'secret "x"', "Secret"),
         (waiting(member(0), "CrashLoopBackOff", phase="Running"), "crash", "again and again", "--previous"),
-        (waiting(member(0), "ContainerCreating"), "waiting", "Pending", "starting"),
+        (begun(waiting(member(0), "ContainerCreating")), "waiting", "Pending", "starting"),
+        (waiting(member(0), ""), "waiting", "node node-0 has not begun with it", "kubectl get node node-0"),
+        (specified(without_node(member(0)), schedulerName="volcano"), "waiting", "volcano", "scheduler runs"),
+        (
+            specified(without_node(member(0)), schedulingGates=[{"name": "a.example/hold"}]),
+            "scheduling",
+            "held by scheduling gate a.example/hold",
+            "lift it",
+        ),
+        (
+            specified(without_node(member(0), "1 node(s) didn't match node selector"), nodeSelector={"gpu": "h100"}),
+            "scheduling",
+            "selector",
+            "kubectl get nodes -l gpu=h100",
+        ),
         (member(0, ready=False), "probe", "not ready", "kohort logs llm -n default --pod llm-0"),
         (
             member(0, phase="Failed", reason="Evicted", message="low on memory"),
@@ -79,6 +103,26 @@ def test_what_a_pod_shows(pod: Pod, kind: str, found: str, action: str) -> None:
     assert (first.kind, first.objects) == (kind, ("llm-0",))
     assert found in first.found
     assert action in first.action
+
+
+def test_a_pod_that_nodes_refuse_again_and_again() -> None:
+    """It is never seen in that state: what is seen is its successor."""
+    events = (event("Pod", "llm-0", "OutOfnvidia.com/gpu", "requested: 8, used: 8", uid="its-predecessor"),)
+    successor = waiting(member(0), "")
+    first = causes(scene(pods=(successor, *REST), events=events))[0]
+    assert (first.kind, first.objects) == ("refused", ("llm-0",))
+    assert first.found == "its node did not take it: OutOfnvidia.com/gpu: requested: 8, used: 8"
+    assert causes(scene(pods=(member(0), *REST), events=events)) == []
+
+
+@pytest.mark.parametrize(("annotation", "who"), [("exclusive", "group"), ("subgroup-exclusive", "subgroup")])
+def test_a_domain_of_its_own_is_named(annotation: str, who: str) -> None:
+    built = lws("llm").replicas(2).size(2)
+    subject = group_set(built, annotations={f"leaderworkerset.sigs.k8s.io/{annotation}-topology": "rack"})
+    pod = without_node(member(0), "2 node(s) didn't match pod affinity rules")
+    first = causes(scene(group_set=subject, pods=(pod, *REST)))[0]
+    assert first.action.startswith(f"every {who} needs a value of node label rack for itself")
+    assert "kubectl get nodes -L rack" in first.action
 
 
 def test_a_crash_tells_how_it_ended() -> None:

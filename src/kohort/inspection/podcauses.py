@@ -5,6 +5,7 @@ from typing import Final
 
 from kohort.groups import wire
 from kohort.inspection.cause import Cause
+from kohort.inspection.placing import of_placing
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
@@ -16,6 +17,13 @@ _CONFIGURATION: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 )
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
+_REJECTIONS: Final = frozenset(
+    {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "NodeShutdown"}
+)
+_AFTER_REJECTION: Final = (
+    "free what others hold there, or ask for less; if it repeats, what the node reports and what it has differ: "
+    "kubectl describe node, and its device plugins"
+)
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 
 
@@ -28,17 +36,16 @@ def of_pod(pod: Pod, snapshot: Snapshot) -> list[Cause]:
 def _explained(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str, str]]:
     """(class, what was found, what to do)"""
     name, namespace = pod.metadata.name, pod.metadata.namespace
+    if rejected := _rejected(pod, snapshot):
+        return [("refused", f"its node did not take it: {rejected}", _AFTER_REJECTION)]
     if pod.metadata.deleting:
         return [("waiting", _leaving(pod), "wait until it has ended")]
     if unbound := _unbound(pod, snapshot):
         return [("volume", text, action) for text, action in unbound]
     if mounting := _mount_trouble(pod, snapshot):
         return [("volume", mounting, "see that the volume exists and can be attached to the pod's node")]
-    scheduled = find_condition(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return [("scheduling", scheduled.message or scheduled.reason, _place_to_look(scheduled.message, snapshot))]
-    if not pod.spec.node_name:
-        return [("waiting", "no node yet", "wait for the scheduler; if it stays so, see that a scheduler runs")]
+    if placing := of_placing(pod, snapshot):
+        return [placing]
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         if known := _of_container(status, pod):
             return [known]
@@ -49,7 +56,25 @@ def _explained(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str, str]]:
         return [("probe", *_probing(pod, snapshot))]
     if waiting := _for_leader(pod, snapshot):
         return [("waiting", waiting, "nothing to do: it starts when the leader is ready")]
+    if pod.status.start_time is None:
+        node = pod.spec.node_name
+        action = f"wait; if it stays so, see that the node exists and is ready: kubectl get node {node}"
+        return [("waiting", f"node {node} has not begun with it", action)]
     return [("waiting", why_not_ready(pod), "wait: it is starting")]
+
+
+def _rejected(pod: Pod, snapshot: Snapshot) -> str:
+    """What its node, or that of its predecessor of the same name, said last. A pod that a node does not take fails at
+    once and is made anew at once, so that hardly anybody sees it in that state; its events stay."""
+    if pod.status.phase == "Running" and not pod.metadata.deleting:
+        return ""
+    name = pod.metadata.name
+    told = [one for one in snapshot.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
+    told.sort(key=lambda one: one.last_timestamp or one.event_time or "")
+    last = next((one for one in reversed(told) if one.type == "Warning"), None)
+    if last is None or not (last.reason.startswith("OutOf") or last.reason in _REJECTIONS):
+        return ""
+    return f"{last.reason}: {last.message}"
 
 
 def _leaving(pod: Pod) -> str:
@@ -95,31 +120,6 @@ def _mount_trouble(pod: Pod, snapshot: Snapshot) -> str:
         if event.involved_object.uid == pod.metadata.uid and event.reason in _MOUNTS:
             return event.message
     return ""
-
-
-def _place_to_look(message: str, snapshot: Snapshot) -> str:
-    """
-    | the scheduler says | so |
-    |---|---|
-    | Insufficient … | more room |
-    | affinity, with an exclusive topology | more domains |
-    | affinity or selector | labels |
-    | taint | tolerations |
-    """
-    if "Insufficient" in message or "Too many pods" in message:
-        return "add nodes, free what others hold, or ask for less in the template"
-    exclusive = snapshot.group_set.exclusive_topology
-    if "affinity" in message and exclusive:
-        return f"every group needs a value of node label {exclusive} for itself: add a domain, or want fewer groups"
-    unique = snapshot.group_set.template.scheduling
-    if unique is not None and unique.replica_unique_node_selector:
-        label = unique.replica_unique_node_selector
-        return f"each group needs nodes labelled {label}=<leader's name>: kubectl label nodes ... {label}=..."
-    if "affinity" in message or "selector" in message:
-        return "see that nodes have the labels that the template's selector and affinity ask for"
-    if "taint" in message:
-        return "tolerate the taint in the template, or remove it from the nodes"
-    return "kubectl describe the pod for the scheduler's whole story"
 
 
 def _of_container(status: ContainerStatus, pod: Pod) -> tuple[str, str, str] | None:

@@ -12,7 +12,7 @@ from kohort.cluster.simulation.machine import Machine, Moment
 from kohort.cluster.simulation.nodelife import SimulatedNodes
 from kohort.cluster.simulation.orders import BadOrder, Orders, pod_orders
 from kohort.cluster.simulation.resizing import Refusal, Resize
-from kohort.cluster.simulation.statuses import Addresses, pod_status, said_before, status_patch
+from kohort.cluster.simulation.statuses import Addresses, pod_status, refusal, said_before, status_patch
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
@@ -92,6 +92,8 @@ class PodLife:
             machine = Machine.recover(pod, orders, at) if known else Machine.accept(pod, orders, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
             life = self._lives[key] = Life(machine, resize, said_before(pod))
+            if machine.refused:
+                self._recorder.warning(PODS, pod, *refusal(machine.refused))
         return life
 
     def _orders(self, pod: Pod, node: Node) -> Orders:

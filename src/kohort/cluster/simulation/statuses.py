@@ -95,14 +95,24 @@ def status_patch(said: JsonObject, status: JsonObject) -> JsonObject:
 
 def _refused(pod: Pod, machine: Machine) -> JsonObject:
     """A pod that the node did not take in."""
-    reason, _, message = machine.refused.partition(":")
+    reason, message = refusal(machine.refused)
     return {
         "phase": "Failed",
-        "reason": reason.strip(),
-        "message": message.strip() or f"Pod was rejected: {reason.strip()}",
+        "reason": reason,
+        "message": message,
         "observedGeneration": pod.metadata.generation,
         "startTime": machine.accepted.stamp,
     }
+
+
+def refusal(order: str) -> tuple[str, str]:
+    """Reason and message.
+
+    >>> refusal("OutOfcpu"), refusal("OutOfcpu: not enough")
+    (('OutOfcpu', 'Pod was rejected: OutOfcpu'), ('OutOfcpu', 'not enough'))
+    """
+    reason, _, message = order.partition(":")
+    return reason.strip(), message.strip() or f"Pod was rejected: {reason.strip()}"
 
 
 class _Dated:
