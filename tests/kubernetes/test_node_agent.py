@@ -176,6 +176,16 @@ def test_ports_are_forwarded(cluster: Joined, web: JsonObject, wire: str) -> Non
         forward.terminate()
 
 
+@both_wires
+def test_files_are_copied_both_ways(cluster: Joined, web: JsonObject, wire: str, tmp_path: Path) -> None:
+    sent, back, inside = tmp_path / "sent", tmp_path / "back", f"/tmp/kohort-copied-{wire}"
+    sent.write_bytes(bytes(range(256)) * 4000)
+    assert cluster.kubectl("cp", str(sent), f"web:{inside}", wire=wire).returncode == 0
+    assert cluster.kubectl("cp", f"web:{inside}", str(back), wire=wire).returncode == 0
+    assert back.read_bytes() == sent.read_bytes()
+    cluster.kubectl("exec", "web", "--", "rm", inside)
+
+
 def test_a_resize_is_served_without_a_restart(cluster: Joined) -> None:
     cluster.run(pod("grows", "sleep", "1000"))
     before = cluster.kubectl("exec", "grows", "--", "sh", "-c", "echo $PPID").returncode
@@ -239,3 +249,15 @@ def test_a_deleted_pod_ends(cluster: Joined) -> None:
     cluster.run(pod("goes", "sleep", "1000"))
     assert cluster.kubectl("delete", "pod", "goes").returncode == 0
     assert cluster.get("pod", "goes") == {}
+
+
+def test_a_node_is_drained_and_taken_up_again(cluster: Joined) -> None:
+    cluster.run(pod("moves", "sleep", "1000"))
+    drained = cluster.kubectl("drain", NODE, "--force", "--delete-emptydir-data", "--timeout=50s")
+    assert drained.returncode == 0, drained.stderr
+    left = cluster.kubectl(
+        "get", "pods", "-A", "--field-selector", f"spec.nodeName={NODE},status.phase=Running", "-o", "name"
+    )
+    assert left.stdout == ""
+    assert cluster.kubectl("uncordon", NODE).returncode == 0
+    cluster.run(pod("comes", "sleep", "1000"))

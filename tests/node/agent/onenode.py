@@ -63,6 +63,10 @@ class Bench:
     def events(self) -> list[str]:
         return [each["reason"] for each in self.cluster.objects(EVENTS)]
 
+    def said(self) -> list[str]:
+        """Events in words."""
+        return [f"{each['type']} {each['reason']}: {each['message']}" for each in self.cluster.objects(EVENTS)]
+
     def cgroup(self, uid: str) -> Path:
         assert self.agent.node.cgroups is not None
         return self.agent.node.cgroups.pods()[uid]

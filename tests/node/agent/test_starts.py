@@ -1,0 +1,57 @@
+"""Containers that do not start, and what is said of it."""
+
+from pathlib import Path
+
+from tests.node.agent.onenode import container, node
+
+from kohort.objects.jsontypes import JsonObject
+
+
+def reason(status: JsonObject) -> str:
+    return str(status.get("state", {}).get("waiting", {}).get("reason", ""))
+
+
+async def test_images_that_are_not_here_are_named(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(
+            containers=[container("c", image="nginx"), container("n", image="x", imagePullPolicy="Never")]
+        )
+        await bench.until(lambda: reason(bench.status()) == "ErrImagePull")
+        await bench.until(lambda: reason(bench.status()) == "ImagePullBackOff")
+        waits = bench.status()["state"]["waiting"]["message"]
+        assert waits.startswith('Back-off pulling image "nginx": ErrImagePull: ')
+        assert bench.status("n")["state"]["waiting"] == {
+            "reason": "ErrImageNeverPull",
+            "message": 'Container image "x" is not present with pull policy of Never',
+        }
+        assert {"Warning Failed: Error: ErrImagePull", 'Normal BackOff: Back-off pulling image "nginx"'} <= {
+            *bench.said()
+        }
+
+
+async def test_a_program_that_is_not_there_ends_a_pod_that_does_not_restart(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        bench.runtime.broken["run"] = 'exec: "run": executable file not found in $PATH'
+        await bench.create("once", restartPolicy="Never")
+        await bench.create("again", restartPolicy="OnFailure")
+        await bench.until(lambda: bench.phase("once") == "Failed")
+        ended = bench.status(name="once")["state"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+        assert ended["message"] == 'exec: "run": executable file not found in $PATH'
+        await bench.until(lambda: bench.status(name="again").get("restartCount") == 2)
+        bench.runtime.broken.clear()
+        await bench.until(lambda: bench.conditions("again")["Ready"]["status"] == "True")
+        assert bench.status(name="again")["lastState"]["terminated"]["reason"] == "StartError"
+
+
+async def test_a_wait_before_the_next_start_is_told(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create()
+        for attempt in range(2):
+            await bench.until(lambda attempt=attempt: f"c_{attempt}" in bench.running())  # type: ignore[misc]
+            bench.runtime.end(f"{uid}_c_{attempt}", 1)
+        await bench.until(lambda: reason(bench.status()) == "CrashLoopBackOff")
+        words = bench.status()["state"]["waiting"]["message"]
+        assert words == f"back-off 10s restarting failed container=c pod=p_default({uid})"
+        await bench.until(lambda: "BackOff" in bench.events())
+        assert f"Warning BackOff: Back-off restarting failed container c in pod p_default({uid})" in bench.said()
