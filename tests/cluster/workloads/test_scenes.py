@@ -226,6 +226,19 @@ async def test_a_suspended_job_says_so_and_when_it_goes_on() -> None:
         assert {("Suspended", "Job suspended"), ("Resumed", "Job resumed")} <= told
 
 
+async def test_a_pod_that_leaves_its_job_leaves_the_finalizer_behind() -> None:
+    async with puppet() as scene:
+        await scene.create(JOBS, "job", spec=job())
+        await scene.settle()
+        (name,) = scene.names(PODS)
+        gone = dict.fromkeys(("controller-uid", "batch.kubernetes.io/controller-uid"), "another")
+        await scene.patch(PODS, name, {"metadata": {"labels": gone}})
+        await scene.settle()
+        metadata = scene.get(PODS, name)["metadata"]
+        assert "ownerReferences" not in metadata and "finalizers" not in metadata
+        assert len(scene.names(PODS)) == 2
+
+
 # Nodes
 
 

@@ -84,6 +84,35 @@ async def test_a_pod_with_another_name_is_no_member_whoever_owns_it() -> None:
         assert "ownerReferences" not in scene.get(PODS, "stranger")["metadata"]
 
 
+async def test_a_set_that_is_held_up_counts_only_what_it_did() -> None:
+    """The first number is taken by a pod that left, so nothing is rolled, and no pod leaves the counter."""
+    async with puppet() as scene:
+        spec = workload(3, serviceName="web", podManagementPolicy="Parallel")
+        await scene.create(STATEFUL_SETS, "web", spec=spec)
+        await scene.settle()
+        await scene.run("web-0", "web-1", "web-2")
+        await scene.patch(PODS, "web-0", {"metadata": {"labels": {"app": "other"}}})
+        await scene.patch(STATEFUL_SETS, "web", {"spec": {"template": template(WEB, "img:2")}})
+        await scene.settle()
+        status = scene.status(STATEFUL_SETS, "web")
+        assert (status["replicas"], status["currentReplicas"], status.get("updatedReplicas")) == (2, 2, None)
+
+
+async def test_a_claim_is_in_use_while_its_pod_has_a_node() -> None:
+    async with puppet() as scene:
+        spec = workload(2, serviceName="web", podManagementPolicy="Parallel", volumeClaimTemplates=[claim("d")])
+        await scene.create(STATEFUL_SETS, "web", spec=spec)
+        await scene.settle()
+        await scene.patch(STATEFUL_SETS, "web", {"metadata": {"finalizers": ["test.io/hold"]}})
+        await scene.delete(STATEFUL_SETS, "web")
+        await scene.run("web-1", phase="Succeeded")
+        await scene.delete(PERSISTENT_VOLUME_CLAIMS, "d-web-0")
+        await scene.delete(PERSISTENT_VOLUME_CLAIMS, "d-web-1")
+        assert scene.names(PERSISTENT_VOLUME_CLAIMS) == ["d-web-1"], "also of a pod that has finished"
+        await scene.delete(PODS, "web-1", grace=0)
+        assert scene.names(PERSISTENT_VOLUME_CLAIMS) == []
+
+
 # Deployments
 
 

@@ -78,15 +78,17 @@ async def claim(
     resource: Resource,
     found: Iterable[O],
     member: Callable[[O], bool] = lambda obj: True,
+    finalizer: str | None = None,
 ) -> list[O]:
-    """The objects that belong to `owner`, after letting go of those that left and adopting strays."""
+    """The objects that belong to `owner`, after letting go of those that left and adopting strays; with a `finalizer`
+    that they have as long as they belong to it."""
     claimed = sort_out(owner, found, member)
     for obj in claimed.release:
-        await release(client, resource, obj.metadata, owner["metadata"]["uid"])
+        await release(client, resource, obj.metadata, owner["metadata"]["uid"], finalizer)
     if claimed.adopt and await _may_adopt(client, owner_resource, owner):
         reference = controller_reference(owner)
         for obj in claimed.adopt:
-            if await adopt(client, resource, obj.metadata, reference):
+            if await adopt(client, resource, obj.metadata, reference, finalizer):
                 claimed.kept.append(obj)
     return claimed.kept
 
@@ -100,15 +102,23 @@ async def _may_adopt(client: Client, resource: Resource, owner: JsonObject) -> b
     return "deletionTimestamp" not in live["metadata"]
 
 
-async def adopt(client: Client, resource: Resource, metadata: ObjectMeta, reference: JsonObject) -> bool:
+async def adopt(
+    client: Client, resource: Resource, metadata: ObjectMeta, reference: JsonObject, finalizer: str | None = None
+) -> bool:
     """Make us the controller. False when the object is gone or another one has taken its name."""
-    body = {"metadata": {"uid": metadata.uid, "ownerReferences": [reference]}}
-    return await _patch_owners(client, resource, metadata, body)
+    change: JsonObject = {"uid": metadata.uid, "ownerReferences": [reference]}
+    if finalizer:
+        change["finalizers"] = [finalizer]
+    return await _patch_owners(client, resource, metadata, {"metadata": change})
 
 
-async def release(client: Client, resource: Resource, metadata: ObjectMeta, owner_uid: str) -> bool:
-    body = {"metadata": {"uid": metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}}
-    return await _patch_owners(client, resource, metadata, body)
+async def release(
+    client: Client, resource: Resource, metadata: ObjectMeta, owner_uid: str, finalizer: str | None = None
+) -> bool:
+    change: JsonObject = {"uid": metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}
+    if finalizer:
+        change["$deleteFromPrimitiveList/finalizers"] = [finalizer]
+    return await _patch_owners(client, resource, metadata, {"metadata": change})
 
 
 async def _patch_owners(client: Client, resource: Resource, metadata: ObjectMeta, body: JsonObject) -> bool:

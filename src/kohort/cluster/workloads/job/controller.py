@@ -82,12 +82,7 @@ class Jobs:
     async def _members(self, job: JsonObject) -> list[Pod]:
         """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
         found = ownership.candidates(self.pods, job)
-        claimed = await ownership.claim(self.client, JOBS, job, PODS, found)
-        for pod in claimed:
-            if controller_of(pod) is None and not pod.finished:
-                body = {"metadata": {"uid": pod.metadata.uid, "finalizers": [*pod.metadata.finalizers, FINALIZER]}}
-                await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body)
-        return claimed
+        return await ownership.claim(self.client, JOBS, job, PODS, found, finalizer=FINALIZER)
 
     async def _advance(self, key: Key, job: JsonObject, pods: list[Pod]) -> Requeue | None:
         results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]

@@ -70,16 +70,15 @@ class StatefulSets:
         facts = set_facts(self._with_written_status(stateful_set), resolved)
         observed = [self._facts_of(stateful_set, pod) for pod in pods]
         plan = rules.plan(facts, observed)
-        created, failure = await self._carry_out(stateful_set, resolved, plan.stages, pods)
-        deleted = [action for action in plan.actions if isinstance(action, Delete)]
-        counts = rules.count(facts, observed, created, deleted)
+        done, failure = await self._carry_out(stateful_set, resolved, plan.stages, pods)
+        counts = rules.count(facts, observed, done)
         await self._write_status(stateful_set, status_of(stateful_set, resolved, facts, counts))
         await self.history.forget_surplus(
             stateful_set, resolved, {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         )
         if failure is not None:
             return Requeue()
-        if len(created) < sum(isinstance(action, Create) for action in plan.actions):
+        if len(done) < len(plan.actions):
             return Requeue(after=1.0)
         return self._when_available(stateful_set, pods)
 
@@ -134,19 +133,21 @@ class StatefulSets:
         resolved: Resolved,
         stages: Sequence[Sequence[rules.Step]],
         pods: Sequence[Pod],
-    ) -> tuple[list[Create], Exception | None]:
-        """Make the writes. An ordered set makes them one after the other; a parallel one takes steps together in
-        growing batches, so that a set that cannot create pods finds out with one request and not with a thousand."""
+    ) -> tuple[list[rules.Action], Exception | None]:
+        """Make the writes; what was done, and what went wrong. An ordered set makes them one after the other. A
+        parallel one takes steps together in growing batches: if it cannot create pods, it finds out with one request
+        and not with a thousand."""
         by_name = {pod.metadata.name: pod for pod in pods}
         together = not set_facts(stateful_set, resolved).ordered
-        created: list[Create] = []
+        done: list[rules.Action] = []
 
         async def take(step: rules.Step) -> None:
             for action in step:
                 if not isinstance(action, Create):
                     await self._act(stateful_set, by_name[action.pod], action)
-                elif await self._create(stateful_set, resolved, action):
-                    created.append(action)
+                elif not await self._create(stateful_set, resolved, action):
+                    return
+                done.append(action)
 
         for stage in stages:
             left, batch = list(stage), 1
@@ -155,11 +156,11 @@ class StatefulSets:
                 results = await asyncio.gather(*(take(step) for step in head), return_exceptions=True)
                 for problem in results:
                     if isinstance(problem, (ApiError, ClaimsNotReady)):
-                        return created, problem
+                        return done, problem
                     if isinstance(problem, BaseException):
                         raise problem
                 batch = 2 * batch if together else 1
-        return created, None
+        return done, None
 
     async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
         match action:

@@ -159,14 +159,13 @@ def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
     return Plan(tuple(stages), waiting)
 
 
-def count(
-    facts: SetFacts, pods: Sequence[PodFacts], created: Sequence[Create] = (), deleted: Sequence[Delete] = ()
-) -> Counts:
-    """The counters for pods that exist, those that were just created, and those that were just sent away.
+def count(facts: SetFacts, pods: Sequence[PodFacts], done: Sequence[Action] = ()) -> Counts:
+    """The counters for pods that exist, after what was just done.
 
     A pod that is rolled leaves the counter of its revision at once: it decides the revision of the pod that follows.
     """
-    rolled = {delete.pod for delete in deleted if delete.reason == "update"}
+    rolled = {action.pod for action in done if isinstance(action, Delete) and action.reason == "update"}
+    created = [action for action in done if isinstance(action, Create)]
     alive = [pod.revision for pod in pods if not pod.terminating and pod.name not in rolled]
     alive += [create.revision for create in created]
     return Counts(

@@ -130,11 +130,11 @@ class Claims:
         )
 
     async def _unprotect(self, key: Key, claim: PersistentVolumeClaim) -> None:
-        """A claim that is being deleted stays as long as a pod that has not finished uses it."""
+        """A claim that is being deleted stays as long as a pod on a node uses it, also one that has finished: only the
+        node knows when it has let go of the volume. A pod without a node will not start with such a claim."""
         if CLAIM_PROTECTION not in claim.metadata.finalizers:
             return
-        users = [pod for pod in self.pods.by_index("claim", str(key)) if not pod.finished]
-        if users:
+        if any(pod.spec.node_name for pod in self.pods.by_index("claim", str(key))):
             return
         left = [one for one in claim.metadata.finalizers if one != CLAIM_PROTECTION]
         body = {"metadata": {"resourceVersion": claim.metadata.resource_version, "finalizers": left}}
@@ -253,5 +253,5 @@ def claims_of_pod(pod: Pod) -> list[Key]:
 
 
 def _uses_changed(old: Pod | None, new: Pod | None) -> bool:
-    """A pod appeared, vanished or finished: only then can a claim become free."""
-    return old is None or new is None or old.finished != new.finished
+    """A pod appeared or vanished: only then can a claim become free."""
+    return old is None or new is None
