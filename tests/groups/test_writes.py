@@ -3,10 +3,12 @@
 from collections import Counter
 
 import msgspec
+import pytest
 from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import create, groups_cluster, images, patch, settled
 
+from kohort.groups.reporting import pause_after
 from kohort.kube.http import Request
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
 from kohort.testing import Cluster
@@ -35,6 +37,13 @@ def _creates(request: Request) -> bool:
 def _kind(path: str) -> str:
     parts = path.split("/namespaces/default/")[-1].split("/")
     return parts[0] + ("/status" if parts[-1] == "status" else "")
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"), [(0.0, 1.0), (0.005, 1.0), (0.1, 1.0), (0.25, 2.5), (0.5, 5.0), (30.0, 5.0)]
+)
+def test_a_server_that_answers_slowly_is_told_less_often(took: float, pause: float) -> None:
+    assert pause_after(took) == pause
 
 
 async def test_a_group_costs_one_write_or_two_and_a_set_a_handful() -> None:

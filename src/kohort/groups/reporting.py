@@ -23,6 +23,9 @@ from kohort.objects.jsontypes import JsonObject
 
 COALESCE: Final = 1.0
 """Seconds between two status writes that differ only in their counters, as long as those are still moving."""
+_SPARING: Final = 10
+"""A server that answers slowly is asked less: a write may take a tenth of the time."""
+_COALESCE_LONGEST: Final = 5.0
 REFUSED: Final = "LeaderSetRefused"
 _TICK: Final = 0.001
 """Less than this is no time to wait for: a timer may fire a hair early, and would then be set again and again."""
@@ -50,8 +53,8 @@ class Reporter:
         self._metrics = metrics
         self._recorder = recorder
         self._watchman = Watchman(cache)
-        self._written: dict[str, float] = {}
-        """By uid of a set: when its status was last written."""
+        self._next_write: dict[str, float] = {}
+        """By uid of a set: when counters alone may be written again."""
         self._rolls: dict[str, float] = {}
         """By uid of a set: when the roll that is under way began."""
         self._waiting: dict[Key, tuple[str, float]] = {}
@@ -60,7 +63,7 @@ class Reporter:
     def forget(self, key: Key, uid: str) -> None:
         self._metrics.forget(key)
         self._watchman.forget(key)
-        self._written.pop(uid, None)
+        self._next_write.pop(uid, None)
         self._rolls.pop(uid, None)
         for leader in [one for one in self._waiting if one.namespace == key.namespace]:
             if leader.name.rpartition("-")[0] == key.name:
@@ -129,10 +132,9 @@ class Reporter:
         if not changes:
             return again
         now = asyncio.get_running_loop().time()
-        left = self._written.get(group_set.metadata.uid, now - COALESCE) + COALESCE - now
+        left = self._next_write.get(group_set.metadata.uid, now) - now
         if left > _TICK and "conditions" not in changes and not _at_rest(facts):
             return left
-        self._written[group_set.metadata.uid] = now
         metadata = group_set.metadata
         try:
             await self._client.patch(
@@ -140,6 +142,8 @@ class Reporter:
             )
         except NotFound:
             return 0.0
+        finally:
+            self._next_write[metadata.uid] = now + pause_after(asyncio.get_running_loop().time() - now)
         if "conditions" in changes:
             self._tell(facts, before.conditions, obstacle)
         return again
@@ -179,6 +183,11 @@ class Reporter:
         reason, message = REASONS[true[0]]
         note = f"{message}, with {facts.tally.ready} groups ready of total {group_set.replicas} groups"
         self._recorder.normal(LEADER_WORKER_SETS, group_set, reason, note, action="Update")
+
+
+def pause_after(seconds: float) -> float:
+    """How long after the begin of a write of the status the next one may begin, if that one took so many seconds."""
+    return min(max(COALESCE, seconds * _SPARING), _COALESCE_LONGEST)
 
 
 def _at_rest(facts: Facts) -> bool:
