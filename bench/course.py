@@ -8,7 +8,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,8 @@ class Figures:
     writes: dict[str, float] = field(default_factory=dict)
     """Per group."""
     cpu: dict[str, float] = field(default_factory=dict)
+    plane: dict[str, float] = field(default_factory=dict)
+    """Processor time of the control plane: unlike time on the wall, it does not depend on who else is busy."""
     memory: float = 0.0
     """Peak, megabytes."""
 
@@ -168,16 +170,19 @@ def peak_megabytes(pid: int) -> float:
     raise RuntimeError(f"no memory figure for process {pid}")
 
 
-async def run_course(client: Client, namespace: str, shape: Shape, pid: int) -> Figures:
+async def run_course(client: Client, namespace: str, shape: Shape, pid: int, plane: Sequence[int] = ()) -> Figures:
+    """`pid` is the operator, `plane` the processes of the control plane, if they are others."""
     figures = Figures()
     await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     course = Course(client, namespace, shape)
     await course.ready_to_start()
     for name, phase in course.phases().items():
         before, cpu, begun = await writes(client), cpu_seconds(pid), time.perf_counter()
+        spent = sum(map(cpu_seconds, plane))
         await phase()
         figures.seconds[name] = time.perf_counter() - begun
         figures.cpu[name] = cpu_seconds(pid) - cpu
+        figures.plane[name] = sum(map(cpu_seconds, plane)) - spent
         figures.writes[name] = (await writes(client) - before) / shape.all_groups
         print(f"{namespace}: {name} took {figures.seconds[name]:.1f} s", file=sys.stderr, flush=True)
     figures.memory = peak_megabytes(pid)

@@ -92,7 +92,7 @@ async def _with_theirs(plane: ControlPlane, client: Client, directory: Path, sha
     theirs.start()
     assert theirs.process is not None
     try:
-        return await run_course(client, directory.name, shape, theirs.process.pid)
+        return await run_course(client, directory.name, shape, theirs.process.pid, plane.pids)
     finally:
         theirs.stop()
 
@@ -100,7 +100,7 @@ async def _with_theirs(plane: ControlPlane, client: Client, directory: Path, sha
 async def _with_ours(plane: ControlPlane, client: Client, directory: Path, shape: Shape) -> Figures:
     with our_operator(plane, directory) as pid:
         await _definitions_served(client)
-        return await run_course(client, directory.name, shape, pid)
+        return await run_course(client, directory.name, shape, pid, plane.pids)
 
 
 async def _forget_definitions(client: Client) -> None:
@@ -150,6 +150,7 @@ def rows(found: dict[str, list[Figures]]) -> list[Row]:
     table = [row(f"{phase}: time", "s", _seconds(phase)) for phase in PHASES]
     table += [row(f"{phase}: writes per group", "", _writes(phase)) for phase in PHASES]
     table.append(row("writes per group, all phases", "", lambda one: sum(one.writes.values())))
+    table.append(row("processor time of the control plane, all phases", "s", lambda one: sum(one.plane.values())))
     table.append(row("operator: processor time", "s", lambda one: sum(one.cpu.values())))
     table.append(row("operator: peak memory", "MB", lambda one: one.memory))
     return table
