@@ -9,7 +9,7 @@ from kohort.admission.metrics import WebhookMetrics
 from kohort.cluster.apiserver.endpoints.metering import Meters as ServerMeters
 from kohort.cluster.gateway.metrics import requests_counter
 from kohort.cluster.scheduler.meters import Meters
-from kohort.groups.metrics import GroupMetrics
+from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics
 from kohort.kube.metrics import Metrics
 from kohort.node.metrics import NodeMetrics
 from kohort.rollouts.metrics import RolloutMetrics
@@ -53,7 +53,11 @@ def _server(registry: CollectorRegistry) -> None:
 
 
 PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
-    "Groups": ("Exposed by the operator. `name` is that of the set.", _groups),
+    "Groups": (
+        "Exposed by the operator. `name` is that of the set. Series with a label `group` are there for the first "
+        f"{SINGLE_GROUPS} groups of a set; what is counted of the others has `{SINGLE_GROUPS}+`.",
+        _groups,
+    ),
     "Rollouts": ("Exposed by the operator, one set of series per Rollout.", _rollouts),
     "Webhooks": ("Exposed by the operator.", _webhooks),
     "Queues, reconciles, requests": (
