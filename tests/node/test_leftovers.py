@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kohort.node import leftovers, netlink
+from kohort.node import emptydirs, leftovers, netlink
 from kohort.node.namespaces import Namespaces, interface_of
 from kohort.node.network import AddressBook, assigned_block
 from kohort.node.runtimes.interface import Instance, Launch
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.process.launching import birth
+from kohort.node.servicenetwork import ServiceNetwork
+from kohort.objects.volumes import EmptyDir
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -119,3 +121,28 @@ async def test_addresses_are_given_back(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         netlink.delete_address(address)
     assert record.read_text() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="mounts and networks are needed")
+async def test_what_services_and_volumes_have_left_goes_too(tmp_path: Path) -> None:
+    networks, pods = Namespaces(tmp_path / "networks"), AddressBook(assigned_block(str(tmp_path)))
+    services = ServiceNetwork(networks, pods, tmp_path / "records" / "service-network")
+    await services.start()
+    await asyncio.to_thread(services.hold, {"10.96.0.77"})
+    block = str(pods.network.network_address)
+    emptydirs.provide(EmptyDir("Memory"), tmp_path / "pods" / "u1" / "volumes" / "m", 1 << 20)
+    assert is_mounted_below(tmp_path) and await is_ruled(block)
+    await leftovers.end(tmp_path)
+    assert not is_mounted_below(tmp_path) and not await is_ruled(block)
+
+
+async def is_ruled(block: str) -> bool:
+    asked = await asyncio.create_subprocess_exec("ip", "rule", "list", stdout=asyncio.subprocess.PIPE)
+    return f"from {block}/" in (await asked.communicate())[0].decode()
+
+
+def test_directories_of_pods_that_nobody_knows_are_removed(tmp_path: Path) -> None:
+    for uid in ("known", "gone"):
+        (tmp_path / "pods" / uid / "logs").mkdir(parents=True)
+    leftovers.remove_directories(leftovers.orphaned_directories(tmp_path, {"known"}))
+    assert names_in(tmp_path / "pods") == ["known"]

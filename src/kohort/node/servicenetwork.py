@@ -36,11 +36,13 @@ class ServiceNetwork:
         self._addresses = addresses
         self._record = record
         self._held: set[str] = set()
+        self.started = False
 
     async def start(self) -> None:
-        """Raises OSError."""
+        """When there is somebody to use it: what it takes is large. Raises OSError."""
         await self._namespaces.ensure(self.uid, self._addresses.take(self.uid), None)
         self._lead_pods_there()
+        self.started = True
 
     def hold(self, addresses: Collection[str]) -> None:
         """Have these addresses and no others."""
@@ -73,6 +75,8 @@ class ServiceNetwork:
         return in_thread(inside)
 
     def remove(self) -> None:
+        if not self.started:
+            return
         self._namespaces.remove(self.uid)
         remove_recorded(self._record)
 

@@ -66,12 +66,6 @@ class Directory:
     async def start(self) -> None:
         if self._addresses is None:
             return
-        if self.network is not None:
-            try:
-                await self.network.start()
-            except (OSError, OverflowError) as problem:
-                _log.warning("services have addresses of this node only", problem=str(problem))
-                self.network = None
         self._forwarding = Forwarding(self._addresses, self.network)
         try:
             address = self._addresses.take("name server")
@@ -88,10 +82,21 @@ class Directory:
             self._news.clear()
             self._changed()
             if self._forwarding is not None and self._addresses is not None:
+                await self._open_network(self._forwarding)
                 services = self._services.list()
                 found = backends(services, self._slices.list(), self._pods(), self._api_server())
                 await self._forwarding.refresh(services, found)
                 self._addresses.release_orphans()
+
+    async def _open_network(self, forwarding: Forwarding) -> None:
+        """When the first pod has come."""
+        if self.network is None or self.network.started or not self._pods():
+            return
+        try:
+            await self.network.start()
+        except (OSError, OverflowError) as problem:
+            _log.warning("services have addresses of this node only", problem=str(problem))
+            self.network = forwarding.network = None
 
     def close(self, *, for_good: bool) -> None:
         """Stop answering; `for_good` gives addresses back, which otherwise wait for the next agent and its pods."""

@@ -81,7 +81,8 @@ def _of_pods(service: Service, port: ServicePort, pods: Iterable[tuple[NodePod, 
 class Forwarding:
     def __init__(self, book: AddressBook, network: ServiceNetwork | None = None) -> None:
         self._book = book
-        self._network = network
+        self.network = network
+        """Where services have the addresses that the cluster has given them, once it has started."""
         self._carriers: dict[Place, TcpCarrier | UdpCarrier] = {}
         self._backends: Mapping[Port, list[Backend]] = {}
         self._refused: set[Place] = set()
@@ -109,8 +110,8 @@ class Forwarding:
             self._book.release(uid)
         self._known = known
         self._refused &= wanted
-        if self._network is not None:
-            await asyncio.to_thread(self._network.hold, {each.spec.cluster_ip for each in offered})
+        if (network := self._ready()) is not None:
+            await asyncio.to_thread(network.hold, {each.spec.cluster_ip for each in offered})
         for place in sorted(wanted - self._carriers.keys() - self._refused):
             await self._listen(place)
 
@@ -118,11 +119,14 @@ class Forwarding:
         for carrier in self._carriers.values():
             carrier.close()
 
+    def _ready(self) -> ServiceNetwork | None:
+        return self.network if self.network is not None and self.network.started else None
+
     def _wanted(self, offered: Iterable[Service]) -> set[Place]:
         found: set[Place] = set()
         for service in offered:
             places = [(False, self.address(service))]
-            if self._network is not None:
+            if self._ready() is not None:
                 places.append((True, service.spec.cluster_ip))
             for port in service.spec.ports:
                 if port.protocol in KINDS:
@@ -135,8 +139,8 @@ class Forwarding:
         _, protocol, port = key
         carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda: list(self._backends.get(key, ())))
         try:
-            if inside and self._network is not None:
-                listening = self._network.listening(address, port, KINDS[protocol])
+            if inside and self.network is not None:
+                listening = self.network.listening(address, port, KINDS[protocol])
             else:
                 listening = bound(address, port, KINDS[protocol])
             await carrier.start(listening)
