@@ -1,9 +1,8 @@
 """All figures in one run: `make bench`, or some of them: `python -m bench PART ...`.
 
 First what parts of ours need by themselves, then the comparisons with peers that run beside them, as one table with
-ratios, which is also written to docs/benchmarks.md, with a plot. About ten minutes on two cores that have nothing else
-to do; with BENCH_FULL=1, in the sizes that the goals are stated in, about an hour. A part that fails does not keep the
-others from running; it is named at the end, and then the page stays as it was.
+ratios, which is also written to docs/benchmarks.md, with a plot; BENCH_FULL=1 for the sizes that the goals are stated
+in. A part that fails does not keep the others from running; it is named at the end, and then the page stays as it was.
 """
 
 import argparse
