@@ -30,7 +30,7 @@ from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not
 from kohort.cluster.apiserver.endpoints.stamping import random_uid
 from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics, version
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, PROTOBUF, Media, negotiate, negotiate_or_json, only_protobuf
+from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
@@ -274,7 +274,7 @@ class ApiServer:
         groups = [f"/apis/{group}" for group, _ in self.catalog.groups() if group]
         counted = [f"/metrics/{name}" for name in self.part_metrics]
         listed = sorted([*ROOT_PATHS, *groups, *versions, *self.health.paths(), *counted])
-        return Response(200, {"content-type": JSON}, encoding.encode({"paths": listed}, negotiate_or_json(request)))
+        return Response(200, {"content-type": JSON}, encoding.encode({"paths": listed}, Media(pretty=True)))
 
     def _issuer(self, request: Request) -> Response | None:
         """What others need to check our tokens by themselves."""
@@ -334,11 +334,6 @@ def failure_response(request: Request, error: errors.ApiError) -> Response:
     if error.retry_after:
         headers["retry-after"] = str(error.retry_after)
     code = error.code or 500
-    if only_protobuf(request):
-        from kohort.cluster.apiserver.http.protostatus import encode_status
-
-        headers["content-type"] = PROTOBUF
-        return Response(code, headers, encode_status(error.status))
     return Response(code, headers, encoding.encode(status_document(error), media))
 
 

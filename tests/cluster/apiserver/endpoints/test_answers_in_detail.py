@@ -7,6 +7,7 @@ import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.schema import protobuf
 from kohort.cluster.apiserver.storage.errors import WriteFailed
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.objects.jsontypes import Json
@@ -131,3 +132,24 @@ async def test_a_class_of_service_that_is_given_is_kept(api: Api) -> None:
     body = {"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": "Guaranteed", "podIP": "10.0.0.1"}}
     said = await api.post("/api/v1/namespaces/default/pods", body)
     assert said.json["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
+
+
+async def test_a_client_that_reads_protobuf_only(api: Api) -> None:
+    await api.config_map("a")
+    for path, code, kind in (
+        (f"{MAPS}/a", 200, "ConfigMap"),
+        (MAPS, 200, "ConfigMapList"),
+        (f"{MAPS}/nope", 404, "Status"),
+        ("/apis", 200, "APIGroupList"),
+        ("/apis/apps/v1", 200, "APIResourceList"),
+    ):
+        plain = (await api.get(path)).json
+        said = await api.get(path, {"accept": "application/vnd.kubernetes.protobuf"})
+        assert (said.code, said.headers["content-type"]) == (code, "application/vnd.kubernetes.protobuf")
+        decoded = protobuf.decode(said.raw)
+        assert decoded["kind"] == plain["kind"] == kind
+        key = {"ConfigMap": "data", "Status": "message", "APIGroupList": "groups"}
+        if kind in key:
+            assert decoded[key[kind]] == plain[key[kind]]
+    both = await api.get(MAPS, {"accept": "application/vnd.kubernetes.protobuf,application/json"})
+    assert both.headers["content-type"] == "application/json"

@@ -34,7 +34,7 @@ def test_the_best_clause_that_we_can_serve_wins(accept: str, expected: Media) ->
     assert negotiate(Request("GET", "/", (), {"accept": accept})) == expected
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf", "application/cbor"])
+@pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf;as=Table", "application/cbor"])
 def test_nothing_acceptable(accept: str) -> None:
     with pytest.raises(ApiError) as refused:
         negotiate(Request("GET", "/", (), {"accept": accept}))

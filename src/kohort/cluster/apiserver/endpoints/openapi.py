@@ -4,7 +4,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_or_json
+from kohort.cluster.apiserver.http.negotiation import JSON, Media, clauses, wants_pretty
 from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -23,7 +23,7 @@ class OpenApiEndpoints:
     def answer(self, request: Request) -> Response | None:
         path = request.path.rstrip("/")
         if path == V3:
-            body = encoding.encode(self._documents().index(), negotiate_or_json(request))
+            body = encoding.encode(self._documents().index(), Media(pretty=wants_pretty(request)))
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, body)
         if path == V2:
             return self._swagger(request)

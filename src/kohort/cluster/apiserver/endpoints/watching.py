@@ -177,7 +177,7 @@ class Watches:
         options = list_options(call.request, force_watch=True)
         selection = select(call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name)
         media = negotiate(call.request, custom=call.kind.custom)
-        if media.format == "yaml":
+        if media.format != "json":
             from kohort.cluster.apiserver.http.negotiation import not_acceptable
 
             raise not_acceptable(call.request, custom=True)

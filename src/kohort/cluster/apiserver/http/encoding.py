@@ -1,4 +1,4 @@
-"""Bytes of answers: compact JSON, indented JSON, and YAML in the style that Kubernetes users know."""
+"""Bytes of answers: compact JSON, indented JSON, YAML in the style that Kubernetes users know, and protobuf."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -21,13 +21,15 @@ def encode(document: Json, media: Media) -> bytes:
     """A whole answer body."""
     if media.format == "yaml":
         return to_yaml(document)
+    if media.format == "protobuf":
+        return to_protobuf(document)
     return _finish(compact(document), media)
 
 
 def encode_raw(raw: bytes, media: Media) -> bytes:
     """The same for a document that is JSON text already."""
-    if media.format == "yaml":
-        return to_yaml(msgspec.json.decode(raw))
+    if media.format != "json":
+        return encode(msgspec.json.decode(raw), media)
     return _finish(raw, media)
 
 
@@ -35,6 +37,12 @@ def _finish(raw: bytes, media: Media) -> bytes:
     if media.pretty:
         return msgspec.json.format(raw, indent=2)
     return raw + b"\n"
+
+
+def to_protobuf(document: Json) -> bytes:
+    from kohort.cluster.apiserver.schema import protowriting
+
+    return protowriting.encode(document)
 
 
 def to_yaml(document: Json) -> bytes:

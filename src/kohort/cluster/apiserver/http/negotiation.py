@@ -1,7 +1,8 @@
 """Which representation a client gets, and which ones it may send.
 
 An Accept header is a list of clauses in the client's order of preference; the first clause that we can serve wins.
-Protobuf and CBOR answers are not offered, so their clauses are skipped: every client that asks for them names JSON too.
+Protobuf is for those who read nothing else: objects are kept as JSON, and every client that prefers protobuf reads that
+too. CBOR is not offered.
 `as=Table` and `as=PartialObjectMetadata` are transformations of the answer, not formats.
 """
 
@@ -17,10 +18,11 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
-Format = Literal["json", "yaml"]
+Format = Literal["json", "yaml", "protobuf"]
 Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
 
 _FORMATS: Final[dict[str, Format]] = {JSON: "json", YAML: "yaml"}
+_TYPES: Final[dict[Format, str]] = {"json": JSON, "yaml": YAML, "protobuf": PROTOBUF}
 _NAMED: Final = frozenset({"*/*", JSON, YAML, PROTOBUF})
 
 
@@ -33,7 +35,7 @@ class Media(msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        return JSON if self.format == "json" else YAML
+        return _TYPES[self.format]
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -79,6 +81,8 @@ def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) 
     """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
     header = request.headers.get("accept", "")
     media = _accepted(header)
+    if media is None and not custom and _is_protobuf(header):
+        return Media("protobuf")
     if media is None or (not custom and not _is_named(header)):
         raise not_acceptable(request, custom=custom, of_list=of_list)
     return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
@@ -87,8 +91,10 @@ def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) 
 def negotiate_plain(request: Request) -> Media:
     """For documents that are no resources and have no other forms."""
     header = request.headers.get("accept", "")
-    if not header or only_protobuf(request):
+    if not header:
         return Media(pretty=wants_pretty(request))
+    if _accepted(header) is None and _is_protobuf(header):
+        return Media("protobuf")
     for clause in clauses(header):
         if not any(clause.params.get(key) for key in ("as", "g", "v")):
             media = _accepted(clause.type)
@@ -99,14 +105,14 @@ def negotiate_plain(request: Request) -> Media:
 
 def negotiate_or_json(request: Request) -> Media:
     """The same for errors, which must be answered somehow."""
-    media = _accepted(request.headers.get("accept", "")) or Media()
+    header = request.headers.get("accept", "")
+    media = _accepted(header) or Media("protobuf" if _is_protobuf(header) else "json")
     return Media(media.format, pretty=media.pretty or wants_pretty(request))
 
 
-def only_protobuf(request: Request) -> bool:
-    """Whether a client can read protobuf and nothing that we offer."""
-    header = request.headers.get("accept", "")
-    return PROTOBUF in header and _accepted(header) is None
+def _is_protobuf(header: str) -> bool:
+    """Whether a client reads protobuf, untransformed."""
+    return any(clause.type == PROTOBUF and not clause.params for clause in clauses(header))
 
 
 @lru_cache(maxsize=512)

@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kohort.cluster.apiserver.schema import gotime, scalars
+from kohort.cluster.apiserver.schema import protovalues
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.conforming import SCHEMA_PROPS, zero
 from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression, record
@@ -89,24 +89,31 @@ def _envelope(body: bytes) -> tuple[str, str, int, int]:
     return api_version, kind, start, stop
 
 
-@cache
-def _message(type_name: str) -> _Message:
-    """The reader of a struct type.
+class _Fields:
+    """The fields of a message by their tags: the field number, and the wire type in its last three bits.
 
     Encoders send every scalar that is not a pointer, so most fields of a message are empty texts and zeros: `texts`
     and `zeros_kept` let those pass without a call.
     """
-    texts: dict[int, str] = {}
-    lengths: dict[int, _LengthField] = {}
-    numbers: dict[int, _NumberField] = {}
-    zeros_kept: set[int] = set()
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+        self.lengths: dict[int, _LengthField] = {}
+        self.numbers: dict[int, _NumberField] = {}
+        self.zeros_kept: set[int] = set()
+
+
+@cache
+def _message(type_name: str) -> _Message:
+    """The reader of a struct type."""
+    known = _Fields()
     compiled = False
-    text_at, length_at, number_at = texts.get, lengths.get, numbers.get
+    text_at, length_at, number_at, zeros_kept = known.texts.get, known.lengths.get, known.numbers.get, known.zeros_kept
 
     def read(data: bytes, at: int, stop: int, obj: JsonObject) -> None:
         nonlocal compiled
         if not compiled:  # at the first visit: types refer to each other in circles
-            _compile(type_name, texts, lengths, numbers, zeros_kept)
+            _compile(type_name, known)
             compiled = True
         while at < stop:
             tag = data[at]
@@ -139,56 +146,52 @@ def _message(type_name: str) -> _Message:
                     if field is not None:
                         field(obj, data, at, end)
                 at = end
-            elif wire == 0:
-                value = data[at]
+                continue
+            value = data[at]
+            if wire == 0 and value < 0x80:
                 at += 1
-                if value >= 0x80:
-                    value, at = varint(data, at - 1)
-                if value or tag in zeros_kept:
-                    number_field = number_at(tag)
-                    if number_field is not None:
-                        number_field(obj, value)
             else:
-                end = end_of(at, wire)
-                if end > stop:
-                    raise Malformed("unexpected EOF")
+                value, at = _number_at(data, at, stop, wire)
+            if value or tag in zeros_kept:
                 number_field = number_at(tag)
                 if number_field is not None:
-                    bits = int.from_bytes(data[at:end], "little")
-                    if bits or tag in zeros_kept:
-                        number_field(obj, bits)
-                at = end
+                    number_field(obj, value)
 
     return read
 
 
-def _compile(
-    type_name: str,
-    texts: dict[int, str],
-    lengths: dict[int, _LengthField],
-    numbers: dict[int, _NumberField],
-    zeros_kept: set[int],
-) -> None:
-    """Fill in the fields of a type by their tags: the field number and the wire type in its last three bits."""
+def _number_at(data: bytes, at: int, stop: int, wire: int) -> tuple[int, int]:
+    """The bits of a number, and where it ends."""
+    if wire == VARINT:
+        value = data[at]
+        return (value, at + 1) if value < 0x80 else varint(data, at)
+    end = end_of(at, wire)
+    if end > stop:
+        raise Malformed("unexpected EOF")
+    return int.from_bytes(data[at:end], "little"), end
+
+
+def _compile(type_name: str, known: _Fields) -> None:
+    """Fill in the fields of a type."""
     described = record(type_name)
     for inlined, number in described.inlined:
         if number:
-            lengths[number << 3 | LENGTH] = _inline_field(inlined)
+            known.lengths[number << 3 | LENGTH] = _inline_field(inlined)
     for field in described.own_fields:
         if not field.number:
             continue
         if field.type.kind == "scalar" and field.type.word == "string" and not field.type.pointer:
-            texts[field.number << 3 | LENGTH] = field.name
+            known.texts[field.number << 3 | LENGTH] = field.name
             continue
         number_field = _number_field(field)
         if number_field is not None:
             tag = field.number << 3 | (FIXED64 if field.type.word == "float64" else VARINT)
-            numbers[tag] = number_field
+            known.numbers[tag] = number_field
             if field.type.pointer or field.type.kind == "list":
-                zeros_kept.add(tag)
+                known.zeros_kept.add(tag)
         length_field = _length_field(field)
         if length_field is not None:
-            lengths[field.number << 3 | LENGTH] = length_field
+            known.lengths[field.number << 3 | LENGTH] = length_field
 
 
 def _inline_field(type_name: str) -> _LengthField:
@@ -312,7 +315,7 @@ def _value(expression: TypeExpression) -> _Value:
         case "scalar" if expression.word == "bytes":
             return lambda data, at, stop: b64encode(data[at:stop]).decode()
         case "special" if expression.word == "intstr":
-            return _int_or_string if expression.pointer else _int_or_string_unless_zero
+            return protovalues.int_or_string if expression.pointer else protovalues.int_or_string_unless_zero
         case "special":
             return _SPECIAL[expression.word]
     raise AssertionError(f"no protobuf form of {expression}")
@@ -336,58 +339,6 @@ def _wrapped_list_value(element: TypeExpression) -> _Value:
         return [value(data, start, end) for number, _, start, end in fields(data, at, stop) if number == 1] or None
 
     return read
-
-
-def _quantity(data: bytes, at: int, stop: int) -> Json:
-    for number, wire, start, end in fields(data, at, stop):
-        if number == 1 and wire == LENGTH and start != end:
-            return scalars.quantity(data[start:end].decode())
-    return "0"
-
-
-def _int_or_string(data: bytes, at: int, stop: int) -> Json:
-    is_text, whole, text = False, 0, ""
-    for number, wire, start, end in fields(data, at, stop):
-        if number == 1 and wire == VARINT:
-            is_text = start == 1
-        elif number == 2 and wire == VARINT:
-            whole = signed(start)
-        elif number == 3 and wire == LENGTH:
-            text = data[start:end].decode()
-    return text if is_text else whole
-
-
-def _int_or_string_unless_zero(data: bytes, at: int, stop: int) -> Json:
-    """Without a pointer, 0 is how Go says that nothing was set."""
-    value = _int_or_string(data, at, stop)
-    return None if value == 0 else value
-
-
-def _moment(data: bytes, at: int, stop: int, micro: bool) -> Json:
-    if at == stop:
-        return None
-    seconds = nanos = 0
-    for number, wire, value, _ in fields(data, at, stop):
-        if wire == VARINT and number == 1:
-            seconds = signed(value)
-        elif wire == VARINT and number == 2:
-            nanos = signed(value)
-    return gotime.from_unix(seconds, nanos, micro=micro)
-
-
-def _time(data: bytes, at: int, stop: int) -> Json:
-    return _moment(data, at, stop, micro=False)
-
-
-def _micro_time(data: bytes, at: int, stop: int) -> Json:
-    return _moment(data, at, stop, micro=True)
-
-
-def _embedded_json(data: bytes, at: int, stop: int) -> Json:
-    for number, wire, start, end in fields(data, at, stop):
-        if number == 1 and wire == LENGTH and start != end:
-            return msgspec.json.decode(data[start:end])
-    return None
 
 
 def _schema_or_bool(data: bytes, at: int, stop: int) -> Json:
@@ -422,12 +373,12 @@ def _schema_or_strings(data: bytes, at: int, stop: int) -> Json:
 
 
 _SPECIAL: Final[dict[str, _Value]] = {
-    "time": _time,
-    "microtime": _micro_time,
-    "quantity": _quantity,
-    "raw": _embedded_json,
-    "json": _embedded_json,
-    "fieldsv1": _embedded_json,
+    "time": protovalues.time,
+    "microtime": protovalues.micro_time,
+    "quantity": protovalues.quantity,
+    "raw": protovalues.embedded_json,
+    "json": protovalues.embedded_json,
+    "fieldsv1": protovalues.embedded_json,
     "orbool": _schema_or_bool,
     "orarray": _schema_or_list,
     "orstrings": _schema_or_strings,

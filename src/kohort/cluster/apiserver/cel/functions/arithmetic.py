@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.cel.values import (
 )
 from kohort.objects.jsontypes import Json
 
+
 def checked_int(value: int) -> int:
     if INT_MIN <= value <= INT_MAX:
         return value
