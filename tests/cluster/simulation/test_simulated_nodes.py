@@ -3,13 +3,18 @@
 import asyncio
 
 import pytest
+from tests.kube.model_server import ModelServer
 
 from kohort.cluster.simulation.registration import register
-from kohort.kube.client import PatchType
+from kohort.kube import errors
+from kohort.kube.client import Client, PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import EVENTS, LEASES, NODES, PODS
+from kohort.kube.transport import InProcessTransport
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import Cluster
+from kohort.testing.faults import Faults
+from kohort.testing.matching import writes
 
 PREFIX = "simulation.kohort.dev/"
 
@@ -73,6 +78,17 @@ async def test_nodes_register_with_capacity_labels_and_topology() -> None:
         assert condition(found, "Ready")["status"] == "True"
         assert {condition(found, f"{each}Pressure")["status"] for each in ("Memory", "Disk", "PID")} == {"False"}
         assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 4
+
+
+async def test_nodes_register_as_long_as_it_takes() -> None:
+    server, faults = ModelServer(), Faults()
+    manager = Manager(Client(faults.wrap(InProcessTransport(server.handle))))
+    registered = register(manager, nodes=2)
+    for problem in (errors.Unreachable("refused"), errors.failure(500, "InternalError", "not yet")):
+        faults.refuse(problem, on=writes(NODES, method="POST"), times=2)
+    async with manager.running():
+        await registered()
+    assert len([one for one in faults.writes if writes(NODES, method="POST")(one)]) == 2 + 4
 
 
 async def test_a_pod_runs_like_on_a_real_node() -> None:
