@@ -54,6 +54,7 @@ class Run:
         self._begun = time.monotonic()
         self.table: list[groups.Row] = []
         self.goals = ""
+        self.remark = ""
         self.failed: list[str] = []
 
     def part(self, name: str, measure: Callable[[], None]) -> None:
@@ -78,6 +79,8 @@ class Run:
         print(self.goals, flush=True)
         if (other := controlplane.theirs(SIZE)) is not None:
             self._add([groups.Row(*pair, peer=controlplane.PEER) for pair in controlplane.pairs(mine, other)])
+            self.remark = controlplane.lost(mine, other)
+            print(self.remark, flush=True)
 
     def start_figures(self) -> None:
         (real_seconds, real_memory), (our_seconds, our_memory) = start_real(kubernetes.build()), controlplane.started()
@@ -155,6 +158,8 @@ Below 1 is less than the peer.
 ![ratios](benchmarks.svg)
 
 {groups.markdown(run.table)}
+
+{run.remark}
 
 Writes are all that the API server counted, by anybody, events and leases apart. Processor time and memory are those of
 the operator's process. The start of an operator is measured from its command until it has made the first StatefulSet.
