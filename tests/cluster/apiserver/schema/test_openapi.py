@@ -138,6 +138,30 @@ def test_a_custom_resource_is_published_from_its_definition() -> None:
     assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
+def test_what_a_definition_does_not_describe_is_described_for_it() -> None:
+    """As kube-apiserver 1.36.4 publishes the same definition."""
+    schema = {"type": "object", "properties": {"is": {"x-kubernetes-int-or-string": True}}}
+    published = body(OpenApi([widget(schema)]), "apis/q.example.com/v1")
+    schemas = published["components"]["schemas"]
+    one, many = (schemas[f"com.example.q.v1.{kind}"] for kind in ("Widget", "WidgetList"))
+    assert one["properties"]["is"]["anyOf"] == [{"type": "integer"}, {"type": "string"}]
+    conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+    assert one["properties"]["metadata"] == {
+        "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}],
+        "description": f"Standard object's metadata. More info: {conventions}#metadata",
+    }
+    assert many["description"] == "WidgetList is a list of Widget"
+    assert many["properties"]["items"]["description"] == f"List of widgets. More info: {conventions}"
+    widgets = "/apis/q.example.com/v1/namespaces/{namespace}/widgets"
+    assert list(published["paths"]) == [
+        widgets,
+        f"{widgets}/{{name}}",
+        f"{widgets}/{{name}}/scale",
+        f"{widgets}/{{name}}/status",
+        "/apis/q.example.com/v1/widgets",
+    ]
+
+
 def test_publishing_does_not_touch_the_definition() -> None:
     before = json.dumps(SCHEMA)
     body(OpenApi([widget()]), "apis/q.example.com/v1")

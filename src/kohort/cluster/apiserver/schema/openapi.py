@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.schema.operations import camel, paths_of
-from kohort.cluster.apiserver.schema.published import Components
+from kohort.cluster.apiserver.schema.operations import JSON, camel, paths_of, responses
+from kohort.cluster.apiserver.schema.published import VERSION, Components
 from kohort.cluster.apiserver.schema.records import data_digest
 from kohort.objects.jsontypes import JsonObject
 
@@ -112,23 +112,32 @@ def document(group: str, version: str, kinds: Sequence[Kind]) -> JsonObject:
     for kind in kinds:
         if kind.resource.group == group and kind.resource.version == version:
             paths |= paths_of(kind, components)
-    resources = components.reference(f"{_META}.APIResourceList")
-    root = group_version_path(group, version)
-    paths[f"/{root}/"] = {"get": _read(f"get{camel(group or 'core', version)}APIResources", resources)}
+    if not all(kind.custom for kind in kinds):
+        paths |= _resource_list(group, version, components)
     return _framed(paths, components)
+
+
+def _resource_list(group: str, version: str, components: Components) -> JsonObject:
+    answer = components.reference(f"{_META}.APIResourceList")
+    name = f"get{camel(group or 'core', version)}APIResources"
+    return {f"/{group_version_path(group, version)}/": {"get": _read(name, answer, swagger=components.swagger)}}
 
 
 def _plain_document(path: str) -> JsonObject:
     components = Components()
+    return _framed(_plain_path(path, components), components)
+
+
+def _plain_path(path: str, components: Components) -> JsonObject:
     if path in _PLAIN:
-        answer = {"type": "string"} if path != "version" else {"type": "object"}
+        answer = {"type": "string"} if path != "version" else components.reference(VERSION)
         operation = _PLAIN[path]
     else:
         kind = {"api": "APIVersions", "apis": "APIGroupList"}.get(path, "APIGroup")
         answer = components.reference(f"{_META}.{kind}")
         operation = f"get{camel(path.partition('/')[2] or 'core', '')}{kind}"
-    url = f"/{path}" if path.startswith((".", "openid")) else f"/{path}/"
-    return _framed({url: {"get": _read(operation, answer)}}, components)
+    url = f"/{path}" if path.startswith((".", "openid")) and not components.swagger else f"/{path}/"
+    return {url: {"get": _read(operation, answer, swagger=components.swagger)}}
 
 
 def _framed(paths: JsonObject, components: Components) -> JsonObject:
@@ -140,19 +149,24 @@ def _framed(paths: JsonObject, components: Components) -> JsonObject:
     }
 
 
-def _read(operation: str, schema: JsonObject) -> JsonObject:
-    return {
-        "operationId": operation,
-        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": schema}}}},
-    }
+def _read(operation: str, schema: JsonObject, *, swagger: bool) -> JsonObject:
+    return {"operationId": operation, "responses": responses(schema, (JSON,), swagger=swagger)}
 
 
 def swagger(kinds: Iterable[Kind]) -> JsonObject:
     """The Swagger 2 document of all kinds."""
     components = Components(swagger=True)
     paths: JsonObject = {}
+    served: dict[tuple[str, str], bool] = {}
     for kind in kinds:
         paths |= paths_of(kind, components)
+        served[kind.resource.group, kind.resource.version] = kind.custom
+    for (group, version), custom in served.items():
+        if not custom:
+            paths |= _resource_list(group, version, components)
+            paths |= _plain_path(f"apis/{group}", components) if group else {}
+    for path in ("api", "apis", *_PLAIN):
+        paths |= _plain_path(path, components)
     return {
         "swagger": "2.0",
         "info": {"title": INFO["title"], "version": INFO["version"]},

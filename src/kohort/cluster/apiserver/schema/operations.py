@@ -12,6 +12,9 @@ _STATUS: Final = f"{_META}.Status"
 _DELETE_OPTIONS: Final = f"{_META}.DeleteOptions"
 _WATCH_EVENT: Final = f"{_META}.WatchEvent"
 
+JSON: Final = "application/json"
+_CUSTOM_FORMS: Final = (JSON, "application/yaml")
+_FORMS: Final = (*_CUSTOM_FORMS, "application/vnd.kubernetes.protobuf")
 _TEXT: Final = {"type": "string"}
 
 _PATCHES: Final = (
@@ -103,7 +106,8 @@ class _Paths:
         if operations:
             names = [name for name in ("name", "namespace", "path") if f"{{{name}}}" in path]
             parameters = [_parameter(name, "path", swagger=self.components.swagger) for name in names]
-            paths[path] = operations | ({"parameters": parameters} if parameters else {})
+            parameters.append(_parameter("pretty", "query", swagger=self.components.swagger))
+            paths[path] = operations | {"parameters": parameters}
 
     def _collection(self) -> JsonObject:
         kind, verbs = self.kind.resource.kind, self.kind.verbs
@@ -140,11 +144,11 @@ class _Paths:
         group = subresource.group or ("" if subresource.version else self.kind.resource.group)
         version = subresource.version or self.kind.resource.version
         gvk = _gvk(group, version, subresource.kind)
-        builtin = type_name(group, version, subresource.kind)
-        schema = self.components.reference(builtin) if builtin else self.object
         suffix = f"{self.scope}{self.kind.resource.kind}{name.capitalize()}"
         if subresource.kind.endswith("Options"):
             return self._connection(subresource, suffix, gvk)
+        builtin = type_name(group, version, subresource.kind)
+        schema = self.components.reference(builtin) if builtin else self.object
         suffix = self.label + suffix
         found: JsonObject = {}
         for verb, method, word in (("get", "get", "read"), ("create", "post", "create"), ("update", "put", "replace")):
@@ -199,7 +203,7 @@ class _Paths:
         swagger = self.components.swagger
         operation: JsonObject = {
             "operationId": name,
-            "responses": {"200": _response(schema, swagger=swagger)},
+            "responses": responses(schema, _CUSTOM_FORMS if self.kind.custom else _FORMS, swagger=swagger),
             "tags": [self.tag],
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": gvk or self.gvk,
@@ -225,17 +229,17 @@ def _schemas(kind: Kind, components: Components) -> tuple[JsonObject, JsonObject
     name, list_name = f"{base}.{resource.kind}", f"{base}.{kind.list_kind}"
     gvk = (resource.group, resource.version)
     found = components.custom(name, kind.schema().source or {}, *gvk, resource.kind)
-    return found, components.custom_list(list_name, name, *gvk, kind.list_kind)
+    return found, components.custom_list(list_name, name, *gvk, kind.list_kind, resource.plural)
 
 
 def _gvk(group: str, version: str, kind: str) -> JsonObject:
     return {"group": group, "version": version, "kind": kind}
 
 
-def _response(schema: JsonObject, *, swagger: bool) -> JsonObject:
-    if swagger:
-        return {"description": "OK", "schema": schema}
-    return {"description": "OK", "content": {"application/json": {"schema": schema}}}
+def responses(schema: JsonObject, forms: tuple[str, ...], *, swagger: bool) -> JsonObject:
+    """What an operation answers with, in the forms that a client may ask for."""
+    answer = {"schema": schema} if swagger else {"content": {form: {"schema": schema} for form in forms}}
+    return {"200": {"description": "OK", **answer}, "401": {"description": "Unauthorized"}}
 
 
 def _parameter(name: str, place: str, *, swagger: bool) -> JsonObject:
@@ -243,7 +247,8 @@ def _parameter(name: str, place: str, *, swagger: bool) -> JsonObject:
     parameter: JsonObject = {"name": name, "in": place}
     if place == "path":
         parameter["required"] = True
-    return parameter | ({"type": kind} if swagger else {"schema": {"type": kind}})
+    described = {"type": kind, "uniqueItems": True}
+    return parameter | (described if swagger else {"schema": described})
 
 
 def _tag(kind: Kind) -> str:

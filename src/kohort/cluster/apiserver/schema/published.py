@@ -12,6 +12,17 @@ from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression,
 from kohort.objects.jsontypes import Json, JsonObject
 
 LIST_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
+VERSION: Final = "io.k8s.apimachinery.pkg.version.Info"
+_VERSION_FIELDS: Final = (
+    "major",
+    "minor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "platform",
+)
 PATCH: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 
@@ -55,6 +66,17 @@ _SCALARS: Final[dict[str, JsonObject]] = {
 
 _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
 
+_CONVENTIONS: Final = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_API_VERSION: Final = (
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
+    f"schemas to the latest internal value, and may reject unrecognized values. {_CONVENTIONS}#resources"
+)
+_KIND: Final = (
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
+    f"endpoint the client submits requests to. Cannot be updated. In CamelCase. {_CONVENTIONS}#types-kinds"
+)
+"""What every client knows these fields by; a definition does not describe them itself."""
+
 _NOT_IN_SWAGGER: Final = ("nullable", "oneOf", "anyOf", "allOf", "not", "default")
 
 
@@ -78,6 +100,8 @@ class Components:
         return {"$ref": self._base + name}
 
     def _builtin(self, name: str) -> JsonObject:
+        if name == VERSION:
+            return {"type": "object", "properties": {field: {"type": "string"} for field in _VERSION_FIELDS}}
         if name == PATCH or not has_type(name):
             return {"type": "object"}
         described = record(name)
@@ -159,15 +183,18 @@ class Components:
         schema["x-kubernetes-group-version-kind"] = [{"group": group, "version": version, "kind": kind}]
         return self.add(name, schema)
 
-    def custom_list(self, name: str, item: str, group: str, version: str, kind: str) -> JsonObject:
+    def custom_list(self, name: str, item: str, group: str, version: str, kind: str, plural: str) -> JsonObject:
+        about_metadata = f"Standard list metadata. {_CONVENTIONS}#types-kinds"
+        about_items = f"List of {plural}. {_CONVENTIONS}"
         schema: JsonObject = {
+            "description": f"{kind} is a list of {item.rpartition('.')[2]}",
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": {"type": "string"},
-                "items": {"type": "array", "items": {"$ref": self._base + item}},
-                "kind": {"type": "string"},
-                "metadata": self.reference(LIST_META),
+                "apiVersion": {"description": _API_VERSION, "type": "string"},
+                "items": {"description": about_items, "type": "array", "items": {"$ref": self._base + item}},
+                "kind": {"description": _KIND, "type": "string"},
+                "metadata": self._described(LIST_META, about_metadata),
             },
             "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}],
         }
@@ -175,10 +202,13 @@ class Components:
 
     def _resource_properties(self) -> JsonObject:
         return {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": self.reference(OBJECT_META),
+            "apiVersion": {"description": _API_VERSION, "type": "string"},
+            "kind": {"description": _KIND, "type": "string"},
+            "metadata": self._described(OBJECT_META, f"Standard object's metadata. {_CONVENTIONS}#metadata"),
         }
+
+    def _described(self, name: str, description: str) -> JsonObject:
+        return self._alone(self.reference(name)) | {"description": description}
 
     def _custom_level(self, source: JsonObject) -> JsonObject:
         schema = {key: value for key, value in source.items() if key not in ("properties", "items")}
@@ -190,6 +220,8 @@ class Components:
             schema["items"] = self._custom_level(source["items"])
         if isinstance(source.get("additionalProperties"), dict):
             schema["additionalProperties"] = self._custom_level(source["additionalProperties"])
+        if source.get("x-kubernetes-int-or-string") and not self.swagger:
+            schema.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
         if source.get("x-kubernetes-embedded-resource"):
             schema["properties"] = (schema.get("properties") or {}) | self._resource_properties()
             schema["required"] = sorted({*(schema.get("required") or ()), "apiVersion", "kind"})
