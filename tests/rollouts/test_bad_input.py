@@ -81,6 +81,11 @@ async def test_a_rollout_for_a_workload_that_is_not_there_waits_for_it() -> None
         await story.create(ROLLOUTS, rollout(steps=STEP))
         await story.until(lambda: story.phase == "Initial")
         assert story.rollout["status"]["message"] == "Workload Not Found"
+        await story.until(lambda: bool(story.events("WorkloadNotFound")))
+        assert story.events("WorkloadNotFound") == [
+            "spec.workloadRef: LeaderWorkerSet default/llm (leaderworkerset.x-k8s.io/v1) does not exist; create it or "
+            "correct the reference"
+        ]
         await story.create(LEADER_WORKER_SETS, group_set())
         await story.until(lambda: story.phase == "Healthy")
 

@@ -17,7 +17,7 @@ from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.testing import Cluster
-from kohort.testing.crashes import CrashUnsafe, sweep
+from kohort.testing.crashes import CrashUnsafe, mortal, sweep
 from kohort.testing.matching import writes
 
 
@@ -193,15 +193,30 @@ def test_a_crash_safe_operator_passes_the_sweep() -> None:
     assert sweep(lambda: Cluster(extra={"mirror": mirror}), "mirror", story) >= 8
 
 
-def test_an_operator_that_is_not_crash_safe_is_caught_at_the_very_write() -> None:
+def test_many_lives_in_one_run() -> None:
     async def story(cluster: Cluster) -> None:
         await order(cluster)
-        await cluster.settle()
-        assert len(names(cluster)) == 1
+        await cluster.settle(quiet=5.0)
+        assert names(cluster) == {"order"}
+        assert _labels(cluster, "order") == {"mirrored": "yes"}
 
+    deaths = mortal(lambda: Cluster(extra={"mirror": mirror}), "mirror", story)
+    secret = "/api/v1/namespaces/default/secrets"
+    assert deaths[:2] == [f"before POST {secret}", f"after POST {secret}"]
+    with pytest.raises(CrashUnsafe, match=r"forgetful, 20 times killed, .*: it gets nowhere"):
+        mortal(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order, lives=20)
+
+
+async def _one_order(cluster: Cluster) -> None:
+    await order(cluster)
+    await cluster.settle(quiet=5.0)
+    assert len(names(cluster)) == 1
+
+
+def test_an_operator_that_is_not_crash_safe_is_caught_at_the_very_write() -> None:
     expected = r"forgetful killed after write 1 \(POST /api/v1/namespaces/default/secrets\)"
     with pytest.raises(CrashUnsafe, match=expected):
-        sweep(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", story)
+        sweep(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order)
 
 
 def test_the_workload_controllers_survive_a_crash_at_every_write_of_a_statefulset() -> None:

@@ -98,7 +98,8 @@ def next_phase(world: World) -> Move:
     if workload is None:
         if phase == wire.PROGRESSING:
             return Move(state)
-        return Move(State(phase=wire.INITIAL, message=NOT_FOUND))
+        notes = (_missing(world),) if state.message != NOT_FOUND else ()
+        return Move(State(phase=wire.INITIAL, message=NOT_FOUND), notes=notes)
     if not workload.consistent:
         return Move(state if phase else _said(state, wire.INITIAL, state.message), requeue=wire.RECHECK)
     if phase in ("", wire.INITIAL):
@@ -110,6 +111,13 @@ def next_phase(world: World) -> Move:
     if phase == wire.PROGRESSING and state.reason == wire.COMPLETED:
         return Move(msgspec.structs.replace(state, phase=wire.HEALTHY), requeue=0.0)
     return Move(state)
+
+
+def _missing(world: World) -> Note:
+    ref = world.rollout.spec.workload_ref
+    where = f"{ref.kind} {world.rollout.metadata.namespace}/{ref.name}"
+    text = f"spec.workloadRef: {where} ({ref.api_version}) does not exist; create it or correct the reference"
+    return Note("WorkloadNotFound", text, warning=True)
 
 
 def _disabled(world: World) -> Move:

@@ -84,11 +84,11 @@ class Part:
         if self._task is not None:
             await cancel_all(self._task)
 
-    async def restart(self) -> None:
-        """A new process after a crash or a stop: empty caches, empty queues, no faults."""
+    async def restart(self, faults: Faults | None = None) -> None:
+        """A new process after a crash or a stop: empty caches, empty queues, and no faults but those given."""
         if self.running:
             await self.crash()
-        self.faults = Faults()
+        self.faults = faults or Faults()
         await self.start()
 
     def check(self) -> None:

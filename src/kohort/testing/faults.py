@@ -89,8 +89,9 @@ class Faults:
         self._held: list[Match] = []
         self._expired: Counter[tuple[str, ...]] = Counter()
         self._streams: set[BrokenStream] = set()
-        self._crash_at: int | None = None
+        self._writes_left: int | None = None
         self._crash_after_effect = False
+        self._fatal: Match = anything
         self._chaos: tuple[random.Random, float] | None = None
 
     def wrap(self, transport: Transport) -> FaultyTransport:
@@ -112,11 +113,12 @@ class Faults:
     def slow_down(self, seconds: float, *, on: Match = anything, times: int | None = None) -> None:
         self._rules.append(_Rule(on, Answer(reaches_server=True, delay=seconds), times, 0))
 
-    def crash_at_write(self, number: int, *, after_effect: bool = False) -> None:
-        """Die at the write with this number, counted from now (the next one is 1): before it reaches the server, or
-        with `after_effect` when the server has done it and the answer is on its way."""
-        self._crash_at = len(self.writes) + number
+    def crash_at_write(self, number: int, *, after_effect: bool = False, of: Match = anything) -> None:
+        """Die at the write with this number among those `of` a kind, counted from now (the next one is 1): before it
+        reaches the server, or with `after_effect` when the server has done it and the answer is on its way."""
+        self._writes_left = number
         self._crash_after_effect = after_effect
+        self._fatal = of
 
     def crash(self) -> None:
         """Die now."""
@@ -170,7 +172,7 @@ class Faults:
         self._delays.clear()
         self._held.clear()
         self._expired.clear()
-        self._crash_at = None
+        self._writes_left = None
         self._chaos = None
         self._wake_streams()
 
@@ -191,7 +193,10 @@ class Faults:
         if not is_write(request):
             return None
         self.writes.append(request)
-        if len(self.writes) != self._crash_at:
+        if self._writes_left is None or not self._fatal(request):
+            return None
+        self._writes_left -= 1
+        if self._writes_left != 0:
             return None
         return "after" if self._crash_after_effect else "before"
 

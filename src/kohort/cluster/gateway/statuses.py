@@ -78,7 +78,7 @@ class Served(msgspec.Struct, frozen=True):
 def gateway_status(gateway: Gateway, routes: Iterable[HTTPRoute], served: Served, now: str) -> JsonObject:
     known = gateway.status.get("conditions") or ()
     generation = gateway.metadata.generation
-    urls = dict.fromkeys([served.url(), *(served.url(one) for one in gateway.spec.listeners)])
+    urls = dict.fromkeys([*(served.url(one) for one in gateway.spec.listeners), served.url()])
     text = f"listeners are served at {', '.join(urls)}"
     attached = _attached(gateway, routes)
     return {
