@@ -45,7 +45,7 @@ class ServiceNetwork:
         self.started = True
 
     def hold(self, addresses: Collection[str]) -> None:
-        """Have these addresses and no others."""
+        """Have these addresses and no others. Raises OSError."""
         fresh, stale = set(addresses) - self._held, self._held - set(addresses)
         if not fresh and not stale:
             return
@@ -93,12 +93,13 @@ class ServiceNetwork:
         if not addresses:
             return
         with IPRoute() as machine:
-            index = machine.link_lookup(ifname=interface_of(self.uid))[0]
+            found = machine.link_lookup(ifname=interface_of(self.uid))
+            if not found:
+                raise OSError(errno.ENODEV, f"there is no interface {interface_of(self.uid)}")
+            table = _table(self._addresses.network)
             for address in addresses:
                 with contextlib.suppress(NetlinkError):
-                    machine.route(
-                        command, dst=f"{address}/32", oif=index, scope=LINK_SCOPE, table=_table(self._addresses.network)
-                    )
+                    machine.route(command, dst=f"{address}/32", oif=found[0], scope=LINK_SCOPE, table=table)
 
 
 def bound(address: str, port: int, kind: socket.SocketKind) -> socket.socket:

@@ -78,6 +78,10 @@ def _of_pods(service: Service, port: ServicePort, pods: Iterable[tuple[NodePod, 
                 yield address, target
 
 
+def _is_ipv4(service: Service) -> bool:
+    return ":" not in service.spec.cluster_ip
+
+
 class Forwarding:
     def __init__(self, book: AddressBook, network: ServiceNetwork | None = None) -> None:
         self._book = book
@@ -101,7 +105,7 @@ class Forwarding:
     async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         """Forward these services and no others."""
         self._backends = found
-        offered = [each for each in services if each.spec.cluster_ip and not each.headless]
+        offered = [each for each in services if each.spec.cluster_ip and not each.headless and _is_ipv4(each)]
         wanted = self._wanted(offered)
         for place in self._carriers.keys() - wanted:
             self._carriers.pop(place).close()
@@ -110,14 +114,21 @@ class Forwarding:
             self._book.release(uid)
         self._known = known
         self._refused &= wanted
-        if (network := self._ready()) is not None:
-            await asyncio.to_thread(network.hold, {each.spec.cluster_ip for each in offered})
+        await self._hold({each.spec.cluster_ip for each in offered})
         for place in sorted(wanted - self._carriers.keys() - self._refused):
             await self._listen(place)
 
     def close(self) -> None:
         for carrier in self._carriers.values():
             carrier.close()
+
+    async def _hold(self, addresses: set[str]) -> None:
+        if (network := self._ready()) is None:
+            return
+        try:
+            await asyncio.to_thread(network.hold, addresses)
+        except OSError as problem:
+            _log.warning("services cannot have their addresses", problem=str(problem))
 
     def _ready(self) -> ServiceNetwork | None:
         return self.network if self.network is not None and self.network.started else None
