@@ -155,10 +155,40 @@ def test_row_1_of_53_names_must_be_labels_that_start_with_a_letter(name: str) ->
 
 
 def test_names_that_leave_no_room_for_pods_are_refused() -> None:
+    """A StatefulSet adds eleven characters to its own name for a label of its pods, and has at most 63."""
     fitting = "x" * 50
     assert create_errors(group_set(name=fitting)) == []
+    assert create_errors(group_set(spec(replicas=10), name=fitting)) == [], "the last leader is the ninth"
+    (error,) = create_errors(group_set(spec(replicas=10), rolling(maxSurge=1), name=fitting))
+    assert "at most 49 characters" in error.message, "while it rolls, there is a tenth"
     (error,) = create_errors(group_set(spec(replicas=1000), name=fitting))
-    assert "at most 47 characters" in error.message
+    assert "at most 48 characters" in error.message
+    assert create_errors(group_set(template(size=1), spec(replicas=1000), name="x" * 59)) == []
+
+
+def test_what_was_wrong_before_is_no_reason_to_refuse_another_change() -> None:
+    """Sets that another operator has accepted, and sets that were scaled past the rules."""
+    unmounted, odd = claims("data"), rolling(maxUnavailable="25%", maxSurge=0)
+    for wrong in ([unmounted], [odd], [spec(replicas=1000)]):
+        before, after = (
+            group_set(*wrong, name="x" * 50),
+            group_set(*wrong, template(restartPolicy="None"), name="x" * 50),
+        )
+        assert create_errors(before) != []
+        assert update_errors(after, before) == []
+    long = "x" * 50
+    assert update_errors(group_set(spec(replicas=500), name=long), group_set(spec(replicas=1000), name=long)) == []
+    worse = group_set(unmounted, template(size=0), name="x" * 50)
+    assert [field for field, _ in changes(group_set(unmounted, name="x" * 50), worse, "Recreate")] == [SIZE]
+
+
+def test_a_set_that_is_being_deleted_can_lose_its_finalizers() -> None:
+    before = group_set(claims("data"))
+    after = group_set(claims("data"))
+    for one in (before, after):
+        one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    after["spec"]["leaderWorkerTemplate"]["size"] = 0
+    assert update_errors(after, before) == []
 
 
 def changes(old: JsonObject, new: JsonObject, policy: str = "None") -> list[tuple[str, str]]:

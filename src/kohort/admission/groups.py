@@ -51,7 +51,9 @@ class GroupWebhooks:
             found = update_errors(new, old, default_resize_policy=self._default_resize_policy)
         if not found and self.cache is not None and not new["metadata"].get("deletionTimestamp"):
             namespace = new["metadata"].get("namespace") or request.get("namespace") or ""
-            found = collision_errors(new, self.cache.sets.list(namespace))
+            others = [*self.cache.sets.list(namespace)]
+            known = collision_errors(old, others) if old is not None else []
+            found = [error for error in collision_errors(new, others) if error not in known]
         return found
 
     def _scale_errors(self, request: JsonObject, scale: JsonObject) -> list[FieldError]:

@@ -29,7 +29,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
     template = Template(spec.get("leaderWorkerTemplate") or {})
     replicas = _replicas(spec)
     return [
-        *_name_errors(group_set, replicas, template.size),
+        *_name_errors(group_set),
         *_size_errors(replicas, template.size),
         *_rolling_errors(spec, replicas),
         *_subgroup_errors(group_set, template),
@@ -39,11 +39,21 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
 
 
 def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_policy: str = "None") -> list[FieldError]:
-    """Violations of an update: those of the new object, and changes that are not possible."""
+    """Violations of an update: those that it brings, and changes that are not possible.
+
+    What was wrong before is no reason to refuse another change: some rules are stricter than those under which the set
+    may have been created, and scaling goes past others. A set that is being deleted must be able to lose its
+    finalizers, whatever is wrong with it.
+    """
+    if group_set["metadata"].get("deletionTimestamp"):
+        return []
     new_template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
     old_template = Template(old["spec"].get("leaderWorkerTemplate") or {})
+    fewer = _most_groups(group_set["spec"]) <= _most_groups(old["spec"]) and new_template.size <= old_template.size
+    known = create_errors(old)
+    found = [error for error in create_errors(group_set) if error not in known]
     return [
-        *create_errors(group_set),
+        *(error for error in found if not (fewer and error.field == "metadata.name")),
         *_network_errors(group_set["spec"]),
         *_subgroup_changes(new_template, old_template),
         *_resize_errors(new_template, old_template, default_resize_policy),
@@ -54,7 +64,7 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
 def scale_errors(group_set: JsonObject) -> list[FieldError]:
     """Violations that another number of groups can bring."""
     replicas, size = _replicas(group_set["spec"]), Template(group_set["spec"].get("leaderWorkerTemplate") or {}).size
-    return [*_name_errors(group_set, replicas, size), *_size_errors(replicas, size)]
+    return [*_name_errors(group_set), *_size_errors(replicas, size)]
 
 
 def _replicas(spec: JsonObject) -> int:
@@ -62,22 +72,37 @@ def _replicas(spec: JsonObject) -> int:
     return 1 if replicas is None else replicas
 
 
-def _name_errors(group_set: JsonObject, replicas: int, size: int) -> list[FieldError]:
+def _name_errors(group_set: JsonObject) -> list[FieldError]:
+    """The longest names are those of the last group that a roll may make."""
     name = group_set["metadata"].get("name", "")
     found = [fielderrors.invalid("metadata.name", name, text) for text in names.dns1035_label(name)]
     if found or not name:
         return found
-    longest = f"{name}-{max(0, replicas * 2 - 1)}"
-    limit = 63 - _REVISION_SUFFIX if size > 1 else 63
-    worker = f"{longest}-{size - 1}" if size > 1 else longest
-    if len(longest) > limit or len(worker) > 63:
-        allowed = len(name) - max(len(longest) - limit, len(worker) - 63)
+    spec = group_set["spec"]
+    size = Template(spec.get("leaderWorkerTemplate") or {}).size
+    leader = f"{name}-{max(0, _most_groups(spec) - 1)}"
+    worker = f"{leader}-{size - 1}" if size > 1 else leader
+    excess = max(len(leader) - (63 - _REVISION_SUFFIX if size > 1 else 63), len(worker) - 63)
+    if excess > 0:
+        surge = _most_groups(spec) - _replicas(spec)
         text = (
-            f"names of its pods would be too long: with {replicas} replicas of size {size} the name may have at most "
-            f"{allowed} characters"
+            f"names of its pods would be too long: with {_replicas(spec)} replicas of size {size}"
+            f"{f' and {surge} more while they roll' if surge else ''} the name may have at most "
+            f"{len(name) - excess} characters"
         )
         found.append(fielderrors.invalid("metadata.name", name, text))
     return found
+
+
+def _most_groups(spec: JsonObject) -> int:
+    """With the groups that a roll makes in addition. What cannot be resolved is refused elsewhere."""
+    replicas = max(0, _replicas(spec))
+    rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
+    surge = rolling.get("maxSurge") or 0
+    try:
+        return replicas + min(replicas, max(0, intstr.resolve(surge, replicas, round_up=True)))
+    except ValueError:
+        return replicas
 
 
 def _size_errors(replicas: int, size: int) -> list[FieldError]:
