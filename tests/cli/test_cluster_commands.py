@@ -215,3 +215,16 @@ def test_plan_reads_the_manifests_of_a_directory(tmp_path: Path) -> None:
     empty.mkdir()
     code, _, err = invoke("plan", "-f", str(empty))
     assert (code, err) == (1, f"kohort: {empty} holds no manifests (.json, .yaml, .yml)\n")
+
+
+def test_an_answer_that_cannot_be_written(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m kohort completion bash > /dev/full; exit $?"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr

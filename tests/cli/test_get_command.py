@@ -40,14 +40,23 @@ def test_one_set_is_not_in_all_namespaces() -> None:
 
 async def test_what_is_suggested_for_an_empty_namespace(story: Callable[..., Json]) -> None:
     async with story() as user:
-        text, code = await user.run(lambda client, _: looking.get(client, "nope", None, "text", False))
+        await user.cluster.client.create(NAMESPACES, {"metadata": {"name": "team"}})
+        text, code = await user.run(lambda client, _: looking.get(client, "team", None, "text", False))
         assert (text, code) == (
-            "No LeaderWorkerSets in namespace nope. Try: kubectl apply -n nope -f examples/llm.yaml\n",
+            "No LeaderWorkerSets in namespace team. Try: kubectl apply -n team -f examples/llm.yaml\n",
             0,
         )
-        _, code = await user.run(lambda client, _: looking.get(client, "nope", "llm", "text", False))
+        _, code = await user.run(lambda client, _: looking.get(client, "team", "llm", "text", False))
         assert (code, user.complaint) == (
             REFUSED,
-            "kohort: there is no LeaderWorkerSet llm in namespace nope, nor any other; "
-            "kubectl apply -n nope -f examples/llm.yaml makes one\n",
+            "kohort: there is no LeaderWorkerSet llm in namespace team, nor any other; "
+            "kubectl apply -n team -f examples/llm.yaml makes one\n",
         )
+
+
+async def test_a_namespace_that_does_not_exist(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        for name in (None, "llm"):
+            _, code = await user.run(lambda client, _, name=name: looking.get(client, "nope", name, "text", False))
+            complaint = "kohort: there is no namespace nope; there are: kubectl get namespaces\n"
+            assert (code, user.complaint) == (REFUSED, complaint)

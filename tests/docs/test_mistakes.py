@@ -39,7 +39,11 @@ BEFORE = (
     ("kohort down", 0, "kohort is not running on "),
 )
 EMPTY = (
-    ("kohort up --detach", 1, "kohort is already running on .*; stop it with kohort down, or choose another directory"),
+    (
+        "kohort up --detach",
+        1,
+        "a cluster runs on .* already .*: export KUBECONFIG=.*; stop it with kohort down",
+    ),
     ("kohort get", 0, "No LeaderWorkerSets in namespace default. Try: kubectl apply -f examples/llm.yaml"),
     ("kohort status llm", 1, "there is no LeaderWorkerSet llm in namespace default, nor any other; kubectl apply -f"),
     ("kohort plan -f nothing.yaml", 1, "cannot read nothing.yaml: No such file or directory"),
@@ -65,7 +69,7 @@ STANDING = (
     ("kohort resize llm", 2, "give either --size, or --cpu and/or --memory"),
     ("kohort resize llm --size 8", 1, "would be recreated with 8 instead of 4 pods, .*; add --recreate to allow it"),
     ("kohort resize llm --cpu lots", 2, "'lots' is no amount: write 500m, 2 or 1.5"),
-    ("kohort resize llm --cpu 1 --container x", 1, "pod llm-0 has no container x: server"),
+    ("kohort resize llm --cpu 1 --container x", 1, "no pod has a container x; there are: server, shard"),
     ("kohort restart llm --group 9", 1, "has no group 9; there are: 0, 1"),
     (
         planned("replicas: 2", "replicsa: 2"),

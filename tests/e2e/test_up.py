@@ -97,8 +97,8 @@ def test_a_second_one_on_the_same_directory_is_refused(kohort: "Kohort") -> None
     child = kohort.up("--parts", "apiserver")
     before = fingerprint(kohort.data)
     assert kohort.refusal("--port", "0") == (
-        f"kohort: kohort is already running on {kohort.data} (pid {child.pid}); "
-        "stop it with kohort down, or choose another directory with --data-dir"
+        f"kohort: a cluster runs on {kohort.data} already (pid {child.pid}): "
+        f"export KUBECONFIG={kohort.data / 'kubeconfig'}; stop it with kohort down, or choose another --data-dir"
     )
     assert fingerprint(kohort.data) == before
     assert kohort.request("/readyz") == "ok"
@@ -177,7 +177,7 @@ def test_in_the_background(kohort: "Kohort") -> None:
     assert [name for name in names if name.startswith("sim-")] == ["sim-0", "sim-1", "sim-2"]
     again = kohort.call("up", "--detach", "--port", "0")
     assert again.returncode == 1
-    assert "already running" in again.stderr
+    assert "already (pid" in again.stderr
     stopped = kohort.call("down")
     assert (stopped.returncode, bool(re.fullmatch(r"stopped \(pid \d+\)\n", stopped.stdout))) == (0, True)
     assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"

@@ -133,12 +133,22 @@ async def _connected(target: Target, action: Action) -> int:
     except BrokenKubeconfig as problem:
         return complain(f"{problem}; mend the file, or choose another with --kubeconfig")
     except KubeconfigError as problem:
-        return complain(f"{problem}; `kohort up --detach` starts a cluster on this machine")
+        return complain(f"{problem}; {_nearest()}")
     client = Client(transport, field_manager="kohort-cli", user_agent="kohort-cli")
     try:
         return await guarded(action, client, target.namespace or transport.connection.namespace)
     finally:
         await client.close()
+
+
+def _nearest() -> str:
+    """How to get to a cluster: to the one of this machine, if it is there."""
+    from kohort.up.datadir import DataDirectory, default_directory
+
+    found = DataDirectory(default_directory())
+    if found.owner() is not None:
+        return f"a cluster runs on this machine: export KUBECONFIG={found.kubeconfig}"
+    return "`kohort up --detach` starts a cluster on this machine"
 
 
 async def guarded(action: Action, client: "Client", namespace: str) -> int:

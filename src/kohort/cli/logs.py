@@ -5,6 +5,20 @@ import click
 from kohort.cli.connection import Target, cluster_options, execute, set_argument
 
 
+def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    from kohort.manager.durations import parse_duration
+
+    try:
+        seconds = int(value) if value.isdecimal() else int(parse_duration(value))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
+    if seconds < 1:
+        raise click.BadParameter(f"{value} is less than a second")
+    return seconds
+
+
 @click.command("logs")
 @set_argument()
 @click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
@@ -13,7 +27,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @click.option("-f", "--follow", is_flag=True, help="Until interrupted.")
 @click.option("-p", "--previous", is_flag=True, help="Of the container before its last restart.")
 @click.option("--tail", type=click.IntRange(0), help="Only so many lines of each pod.")
-@click.option("--since", type=click.IntRange(1), metavar="SECONDS", help="Only what is younger.")
+@click.option("--since", metavar="TIME", callback=_seconds, help="Only what is younger: 30s, 5m, 1h, or seconds.")
 @click.option("--timestamps", is_flag=True, help="When each line was written.")
 @cluster_options
 def command(

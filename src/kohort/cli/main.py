@@ -57,6 +57,15 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(module).command
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # click ends quietly when nobody reads on
+        except OSError as problem:
+            click.echo(f"kohort: {problem}", err=True)
+            ctx.exit(1)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

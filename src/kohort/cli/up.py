@@ -59,7 +59,8 @@ def command(
     data = DataDirectory(data_dir or default_directory())
     try:
         if detach:
-            _show(detached.start(data, _arguments(data)), data.kubeconfig)
+            server, note = detached.start(data, _arguments(data))
+            _show(server, data.kubeconfig, note)
             return
         simulation: dict[str, Json] = {}
         if simulated_nodes:
@@ -165,11 +166,13 @@ def _run(
 
 def _ready(running: "Running") -> None:
     if detached.is_detached():
-        detached.report_ready(running.server)
+        detached.report_ready(running.server, running.note)
     else:
-        _show(running.server, running.kubeconfig)
+        _show(running.server, running.kubeconfig, running.note)
 
 
-def _show(server: str, kubeconfig: Path) -> None:
+def _show(server: str, kubeconfig: Path, note: str) -> None:
+    if note:
+        click.echo(f"kohort: {note}", err=True)
     click.echo(f"ready {server}")
     click.echo(f"export KUBECONFIG={kubeconfig}")

@@ -35,7 +35,8 @@ async def perform(patience: float) -> int:
         click.echo("stopped; nothing is left behind", err=True)
         return INTERRUPTED
     except TimeoutError:
-        click.echo(f"kohort: not over after {patience:g} s, stopped; a busy machine may need --patience", err=True)
+        more = "a busy machine may need more: kohort demo --patience 300"
+        click.echo(f"kohort: not over after {patience:g} s, stopped; {more}", err=True)
         return 1
     except CannotBegin as problem:
         click.echo(f"kohort: {problem}", err=True)

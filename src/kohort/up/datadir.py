@@ -58,8 +58,8 @@ class DataDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise CannotStart(
-                    f"kohort is already running on {self.path} (pid {self._read_pid(descriptor)}); "
-                    "stop it with kohort down, or choose another directory with --data-dir"
+                    f"a cluster runs on {self.path} already (pid {self._read_pid(descriptor)}): "
+                    f"export KUBECONFIG={self.kubeconfig}; stop it with kohort down, or choose another --data-dir"
                 ) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

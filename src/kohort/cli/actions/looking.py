@@ -35,6 +35,7 @@ async def _pictures(client: Client, namespace: str, name: str | None, form: str)
     if form in ("json", "yaml"):
         return [document(trees[0] if name else trees, form)]
     if not trees:
+        await reading.see_namespace(client, namespace)
         place = f"namespace {namespace}" if namespace else "any namespace"
         return [f"No LeaderWorkerSets in {place}. Try: {reading.first_set(namespace)}"]
     return [line for one in trees for line in tree.drawn(one, wide=form == "wide")]

@@ -1,6 +1,7 @@
 """A set and what belongs to it, read from a cluster."""
 
 import asyncio
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     EVENTS,
     LEADER_WORKER_SETS,
+    NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     ROLLOUTS,
@@ -116,9 +118,17 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
     if elsewhere:
         return f"{text}, but in {', '.join(elsewhere)}: -n {elsewhere[0]}"
     here = sorted(one.metadata.name for one in everywhere if one.metadata.namespace == namespace)
-    return (
-        f"{text}; there are: {', '.join(here)}" if here else f"{text}, nor any other; {first_set(namespace)} makes one"
-    )
+    if here:
+        return f"{text}; there are: {', '.join(here)}"
+    await see_namespace(client, namespace)
+    return f"{text}, nor any other; {first_set(namespace)} makes one"
+
+
+async def see_namespace(client: Client, namespace: str) -> None:
+    """Refusal if there is none by that name. Not everybody may ask."""
+    with suppress(Forbidden):
+        if namespace and await client.find(NAMESPACES, namespace) is None:
+            raise Refusal(f"there is no namespace {namespace}; there are: kubectl get namespaces")
 
 
 def first_set(namespace: str) -> str:

@@ -9,7 +9,7 @@ from kohort.inspection import history, holding
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
-from kohort.kube.errors import NotFound
+from kohort.kube.errors import Forbidden, NotFound
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
@@ -29,13 +29,19 @@ async def undo(client: Client, namespace: str, name: str, to: int | None, dry_ru
     patch = history.return_patch(found, wanted)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
-    show([f"{name} {verb} to {history.renewed(found, wanted)}{_then(name, dry_run)}"])
+    show([f"{name} {verb} to {history.renewed(found, wanted)}{_then(found, dry_run)}"])
     return 0
 
 
-def _then(name: str, dry_run: bool) -> str:
-    """There is nothing to follow where nothing happens."""
-    return "" if dry_run else f"; follow it with: kohort status -w {name}"
+def _then(found: Snapshot, dry_run: bool) -> str:
+    """What comes next. There is nothing to follow where nothing happens."""
+    if dry_run:
+        return ""
+    rollout = f"Rollout {found.rollout.metadata.name}" if found.rollout is not None else ""
+    if holding.paused(found):
+        return f"; {rollout or 'the set'} is paused, and begins with it after: kohort resume {found.name}"
+    released = f"; {rollout} releases it, from its first step on" if rollout else ""
+    return f"{released}; follow it with: kohort status -w {found.name}"
 
 
 async def pause(client: Client, namespace: str, name: str) -> int:
@@ -93,8 +99,14 @@ async def abort(client: Client, namespace: str, name: str) -> int:
         raise Refusal(f"LeaderWorkerSet {name} has nothing under way; to return to an earlier one: kohort undo {name}")
     patch = history.return_patch(found, stable)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
-    show([f"{name} returns to {history.renewed(found, stable)}{_then(name, dry_run=False)}"])
+    show([f"{name} returns to {history.renewed(found, stable)}{_back(found)}"])
     return 0
+
+
+def _back(found: Snapshot) -> str:
+    """After an abort. A Rollout lets go of the new version at once; a pause outlives what was held."""
+    held = f"; it stays paused until kohort resume {found.name}" if holding.paused(found) else ""
+    return f"{held}; follow it with: kohort status -w {found.name}"
 
 
 async def restart(client: Client, namespace: str, name: str, group: int | None) -> int:
@@ -102,7 +114,7 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
     found = await reading.snapshot(client, namespace, name)
     if group is None:
         await client.patch(LEADER_WORKER_SETS, name, namespace, _restarting(found))
-        show([f"{name} recreates its groups step by step; follow it with: kohort status -w {name}"])
+        show([f"{name} recreates its groups step by step{_then(found, dry_run=False)}"])
         return 0
     leader = found.leaders.get(group)
     if leader is None:
@@ -136,7 +148,7 @@ async def resize_groups(client: Client, namespace: str, name: str, size: int, re
     body = {"spec": {"leaderWorkerTemplate": change}}
     await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
     verb = "would be recreated" if dry_run else "are recreated"
-    show([f"groups of {name} {verb} with {size} pods{_then(name, dry_run)}"])
+    show([f"groups of {name} {verb} with {size} pods{_then(found, dry_run)}"])
     return 0
 
 
@@ -148,14 +160,11 @@ async def resize_pods(
     pods = [pod for pod in found.pods if not pod.metadata.deleting and role in ("all", _role(pod))]
     if not pods:
         raise Refusal(f"LeaderWorkerSet {name} has no {'pods' if role == 'all' else role + ' pods'} to resize")
-    for pod in pods:
-        body = {"spec": {"containers": [_resources(pod, container, amounts)]}}
-        try:
-            await client.patch(
-                PODS, pod.metadata.name, namespace, body, PatchType.STRATEGIC, subresource="resize", dry_run=dry_run
-            )
-        except NotFound as problem:
-            raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
+    if container:
+        pods = _with(container, pods)
+    for trial in (True,) if dry_run else (True, False):  # a pod that cannot have it is found before any is changed
+        for pod in pods:
+            await _resize(client, pod, _resources(pod, container, amounts), trial)
     text = ", ".join(f"{key} {value}" for key, value in amounts.items())
     if dry_run:
         show([f"{len(pods)} pods of {name} could get {text} in place"])
@@ -163,6 +172,31 @@ async def resize_pods(
     show([f"{len(pods)} pods of {name} get {text} in place; kohort explain {name} says how far they are"])
     show(["The template is as before: pods that are made later get what it says."])
     return 0
+
+
+def _with(container: str, pods: list[Pod]) -> list[Pod]:
+    """The pods that have such a container: leaders may differ from workers."""
+    names = [[one.name for one in pod.spec.main_containers] for pod in pods]
+    if found := [pod for pod, each in zip(pods, names, strict=True) if container in each]:
+        return found
+    there = ", ".join(dict.fromkeys(name for each in names for name in each))
+    raise Refusal(f"no pod has a container {container}; there are: {there}")
+
+
+async def _resize(client: Client, pod: Pod, container: JsonObject, dry_run: bool) -> None:
+    name, body = pod.metadata.name, {"spec": {"containers": [container]}}
+    try:
+        await client.patch(
+            PODS, name, pod.metadata.namespace, body, PatchType.STRATEGIC, subresource="resize", dry_run=dry_run
+        )
+    except NotFound as problem:
+        raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
+    except Forbidden as problem:
+        if "allocatable" not in problem.message:
+            raise
+        raise Refusal(
+            f"{problem.message}; ask for less, or change the template, so that groups are made anew where there is room"
+        ) from problem
 
 
 def _role(pod: Pod) -> str:
@@ -173,12 +207,9 @@ def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObje
     """Requests change; a limit that is equal to its request stays equal, so that the quality of service does. Others
     stay where they are, unless the request outgrows them: then they follow, for nobody means to be refused."""
     mains = pod.spec.main_containers
-    named = [one for one in mains if one.name == container] if container else mains[:1]
-    if not named:
-        raise Refusal(f"pod {pod.metadata.name} has no container {container}: {', '.join(one.name for one in mains)}")
-    before = named[0].resources
-    limits = {key: value for key, value in amounts.items() if _moves_limit(before, key, value)}
-    return {"name": named[0].name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
+    chosen = next(one for one in mains if one.name == container) if container else mains[0]
+    limits = {key: value for key, value in amounts.items() if _moves_limit(chosen.resources, key, value)}
+    return {"name": chosen.name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
 
 
 def _moves_limit(before: ResourceRequirements, key: str, wanted: str) -> bool:
