@@ -1,7 +1,9 @@
 """Fields of pods that Kubernetes users rely on, shown with real processes below `kohort up`."""
 
 import asyncio
+import contextlib
 import os
+import socket
 import sys
 
 import pytest
@@ -187,3 +189,42 @@ async def test_services_have_the_addresses_that_the_cluster_has_given_them(bench
     await bench.run("asks-front", asks, restartPolicy="Never")
     await bench.ended("asks-front")
     assert (await bench.log("asks-front")).splitlines() == ["200", "SAID", address, "True"]
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("0.0.0.0", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed")
+async def test_ports_of_the_machine_lead_to_pods_until_they_go(bench: Bench) -> None:
+    tcp, udp = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_DGRAM)
+    web = {"containerPort": 8080, "hostPort": tcp, "hostIP": "127.0.0.1"}
+    await bench.run(
+        "exposed",
+        {"name": "web", "image": "host", "command": [sys.executable, "-c", SERVE], "ports": [web]}
+        | {"readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}},
+        {"name": "echo", "image": "host", "command": [sys.executable, "-c", ECHO]}
+        | {"ports": [{"containerPort": 5353, "hostPort": udp, "protocol": "UDP"}]},
+    )
+    await bench.ready("exposed")
+    reader, writer = await asyncio.open_connection("127.0.0.1", tcp)
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    assert (await reader.readline()).split()[1] == b"200"
+    writer.close()
+    assert await asyncio.to_thread(echoed, udp) == b"SAID"
+    await bench.gone("exposed")
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", tcp)
+
+
+def echoed(port: int) -> bytes:
+    """What comes back; the one who listens may not listen yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(0.5)
+        for _ in range(60):
+            asking.sendto(b"said", ("127.0.0.1", port))
+            with contextlib.suppress(OSError):
+                return asking.recv(100)
+    return b"nothing"

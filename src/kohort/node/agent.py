@@ -18,6 +18,7 @@ from kohort.node.checkpoint import Witness, nobody
 from kohort.node.evictions import Evictions
 from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.heartbeat import Heartbeat
+from kohort.node.hostports import HostPorts
 from kohort.node.metrics import NodeMetrics
 from kohort.node.names.directory import Directory
 from kohort.node.namespaces import Namespaces
@@ -86,6 +87,7 @@ class Agent:
         self.names = self._directory_of_names(directory, addresses, networks, serve=serve_names)
         self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
         self.node.namespaces = networks
+        self.node.host_ports = HostPorts() if networks is not None else None
         self.node.cgroups = tree
         self.node.actuator = Actuator(tree, self.node.allocations) if tree is not None else None
         self.metrics = NodeMetrics(manager.metrics.registry)
@@ -269,6 +271,8 @@ class Agent:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self.runtime.close(stop=self._stop_pods)
         self.names.close(for_good=self._stop_pods)
+        if self.node.host_ports is not None:
+            self.node.host_ports.close_all()
         if self._stop_pods:
             self.node.addresses.release_all()
             leftovers.unmount_volumes(self.node.directory)

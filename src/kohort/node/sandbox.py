@@ -22,6 +22,7 @@ class Sandbox:
         held = self._held
         self.take_address()
         await self.network()
+        await self._open_ports()
         if held.node.cgroups is not None and not held.cgroup.is_dir():
             held.node.cgroups.create(held.cgroup, pod_cgroup(allocated, held.node.settings), inner=True)
         if held.places is None or now - self._mounted_at >= REFRESH_SECONDS:
@@ -57,6 +58,14 @@ class Sandbox:
         except OSError as problem:
             raise MountProblem(f"failed to set up the network of the pod: {problem}") from problem
 
+    async def _open_ports(self) -> None:
+        held = self._held
+        if held.node.host_ports is not None:
+            try:
+                await held.node.host_ports.open(held.pod, held.address)
+            except OSError as problem:
+                raise MountProblem(f"failed to open a host port: {problem}") from problem
+
     async def volumes(self, pod: NodePod) -> dict[str, str]:
         held = self._held
         facts = facts_of(held.node, held.pod, held.address)
@@ -76,6 +85,8 @@ class Sandbox:
         held = self._held
         if held.node.cgroups is not None:
             await asyncio.to_thread(held.node.cgroups.remove, held.cgroup)
+        if held.node.host_ports is not None:
+            held.node.host_ports.close(held.uid)
         if held.node.namespaces is not None:
             held.node.namespaces.remove(held.uid)
         held.node.addresses.release(held.uid)

@@ -10,6 +10,7 @@ from kohort.kube.resources import Key
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups
+from kohort.node.hostports import HostPorts
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.resize.judging import NodeFacts
@@ -63,4 +64,6 @@ class Surroundings:
     api_server: tuple[str, str] = ("", "")
     namespaces: Namespaces | None = None
     """Networks of pods, if each has its own."""
+    host_ports: HostPorts | None = None
+    """Ports of the machine that lead to pods with networks of their own."""
     images: Path = field(default_factory=Path)
