@@ -32,7 +32,9 @@ from kohort.objects.meta import Condition, PartialObject
 
 FINALIZER = "kubernetes"
 _POLL_SECONDS = 0.5
-_SLOW_POLL_SECONDS = 5.0
+_SLOWEST_POLL_SECONDS = 5.0
+_PATIENCE = 4
+"""Looks at a namespace before they become rarer: most are empty by then, the others wait for somebody."""
 
 
 class Remains(msgspec.Struct):
@@ -74,7 +76,8 @@ class Namespaces:
             return None
         await self._report(namespace, remains)
         self._tries[key] += 1
-        return Requeue(after=_POLL_SECONDS if self._tries[key] < 60 else _SLOW_POLL_SECONDS)
+        rarer = 1.5 ** min(10, max(0, self._tries[key] - _PATIENCE))
+        return Requeue(after=min(_SLOWEST_POLL_SECONDS, _POLL_SECONDS * rarer))
 
     async def _empty(self, name: str) -> Remains:
         remains = Remains()
@@ -85,7 +88,8 @@ class Namespaces:
             return remains
         for one in in_deletion_order(served):
             try:
-                await self._delete_all(one, name)
+                if not await self._delete_all(one, name):
+                    continue
                 for left in await self._list(one.resource, name):
                     remains.objects[one.resource.qualified] += 1
                     remains.finalizers.update(left.metadata.finalizers)
@@ -101,14 +105,16 @@ class Namespaces:
         page = await self.client.list(resource, namespace, type=PartialObject, metadata_only=True)
         return page.items
 
-    async def _delete_all(self, one: ServedResource, namespace: str) -> None:
+    async def _delete_all(self, one: ServedResource, namespace: str) -> bool:
+        """Whether there was anything to delete."""
         if not await self._list(one.resource, namespace):
-            return
+            return False
         try:
             await self.client.delete_collection(one.resource, namespace, propagation="Background")
         except MethodNotAllowed:
             for obj in await self._list(one.resource, namespace):
                 await self.client.delete(one.resource, obj.metadata.name, namespace, propagation="Background")
+        return True
 
     async def _finalize(self, namespace: Namespace) -> None:
         live = await self.client.find(NAMESPACES, namespace.metadata.name)

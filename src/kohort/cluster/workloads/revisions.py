@@ -60,6 +60,15 @@ def surplus(history: Sequence[Revision], live: set[str], limit: int) -> list[Rev
     return unused[: max(0, len(unused) - limit)]
 
 
+def canonical(data: JsonObject) -> msgspec.Raw:
+    """Data in the one spelling that survives a patch: the data of a revision is immutable, and the API server compares
+    it byte by byte with what it writes itself, keys sorted and a few characters escaped."""
+    text = msgspec.json.encode(data, order="sorted")
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character.encode(), f"\\u{ord(character):04x}".encode())
+    return msgspec.Raw(text)
+
+
 def data_hash(data: Json, collisions: int | None = None) -> str:
     """A short name for some data: FNV-1 over its JSON, spelled with letters that cannot form words."""
     text = msgspec.json.encode(data, order="sorted")

@@ -128,6 +128,6 @@ def build_revision(owner: JsonObject, data: JsonObject, number: int, collisions:
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": metadata,
-        "data": data,
+        "data": revisions.canonical(data),
         "revision": number,
     }
