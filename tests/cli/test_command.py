@@ -59,7 +59,7 @@ def test_an_unknown_command_is_an_error() -> None:
 
 def test_an_unknown_part_is_one_line_on_stderr(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), "--parts", "etcd"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith("kohort: there is no part 'etcd'")
     assert not (tmp_path / "data").exists()
@@ -103,7 +103,7 @@ def test_simulated_nodes_that_cannot_be_are_refused_at_once(tmp_path: Path, opti
     result = CliRunner().invoke(
         main, ["up", "--data-dir", str(tmp_path / "data"), "--simulated-nodes", "2", option, value]
     )
-    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert result.stderr.startswith(f"kohort: {option}: {text}")
     assert not (tmp_path / "data").exists()
 
@@ -124,6 +124,35 @@ def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, option: str, val
     result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), option, value])
     assert result.exit_code == 2
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("value", ["A B", "good,Bad", "-a"])
+def test_namespaces_that_cannot_be_are_refused(value: str) -> None:
+    result = CliRunner().invoke(main, ["manifests", f"--namespaces={value}"])
+    assert (result.exit_code, result.stdout, "cannot be a namespace" in result.stderr) == (2, "", True)
+
+
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_a_gate_that_is_unknown_is_refused_in_front_and_behind(tmp_path: Path, detach: list[str]) -> None:
+    words = ["up", "--data-dir", str(tmp_path / "data"), "--feature-gates", "Foo=true", *detach]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, result.stderr.startswith("kohort: --feature-gates: ")) == (2, True)
+    assert not (tmp_path / "data").exists()
+
+
+def test_sets_are_not_removed_by_a_command_that_cannot_ask(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["uninstall", "--kubeconfig", str(tmp_path / "none")])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "kohort: this would remove all sets and their pods: "
+        "say --yes if that is meant, or --keep-objects to keep them\n"
+    )
+
+
+def test_a_node_of_no_cluster(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["node", "--kubeconfig", str(tmp_path / "none")])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kohort: ")
 
 
 def test_a_demo_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,10 +25,10 @@ BEFORE = (
     ("kohort statuss llm", 2, "No such command 'statuss'. Did you mean `kohort status`?"),
     ("kohort explain", 2, "Missing argument 'NAME'"),
     ("kohort up --simulated-nodes many", 2, "'many' is not a valid integer"),
-    ("kohort up --parts apisever", 1, "there is no part 'apisever'; --parts takes any of apiserver, "),
+    ("kohort up --parts apisever", 2, "there is no part 'apisever'; --parts takes any of apiserver, "),
     (
         "kohort up --simulated-capacity cpu --simulated-nodes 1",
-        1,
+        2,
         "--simulated-capacity: 'cpu' is not of the form name=value",
     ),
     (

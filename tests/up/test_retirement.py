@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kohort.kube.resources import NODES, PODS
+from kohort.kube.resources import NODES, PODS, Resource
 from kohort.testing import Cluster, virtual_time
 from kohort.up.retirement import retire
 
@@ -18,7 +18,7 @@ async def furnished(cluster: Cluster) -> None:
         await cluster.client.create(PODS, {"metadata": {"name": f"on-{node}", "namespace": "default"}, "spec": spec})
 
 
-def names(cluster: Cluster, resource: object = NODES) -> list[str]:
+def names(cluster: Cluster, resource: Resource = NODES) -> list[str]:
     return sorted(one["metadata"]["name"] for one in cluster.objects(resource))
 
 

@@ -46,7 +46,17 @@ def options_of(values: dict[str, Json]) -> "Options":
     chosen = {name: value for name, value in values.items() if value is not None}
     if "namespaces" in chosen:
         chosen["namespaces"] = tuple(one.strip() for one in chosen["namespaces"].split(",") if one.strip())
+    _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
+    _check_names("--namespaces", *chosen.get("namespaces", ()))
     return Options(**chosen)
+
+
+def _check_names(option: str, *names: str) -> None:
+    from kohort.objects.names import dns1123_label
+
+    for name in names:
+        if problems := dns1123_label(name):
+            raise click.UsageError(f"{option}: {name!r} cannot be a namespace: {problems[0]}")
 
 
 def on_cluster(kubeconfig: Path | None, work: "Callable[[Client], Awaitable[None]]") -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.connection import complain
 from kohort.cli.up import amounts as check_amounts
 from kohort.cli.up import labels as check_labels
 from kohort.up.failures import CannotStart
@@ -74,7 +76,7 @@ def command(
     try:
         transport = load(kubeconfig)
     except KubeconfigError as problem:
-        raise click.ClickException(str(problem)) from problem
+        sys.exit(complain(f"{problem}; name the cluster to join with --kubeconfig"))
     joining = partial(
         register,
         name=name,

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.installing import PATH, on_cluster, options_of, with_options
+from kohort.cli.installing import PATH, fail, on_cluster, options_of, with_options
 from kohort.objects.jsontypes import Json
 
 if TYPE_CHECKING:
     from kohort.kube.client import Client
+
+_NAMED_AT_MOST = 10
 
 
 @click.command("uninstall")
@@ -21,15 +23,29 @@ if TYPE_CHECKING:
 def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Json) -> None:
     """Remove the operator. Without --keep-objects, the sets go with it and so do their pods."""
     options = options_of(values)
+    sure = yes or keep_objects
+    if not sure and not sys.stdin.isatty():  # a script cannot be asked, and silence is no consent
+        fail("this would remove all sets and their pods: say --yes if that is meant, or --keep-objects to keep them")
 
     async def work(client: "Client") -> None:
         from kohort.install.installation import sets_in, uninstall
 
         doomed = [] if keep_objects else await sets_in(client)
         if doomed:
-            click.echo(f"{len(doomed)} sets will be removed with all their pods: {', '.join(doomed[:10])}", err=True)
-            if not yes and sys.stdin.isatty():
-                click.confirm("Go on?", abort=True)
+            click.echo(_warning(doomed), err=True)
+        if not sure:
+            click.confirm("Go on?", abort=True)
         await uninstall(client, options, click.echo, keep_objects=keep_objects)
 
     on_cluster(kubeconfig, work)
+
+
+def _warning(doomed: list[str]) -> str:
+    """
+    >>> _warning(["default/llm"])
+    '1 set will be removed with all its pods: default/llm'
+    """
+    many = "1 set will be removed with all its pods" if len(doomed) == 1 else ""
+    many = many or f"{len(doomed)} sets will be removed with all their pods"
+    more = f" and {len(doomed) - _NAMED_AT_MOST} more" if len(doomed) > _NAMED_AT_MOST else ""
+    return f"{many}: {', '.join(doomed[:_NAMED_AT_MOST])}{more}"

@@ -11,10 +11,10 @@ import click
 from kohort.objects.jsontypes import Json
 from kohort.up import detached
 from kohort.up.datadir import DataDirectory, default_directory
-from kohort.up.failures import CannotStart
+from kohort.up.failures import BadOption, CannotStart
 
 if TYPE_CHECKING:
-    from kohort.up.cluster import Running
+    from kohort.up.cluster import Options, Running
 
 PATH = click.Path(path_type=Path)
 DEFAULT_PORT = 6443
@@ -58,10 +58,6 @@ def command(
     """Start a cluster on this machine, or continue the one in the data directory."""
     data = DataDirectory(data_dir or default_directory())
     try:
-        if detach:
-            server, note = detached.start(data, _arguments(data))
-            _show(server, data.kubeconfig, note)
-            return
         simulation: dict[str, Json] = {}
         if simulated_nodes:
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
@@ -69,12 +65,17 @@ def command(
             simulation["labels"] = labels("--simulated-labels", pairs("--simulated-labels", simulated_labels))
             if simulated_topology:
                 simulation["topology"] = blocks(pairs("--simulated-topology", simulated_topology))
-        _run(data, host, port, parts, kubeconfig, simulation, feature_gates)
+        options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates)
+        if detach:
+            server, note = detached.start(data, _arguments(data))
+            _show(server, data.kubeconfig, note)
+        else:
+            _run(options)
     except CannotStart as failure:
         if detached.is_detached():
             detached.report_failure(str(failure))
         click.echo(f"kohort: {failure}", err=True)
-        sys.exit(1)
+        sys.exit(failure.exit_code)
 
 
 def _arguments(data: DataDirectory) -> list[str]:
@@ -95,7 +96,7 @@ def pairs(option: str, text: str) -> dict[str, str]:
     for item in filter(None, text.split(",")):
         name, equals, value = item.partition("=")
         if not equals or not name.strip():
-            raise CannotStart(f"{option}: {item!r} is not of the form name=value")
+            raise BadOption(f"{option}: {item!r} is not of the form name=value")
         found[name.strip()] = value.strip()
     return found
 
@@ -111,7 +112,7 @@ def amounts(option: str, given: Mapping[str, str]) -> dict[str, str]:
         except ValueError:
             fits = False
         if not fits:
-            raise CannotStart(f"{option}: {amount!r} is not an amount of {name}; write for example 8, 500m or 64Gi")
+            raise BadOption(f"{option}: {amount!r} is not an amount of {name}; write for example 8, 500m or 64Gi")
     return dict(given)
 
 
@@ -121,7 +122,7 @@ def labels(option: str, given: Mapping[str, str]) -> dict[str, str]:
     _check_keys(option, given)
     for name, value in given.items():
         if problems := label_value(value):
-            raise CannotStart(f"{option}: {value!r} cannot be the value of {name}: {problems[0]}")
+            raise BadOption(f"{option}: {value!r} cannot be the value of {name}: {problems[0]}")
     return dict(given)
 
 
@@ -130,18 +131,18 @@ def _check_keys(option: str, given: Mapping[str, str]) -> None:
 
     for name in given:
         if problems := qualified_name(name):
-            raise CannotStart(f"{option}: {name!r} is no name: {problems[0]}")
+            raise BadOption(f"{option}: {name!r} is no name: {problems[0]}")
 
 
 def blocks(given: Mapping[str, str]) -> dict[str, int]:
     _check_keys("--simulated-topology", given)
     for label, count in given.items():
         if not count.isdecimal() or int(count) < 1:
-            raise CannotStart(f"--simulated-topology: {label} must be divided into a number of blocks, not {count!r}")
+            raise BadOption(f"--simulated-topology: {label} must be divided into a number of blocks, not {count!r}")
     return {label: int(count) for label, count in given.items()}
 
 
-def _run(
+def _options(
     data: DataDirectory,
     host: str,
     port: int,
@@ -149,19 +150,24 @@ def _run(
     kubeconfig: Path | None,
     simulation: Mapping[str, Json],
     feature_gates: str,
-) -> None:
+) -> "Options":
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.cluster.apiserver.kinds import gates
     from kohort.up.cluster import Options
     from kohort.up.parts import chosen
-    from kohort.up.process import run
 
     try:
         turned = gates.parse(feature_gates)
     except ValueError as problem:
-        raise CannotStart(f"--feature-gates: {problem}") from problem
-    run(Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned), _ready)
+        raise BadOption(f"--feature-gates: {problem}") from problem
+    return Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned)
+
+
+def _run(options: "Options") -> None:
+    from kohort.up.process import run
+
+    run(options, _ready)
 
 
 def _ready(running: "Running") -> None:

@@ -61,6 +61,8 @@ class Running:
 
     server: str
     kubeconfig: Path
+    note: str = ""
+    """What else a person should know of this start."""
 
 
 @contextlib.asynccontextmanager
@@ -81,8 +83,9 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
+                note = await _retired(options, _in_process(server, "up"))
                 async with _renewing(pki, tls, write), supervision.running(controllers):
-                    yield Running(address, options.data.kubeconfig)
+                    yield Running(address, options.data.kubeconfig, note)
         finally:
             await store.close()
 
@@ -108,6 +111,13 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
                 yield Running(transport.connection.server, options.kubeconfig or Path())
     finally:
         await transport.close()
+
+
+async def _retired(options: Options, transport: Transport) -> str:
+    from kohort.up.retirement import retire
+
+    wanted = int(options.simulation.get("nodes", 0))
+    return await retire(Client(transport, user_agent="kohort-up"), options.data.path / "simulated-nodes", wanted)
 
 
 def _controllers(

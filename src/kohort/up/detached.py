@@ -17,8 +17,9 @@ REPORT_FD = "KOHORT_REPORT_FD"
 READY = "ready "
 
 
-def start(data: DataDirectory, arguments: Sequence[str]) -> str:
-    """Run `kohort` with `arguments` in the background; returns the server's address when it is ready."""
+def start(data: DataDirectory, arguments: Sequence[str]) -> tuple[str, str]:
+    """Run `kohort` with `arguments` in the background; returns, when it is ready, the server's address and a note on
+    this start, if there is one."""
     data.create()
     reading, writing = os.pipe()
     with open(reading) as report:
@@ -28,7 +29,8 @@ def start(data: DataDirectory, arguments: Sequence[str]) -> str:
             os.close(writing)
         line = report.readline().strip()
     if line.startswith(READY):
-        return line.removeprefix(READY)
+        address, _, note = line.removeprefix(READY).partition(" ")
+        return address, note
     raise CannotStart(line or f"kohort ended before it was ready; see {data.log}")
 
 
@@ -36,8 +38,8 @@ def is_detached() -> bool:
     return REPORT_FD in os.environ
 
 
-def report_ready(address: str) -> None:
-    _report(READY + address)
+def report_ready(address: str, note: str) -> None:
+    _report(f"{READY}{address} {note}")
 
 
 def report_failure(message: str) -> None:

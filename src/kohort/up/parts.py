@@ -11,7 +11,7 @@ from pathlib import Path
 from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.kube.manager import Manager
 from kohort.objects.jsontypes import Json
-from kohort.up.failures import CannotStart
+from kohort.up.failures import BadOption
 
 API_SERVER = "apiserver"
 NODE = "node"
@@ -59,7 +59,7 @@ def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in wanted:
         if name not in NAMES:
-            raise CannotStart(f"there is no part {name!r}; --parts takes any of {', '.join(NAMES)}")
+            raise BadOption(f"there is no part {name!r}; --parts takes any of {', '.join(NAMES)}")
     return tuple(name for name in NAMES if name in wanted)
 
 

@@ -187,6 +187,8 @@ async def test_a_node_refuses_a_pod() -> None:
         await c.client.create(PODS, pod(fail="OutOfcpu: not today"))
         await c.until(lambda: status(c).get("phase") == "Failed")
         assert (status(c)["reason"], status(c)["message"]) == ("OutOfcpu", "not today")
+        await c.client.delete(PODS, "p", "default")
+        await c.until(lambda: c.find(PODS, "p", "default") is None)
 
 
 async def test_deletion_takes_its_time_and_ends_with_the_pod() -> None:

@@ -104,7 +104,7 @@ class Machine(msgspec.Struct):
 
     def advance(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
         """Let everything happen that is due; returns in how many seconds something will be due again."""
-        if self.refused or self.stopped:
+        if self.stopped or (self.refused and self.stopping is None):
             return None
         if self.stopping is not None:
             return self._advance_stop(at)
