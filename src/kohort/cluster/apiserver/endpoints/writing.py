@@ -134,7 +134,8 @@ class Writer:
             await self.validate(call, options, "CREATE", obj, None)
             if metadata.get("resourceVersion") and not options.dry_run:
                 raise errors.failure(500, "", "resourceVersion should not be set on objects to be created")
-            metadata.pop("resourceVersion", None)
+            if not options.dry_run:
+                metadata.pop("resourceVersion", None)
             existing = self.parts.store.get(kind.bucket, call.namespace, metadata["name"])
             if existing is not None:
                 raise self._exists(kind, existing)
