@@ -63,9 +63,17 @@ class ApiError(Exception):
     def retry_after(self) -> int:
         return self.status.details.retry_after_seconds if self.status.details else 0
 
+    def caused_by(self, reason: str) -> bool:
+        """One of the causes has this reason."""
+        return any(cause.reason == reason for cause in (self.status.details.causes if self.status.details else ()))
+
     def to_json(self) -> JsonObject:
         document: JsonObject = msgspec.to_builtins(self.status)
         return document
+
+
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause of a refusal to create anything in a namespace that is being deleted: trying again will not help."""
 
 
 class NotFound(ApiError): ...

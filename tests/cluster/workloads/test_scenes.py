@@ -295,8 +295,12 @@ async def test_a_namespace_keeps_what_its_pods_may_need_until_they_are_gone() ->
         await scene.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "shop")
         pod = {"metadata": {"name": "p"}, "spec": {**template({})["spec"], "nodeName": NODE}}
         await scene.client.create(PODS, pod, "shop")
+        for kind in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS):
+            await scene.client.create(kind, {"metadata": {"name": "web"}, "spec": workload(1)}, "shop")
+        await scene.settle()
         await scene.client.delete(NAMESPACES, "shop")
         await scene.settle()
+        assert scene.cluster.find(STATEFUL_SETS, "web", "shop") is not None
         assert scene.cluster.find(CONFIG_MAPS, "c", "shop") is not None
         remaining = next(
             one["message"]

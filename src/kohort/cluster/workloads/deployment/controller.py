@@ -10,7 +10,7 @@ from kohort.cluster.workloads.deployment import replicasets, status
 from kohort.cluster.workloads.deployment.plan import Budget, Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
@@ -186,6 +186,8 @@ class Deployments:
             await self._patch_status(deployment, {"collisionCount": collisions + 1})
             return None
         except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return None
             await self._report_refusal(deployment, name, problem)
             raise
         sets.append(made)

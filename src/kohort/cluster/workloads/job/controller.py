@@ -13,7 +13,7 @@ from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResul
 from kohort.cluster.workloads.job.pods import build_pod, result
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import ApiError, Conflict, NotFound
+from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import JOBS, PODS, Key
@@ -158,6 +158,8 @@ class Jobs:
         try:
             made = await self.client.create(PODS, body)
         except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return
             self.recorder.warning(JOBS, job, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]

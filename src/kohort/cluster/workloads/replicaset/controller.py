@@ -12,7 +12,7 @@ from kohort.cluster.workloads.replicaset import plan as rules
 from kohort.cluster.workloads.replicaset.plan import DELETION_COST, Replica
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import ApiError, Conflict, NotFound
+from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import PODS, REPLICA_SETS, Key
@@ -125,6 +125,8 @@ class ReplicaSets:
         try:
             made = await self.client.create(PODS, build_pod(replica_set))
         except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return
             self.recorder.warning(REPLICA_SETS, replica_set, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]

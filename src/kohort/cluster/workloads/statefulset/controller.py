@@ -28,7 +28,7 @@ from kohort.cluster.workloads.statefulset.pods import (
 )
 from kohort.kube.client import PatchType
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.identity import newer
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
@@ -65,6 +65,14 @@ class StatefulSets:
         stateful_set = self.sets.get(key)
         if stateful_set is None:
             return None
+        try:
+            return await self._advance(stateful_set)
+        except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return None
+            raise
+
+    async def _advance(self, stateful_set: JsonObject) -> Requeue | None:
         pods = await self._members(stateful_set)
         resolved = await self.history.resolve(stateful_set)
         facts = set_facts(self._with_written_status(stateful_set), resolved)
@@ -76,6 +84,8 @@ class StatefulSets:
         await self.history.forget_surplus(
             stateful_set, resolved, {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         )
+        if isinstance(failure, ApiError) and failure.caused_by(NAMESPACE_TERMINATING):
+            return None
         if failure is not None:
             return Requeue()
         if len(done) < len(plan.actions):
@@ -251,6 +261,8 @@ class StatefulSets:
         return Requeue(after=min(pending) + 0.01) if pending else None
 
     def _report(self, stateful_set: JsonObject, verb: str, pod: str, problem: Exception | None = None) -> None:
+        if isinstance(problem, ApiError) and problem.caused_by(NAMESPACE_TERMINATING):
+            return
         subject = f"{verb} Pod {pod} in StatefulSet {stateful_set['metadata']['name']}"
         if problem is None:
             self.recorder.normal(STATEFUL_SETS, stateful_set, f"Successful{verb}", f"{subject} successful")
