@@ -1,7 +1,7 @@
 """Asking the authorizer, and the refusals it leads to."""
 
 from kohort.cluster.apiserver.auth.model import AccessRequest
-from kohort.cluster.apiserver.endpoints.call import Authorizer
+from kohort.cluster.apiserver.endpoints.call import Authorizer, Call
 from kohort.kube import errors
 
 
@@ -21,3 +21,17 @@ def refusal(request: AccessRequest, reason: str = "") -> errors.ApiError:
     scope = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
     detail = f'{user} cannot {request.verb} resource "{resource}" in API group "{request.group}" {scope}{tail}'
     return errors.forbidden(request.plural, request.name, detail, request.group)
+
+
+def to_create(call: Call) -> AccessRequest:
+    """What an update or a patch asks for besides when there is nothing yet that it could change."""
+    resource = call.kind.resource
+    return AccessRequest(
+        user=call.user,
+        verb="create",
+        group=resource.group,
+        version=resource.version,
+        plural=resource.plural,
+        namespace=call.namespace,
+        name=call.name,
+    )

@@ -12,7 +12,6 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
 from kohort.cluster.apiserver.apply import managed
-from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
@@ -202,23 +201,11 @@ class Writer:
         if not create_allowed or call.path.subresource:
             raise missing(call)
         obj = produce(None)
-        access.check(self.parts.authorizer, self._create_access(call))
+        access.check(self.parts.authorizer, access.to_create(call))
         stamping.wipe_system_fields(obj["metadata"])
         await self.admit(call, options, "CREATE", obj, None, call.name)
         obj["metadata"].pop("resourceVersion", None)
         return await self.commit_new(call, options, obj)
-
-    def _create_access(self, call: Call) -> AccessRequest:
-        resource = call.kind.resource
-        return AccessRequest(
-            user=call.user,
-            verb="create",
-            group=resource.group,
-            version=resource.version,
-            plural=resource.plural,
-            namespace=call.namespace,
-            name=call.name,
-        )
 
     async def _replace_once(self, call: Call, options: WriteOptions, produce: Produce, stored: Stored) -> Written:
         live = call.view.document(stored)
