@@ -74,15 +74,26 @@ class Course:
         return dict(zip(PHASES, steps, strict=True))
 
     async def ready_to_start(self) -> None:
-        """Webhooks answer."""
+        """Webhooks are asked and answer, and a group has come and gone: a start is measured elsewhere."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                try:
-                    await self._client.create(LEADER_WORKER_SETS, self._set(0, "one:1"), dry_run=True)
-                except InternalError:
-                    await asyncio.sleep(LOOK_SECONDS)
-                else:
-                    return
+                if await self._webhooks_answer():
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+        first = self._set(0, "one:1")
+        first["spec"]["replicas"] = 1
+        await self._client.create(LEADER_WORKER_SETS, first)
+        await self._settled(1, sets=1)
+        await self._client.delete(LEADER_WORKER_SETS, "set-0", self._namespace, propagation="Foreground")
+        await self._nothing_left()
+
+    async def _webhooks_answer(self) -> bool:
+        """While nobody asks them, a set is created without what only they fill in."""
+        try:
+            found = await self._client.create(LEADER_WORKER_SETS, self._set(0, "one:1"), dry_run=True)
+        except InternalError:
+            return False
+        return "networkConfig" in found["spec"]
 
     def _set(self, number: int, image: str) -> JsonObject:
         container = {"name": "server", "image": image, "resources": {"requests": {"cpu": self._shape.cpu}}}
@@ -117,18 +128,22 @@ class Course:
     async def _delete(self) -> None:
         for number in range(self._shape.sets):
             await self._client.delete(LEADER_WORKER_SETS, f"set-{number}", self._namespace, propagation="Foreground")
-        await self._until(PODS, 0)
-        await self._until(STATEFUL_SETS, 0)
+        await self._nothing_left()
+
+    async def _nothing_left(self) -> None:
+        for resource in (PODS, STATEFUL_SETS, LEADER_WORKER_SETS):
+            await self._until(resource, 0)
 
     async def _patch(self, body: JsonObject) -> None:
         for number in range(self._shape.sets):
             await self._client.patch(LEADER_WORKER_SETS, f"set-{number}", self._namespace, body)
 
-    async def _settled(self, replicas: int) -> None:
+    async def _settled(self, replicas: int, sets: int = 0) -> None:
+        wanted = sets or self._shape.sets
         async with asyncio.timeout(PATIENCE):
             while True:
                 found = (await self._client.list(LEADER_WORKER_SETS, self._namespace)).items
-                if len(found) == self._shape.sets and all(_is_settled(one, replicas) for one in found):
+                if len(found) == wanted and all(_is_settled(one, replicas) for one in found):
                     return
                 await asyncio.sleep(LOOK_SECONDS)
 
