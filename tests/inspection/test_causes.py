@@ -1,5 +1,7 @@
 """The first cause first."""
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 import pytest
 from tests.builders import lws
@@ -8,6 +10,7 @@ from tests.inspection.scenes import OLD, group_set, leader_set, member, scene, w
 from kohort.groups.views import GroupService
 from kohort.inspection.cause import ORDER, Cause, spoken
 from kohort.inspection.causes import causes
+from kohort.inspection.containercauses import restarts
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import Json, JsonObject
@@ -73,6 +76,19 @@ def test_a_set_at_rest_has_none() -> None:
         (without_node(member(0)), "waiting", "no node yet", "scheduler runs"),
         (waiting(member(0), "ImagePullBackOff", "no such host"), "image", "pause:3: no such host", "correct the image"),
         (waiting(member(0), "CreateContainerConfigError", 'secret "x"'), "configuration", 'secret "x"', "Secret"),
+        (waiting(member(0), "RunContainerError", "no such file"), "configuration", "no such file", "the command"),
+        (waiting(member(0), "PostStartHookError"), "configuration", "PostStartHookError", "lifecycle hook"),
+        (
+            waiting(
+                member(0),
+                "CrashLoopBackOff",
+                phase="Running",
+                lastState={"terminated": {"exitCode": 128, "reason": "StartError", "message": "/no/such: not found"}},
+            ),
+            "configuration",
+            "cannot be started (StartError): /no/such: not found",
+            "correct the command",
+        ),
         (waiting(member(0), "CrashLoopBackOff", phase="Running"), "crash", "again and again", "--previous"),
         (begun(waiting(member(0), "ContainerCreating")), "waiting", "Pending", "starting"),
         (waiting(member(0), ""), "waiting", "node node-0 has not begun with it", "kubectl get node node-0"),
@@ -152,6 +168,36 @@ def test_the_same_thing_is_told_once() -> None:
     (cause,) = causes(scene(pods=pods))
     assert cause.objects == ("llm-0", "llm-0-1", "llm-1", "llm-1-1")
     assert spoken(cause, 1)[0] == f"1. [scheduling] llm-0 and 3 more: {message}"
+
+
+def test_one_image_is_one_cause() -> None:
+    """Some pods try, others wait for the next try: all of them for the same reason."""
+    pods = (
+        waiting(member(0), "ImagePullBackOff", 'Back-off pulling image "pause:3"'),
+        waiting(member(0, 1), "ErrImagePull", "no such host"),
+        waiting(member(1), "ErrImagePull"),
+        waiting(member(1, 1), "ImagePullBackOff"),
+    )
+    (cause,) = causes(scene(pods=pods))
+    assert (cause.objects, cause.found) == (
+        ("llm-0", "llm-0-1", "llm-1", "llm-1-1"),
+        f"cannot pull image {pods[0].spec.containers[0].image}: no such host",
+    )
+
+
+def test_a_container_that_runs_between_two_crashes_is_named() -> None:
+    """It is no cause: everything is there. Who asks in such a moment learns of it all the same."""
+    ended = {"terminated": {"exitCode": 3, "finishedAt": "2026-01-01T00:00:00Z"}}
+    running = {"running": {"startedAt": "2026-01-01T00:00:01Z"}}
+    crashed = {"name": "main", "ready": True, "restartCount": 2, "state": running, "lastState": ended}
+    snapshot = scene(pods=(member(0, containerStatuses=[crashed]), *REST))
+    assert causes(snapshot) == []
+    end = datetime(2026, 1, 1, tzinfo=UTC)
+    assert list(restarts(snapshot, end + timedelta(seconds=40))) == [
+        "llm-0: container main has restarted 2 times, last 40 s ago after code 3 "
+        "→ kohort logs llm -n default --pod llm-0 --previous"
+    ]
+    assert list(restarts(snapshot, end + timedelta(minutes=11))) == []
 
 
 def test_a_volume_comes_before_the_scheduling_that_waits_for_it() -> None:
@@ -245,6 +291,26 @@ def test_what_traffic_waits_for_is_named(message: str, action: str) -> None:
     }
     first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
     assert (first.kind, first.action) == ("traffic", action)
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "kind", "action"),
+    [
+        ("StepTrafficRouting", "Rollout is in step(1/3), and upgrade workload to new version", "waiting", "wait; if"),
+        ("StepPaused", "Rollout is in step(1/3), and wait duration(60 seconds) to", "rollout", "kohort approve llm"),
+        ("StepUpgrade", "Rollout is in step(1/3), and upgrade workload to new version", "rollout", "kohort abort llm"),
+    ],
+)
+def test_a_step_that_only_takes_its_time(state: str, message: str, kind: str, action: str) -> None:
+    routes = [{"service": "llm-leader", "gracePeriodSeconds": 7}]
+    document = {
+        "metadata": {"name": "release"},
+        "spec": {"strategy": {"canary": {"trafficRoutings": routes}}},
+        "status": {"phase": "Progressing", "currentStepIndex": 1, "currentStepState": state, "message": message},
+    }
+    (found,) = causes(scene(rollout=msgspec.convert(document, Rollout)))
+    assert (found.kind, action in found.action) == (kind, True)
+    assert ("7 s" in found.found) == (kind == "waiting")
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,16 @@ def test_warnings() -> None:
     assert "step 3: replicas 9 is more than the 4 that the workload has" in found
 
 
+def test_steps_with_the_same_groups_and_other_requests_are_in_order() -> None:
+    """All groups of the new version first, the switch later: that is what blue-green is."""
+    steps = (
+        {"replicas": 1, "matches": [{"headers": [{"name": "x", "value": "1"}]}]},
+        {"replicas": 1, "traffic": "20%"},
+    )
+    switch = ({"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"})
+    assert validation.warnings(validation.parse(with_steps(*steps, *switch)), 2) == []
+
+
 # The hold
 
 OLD = group_set() | {

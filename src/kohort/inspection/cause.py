@@ -7,7 +7,7 @@
 | 2 | volume | claims that are not bound, mounts that fail |
 | 3 | scheduling | PodScheduled is False |
 | 4 | image | ErrImagePull, ImagePullBackOff, InvalidImageName |
-| 5 | configuration | CreateContainerConfigError and the like |
+| 5 | configuration | CreateContainerConfigError, StartError and the like |
 | 6 | crash | CrashLoopBackOff, containers that ended, failed pods |
 | 7 | probe | running, not ready |
 | 8 | resize | PodResizePending, PodResizeInProgress with an error |

@@ -18,9 +18,12 @@ from kohort.inspection.podcauses import of_pod, of_resize
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 from kohort.rollouts.api import Rollout, RolloutStatus
-from kohort.rollouts.wire import ROUTING
+from kohort.rollouts.traffic.model import routing_grace
+from kohort.rollouts.wire import PAUSED, ROUTING
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
+_ORDINARY_STEP: Final = "Rollout is in step("
+"""How the message begins while nothing is wrong with routes; else it says what is."""
 _ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
 
 
@@ -124,8 +127,15 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
     elif status.current_step_state == "StepPaused" and "manually" in status.message:
         text = f"step {status.current_step_index} waits for approval"
         yield Cause("rollout", (name,), text, f"kohort approve {snapshot.name}")
+    elif status.current_step_state == ROUTING and status.message.startswith(_ORDINARY_STEP):
+        grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
+        text = f"step {status.current_step_index} moves its requests; {grace}"
+        yield Cause("waiting", (name,), text, f"wait; if it stays so, {_routes_to_look_at(rollout)}")
     elif status.current_step_state == ROUTING or _ABSENT.search(status.message):
         yield Cause("traffic", (name,), _step_text(status), _routes_to_look_at(rollout))
+    elif status.current_step_state == PAUSED:
+        action = f"wait; or go on at once: kohort approve {snapshot.name}; or go back: kohort abort {snapshot.name}"
+        yield Cause("rollout", (name,), _step_text(status), action)
     else:
         yield Cause("rollout", (name,), _step_text(status), f"wait, or go back: kohort abort {snapshot.name}")
 

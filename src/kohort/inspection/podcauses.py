@@ -5,18 +5,13 @@ from typing import Final
 
 from kohort.groups import wire
 from kohort.inspection.cause import Cause
+from kohort.inspection.containercauses import of_container
 from kohort.inspection.placing import of_placing
 from kohort.inspection.snapshot import Snapshot, worker_of
-from kohort.objects.core import ContainerStatus, Pod
+from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
-from kohort.objects.pods import ContainerStateTerminated
 from kohort.objects.unready import why_not_ready
 
-_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-_CONFIGURATION: Final = frozenset(
-    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
-)
-_ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
 _REJECTIONS: Final = frozenset(
     {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "NodeShutdown"}
 )
@@ -47,7 +42,7 @@ def _explained(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str, str]]:
     if placing := of_placing(pod, snapshot):
         return [placing]
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        if known := _of_container(status, pod):
+        if known := of_container(status, pod, snapshot):
             return [known]
     if pod.status.phase == "Failed":
         text = ": ".join(filter(None, (pod.status.reason, pod.status.message))) or "the pod failed"
@@ -122,44 +117,6 @@ def _mount_trouble(pod: Pod, snapshot: Snapshot) -> str:
     return ""
 
 
-def _of_container(status: ContainerStatus, pod: Pod) -> tuple[str, str, str] | None:
-    waiting, name = status.state.waiting, f"container {status.name}"
-    logs = f"kohort logs {pod.metadata.labels.get(wire.NAME, '')} -n {pod.metadata.namespace} --pod {pod.metadata.name}"
-    if waiting is not None and waiting.reason in _IMAGE:
-        text = f"{name}: {waiting.reason} for {_image(pod, status)}" + (f": {waiting.message}" * bool(waiting.message))
-        return "image", text, "correct the image in the template, or its imagePullSecrets"
-    if waiting is not None and waiting.reason in _CONFIGURATION:
-        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
-        return "configuration", text, "create the ConfigMap or Secret that is missing, or correct the template"
-    if waiting is not None and waiting.reason == "CrashLoopBackOff":
-        return "crash", f"{name} ends again and again{_last(status)}", f"{logs} --previous"
-    if waiting is not None and waiting.reason not in _ORDINARY:
-        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
-        return "configuration", text, f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
-    ended = status.state.terminated
-    if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
-        return "crash", f"{name} ended with code {ended.exit_code}{_why(ended)}", logs
-    return None
-
-
-def _image(pod: Pod, status: ContainerStatus) -> str:
-    written = {one.name: one.image for one in pod.spec.all_containers}
-    return written.get(status.name) or status.image
-
-
-def _last(status: ContainerStatus) -> str:
-    ended = status.last_state.terminated
-    times = f", {status.restart_count} times" if status.restart_count else ""
-    return f"{times}; last with code {ended.exit_code}{_why(ended)}" if ended is not None else times
-
-
-def _why(ended: ContainerStateTerminated) -> str:
-    """The reason, where it says more than the code does, and the last line of the message."""
-    reason = f" ({ended.reason})" if ended.reason not in ("", "Error", "Completed") else ""
-    lines = ended.message.strip().splitlines()
-    return f"{reason}: {lines[-1].strip()}" if lines else reason
-
-
 def _probing(pod: Pod, snapshot: Snapshot) -> tuple[str, str]:
     failing = [one.name for one in pod.status.container_statuses if not one.ready]
     told = [
@@ -183,11 +140,17 @@ def of_resize(pod: Pod) -> Iterator[Cause]:
     pending = find_condition(pod.status.conditions, "PodResizePending")
     if pending is not None and pending.status == "True":
         action = (
-            "ask for less: this node can never hold it; or recreate the group to move it"
+            f"this node can never hold it: {_undoing(pod)}"
             if pending.reason == "Infeasible"
             else "wait until others on the node give back room, or move them"
         )
         yield Cause("resize", (pod.metadata.name,), f"resize {pending.reason.lower()}: {pending.message}", action)
     acting = find_condition(pod.status.conditions, "PodResizeInProgress")
     if acting is not None and acting.reason == "Error":
-        yield Cause("resize", (pod.metadata.name,), f"resize fails: {acting.message}", "undo the resize, or recreate")
+        yield Cause("resize", (pod.metadata.name,), f"resize fails: {acting.message}", _undoing(pod))
+
+
+def _undoing(pod: Pod) -> str:
+    name, group = pod.metadata.labels.get(wire.NAME, ""), pod.metadata.labels.get(wire.GROUP_INDEX, "")
+    who = f"{name} -n {pod.metadata.namespace}"
+    return f"ask for less (kohort resize {who} ...), or make it anew (kohort restart {who} --group {group})"

@@ -201,7 +201,9 @@ def warnings(rollout: Rollout, replicas: int | None) -> list[str]:
 
 
 def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
-    wanted = [step.replicas for step in strategy.steps if step.replicas is not None]
+    """Steps with as many groups as the one before differ by their requests, or else do nothing."""
+    steps = [step for step in strategy.steps if step.replicas is not None]
+    wanted = [step.replicas for step in steps if step.replicas is not None]
     found = [
         f"step {number}: replicas {count} is more than the {replicas} that the workload has"
         for number, count in enumerate(wanted, start=1)
@@ -211,7 +213,11 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
         pairs = arithmetic.same_targets(wanted, replicas)
     except ValueError:
         return found
-    return found + [f"step {i} and {j} both resolve to {count} of {replicas} groups" for i, j, count in pairs]
+    return found + [
+        f"step {i} and {j} both resolve to {count} of {replicas} groups"
+        for i, j, count in pairs
+        if steps[i - 1].traffic_step == steps[j - 1].traffic_step
+    ]
 
 
 def _wrong(field: str, value: object, text: str) -> FieldError:

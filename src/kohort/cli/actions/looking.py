@@ -11,6 +11,7 @@ from kohort.cli.actions.printing import document, show, table
 from kohort.cli.actions.screen import Screen
 from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
 from kohort.inspection import cause, causes, history, holding, progress, tree
+from kohort.inspection.containercauses import LATELY, restarts
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.client import Client
@@ -96,13 +97,22 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
         return NOT_YET if reasons else 0
     show([tree.headline(tree.tree_of(found, clock.now()))])
     if not reasons:
-        show(["Everything is as wanted."])
+        show(["Everything is as wanted.", *_lately(found)])
         if holding.paused(found):
             show([f"It is paused: a new revision waits until kohort resume {name}"])
         return 0
     for number, reason in enumerate(reasons, 1):
         show(cause.spoken(reason, number))
+    if lately := _lately(found):
+        show(lately)
     return NOT_YET
+
+
+def _lately(found: Snapshot) -> list[str]:
+    """What is in order again, or just now, and was not: no reason by itself, and no secret either."""
+    both = [found] if found.canary is None else [found, found.canary]
+    told = [f"  {text}" for one in both for text in restarts(one, clock.now())]
+    return [f"Restarted in the last {int(LATELY.total_seconds()) // 60} minutes:", *told] if told else []
 
 
 async def show_history(client: Client, namespace: str, name: str, form: str, revision: int | None = None) -> int:
