@@ -75,6 +75,17 @@ async def release_cluster(
         monitor.check()
 
 
+@asynccontextmanager
+async def midway(plan: JsonObject | None = None) -> AsyncIterator["Story"]:
+    """A release of the second version that has come to its first pause."""
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin(plan=plan)
+        await story.change(V2)
+        await story.at(1)
+        yield story
+
+
 def group_set(image: str = V1, replicas: int = 2, size: int = 2) -> JsonObject:
     template = {"metadata": {"labels": {"app": "llm"}}, "spec": _pod(image)}
     return lws(NAME).replicas(replicas).size(size).but("spec.leaderWorkerTemplate.workerTemplate", template)

@@ -1,7 +1,7 @@
 """Releases that are broken off, turned round or put away, and what is left of them: nothing."""
 
 import pytest
-from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, release_cluster, rollout
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, midway, release_cluster, rollout
 
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import (
@@ -19,11 +19,7 @@ from kohort.testing import Cluster
 
 @pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "row_10"])
 async def test_row_56_row_10_disabling_midway_unwinds_and_lets_the_workload_go_on(blue_green: bool) -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin(plan=rollout(blue_green=blue_green))
-        await story.change(V2)
-        await story.at(1)
+    async with midway(rollout(blue_green=blue_green)) as story:
         await story.edit({"spec": {"disabled": True}})
         await story.until(lambda: story.phase == "Disabled" and story.images() == {V2} and story.nothing_left())
         await story.change(V3)
@@ -34,12 +30,8 @@ async def test_row_56_row_10_disabling_midway_unwinds_and_lets_the_workload_go_o
 
 @pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "row_09"])
 async def test_l12_row_09_deleting_the_rollout_midway_unwinds(blue_green: bool) -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin(plan=rollout(blue_green=blue_green))
-        await story.change(V2)
-        await story.at(1)
-        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+    async with midway(rollout(blue_green=blue_green)) as story:
+        await story.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
         await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
 
 
@@ -88,11 +80,7 @@ async def test_l12_a_canary_or_its_release_deleted_by_hand_is_made_again() -> No
 
 
 async def test_w05_l10_another_template_before_promotion_is_released_in_steps() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.jump(3)
         await story.until(lambda: (story.condition("Progressing") or {}).get("reason") == "Finalising")
         await story.change(V3)
@@ -103,11 +91,7 @@ async def test_w05_l10_another_template_before_promotion_is_released_in_steps() 
 
 
 async def test_w05_l10_another_template_during_promotion_is_refused_with_a_remedy() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.jump(3)
         await story.until(lambda: story.progress["finalisingStep"] == "ResumeWorkload" and V2 in story.images())
         with pytest.raises(ApiError, match="is being promoted"):
@@ -118,19 +102,15 @@ async def test_w05_l10_another_template_during_promotion_is_refused_with_a_remed
 
 
 async def test_history_tells_what_was_released_and_how_it_ended() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.approve()
         await story.healthy(V2)
         await story.change(V3)
         await story.at(1)
         await story.change(V2)
         await story.healthy(V2)
-        await cluster.until(lambda: all(one["status"]["phase"] == "completed" for one in _records(cluster)))
-        records = _records(cluster)
+        await story.cluster.until(lambda: all(one["status"]["phase"] == "completed" for one in _records(story.cluster)))
+        records = _records(story.cluster)
         assert sorted(one["spec"]["rollout"]["data"]["outcome"] for one in records) == ["rolled_back", "succeeded"]
         released = next(one for one in records if one["spec"]["rollout"]["data"]["outcome"] == "succeeded")
         first = released["status"]["canarySteps"][0]

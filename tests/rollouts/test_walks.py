@@ -1,6 +1,6 @@
 """Releases from the change of a template to their end, step by step. `row_n` is a row of the upstream test plan."""
 
-from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, release_cluster, rollout
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, midway, release_cluster, rollout
 
 from kohort.kube.resources import (
     LEADER_WORKER_SETS,
@@ -35,11 +35,7 @@ async def test_row_39_a_canary_release_from_the_first_group_to_promotion() -> No
 
 
 async def test_row_05_blue_green_switches_at_full_size_and_promotes_at_once() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin(plan=rollout(blue_green=True))
-        await story.change(V2)
-        await story.at(1)
+    async with midway(rollout(blue_green=True)) as story:
         assert (story.canary["spec"]["replicas"], story.weight()) == (1, None)
         await story.approve()
         await story.at(2)
@@ -54,11 +50,7 @@ async def test_row_05_blue_green_switches_at_full_size_and_promotes_at_once() ->
 
 async def test_blue_green_grows_to_full_size_before_it_takes_everything() -> None:
     steps = [{"replicas": "50%", "traffic": "50%", "pause": {}}]
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin(plan=rollout(blue_green=True, steps=steps))
-        await story.change(V2)
-        await story.at(1)
+    async with midway(rollout(blue_green=True, steps=steps)) as story:
         await story.approve()
         await story.until(lambda: story.weight() == "100")
         assert story.canary["spec"]["replicas"] == 2
@@ -102,11 +94,7 @@ async def test_row_06_blue_green_rollback_from_the_last_step() -> None:
 
 
 async def test_row_41_a_third_version_supersedes_the_second() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.approve()
         await story.at(2)
         second, pin = story.canary["metadata"]["name"], story.selector("llm-leader")[wire.GROUP_REVISION]
@@ -122,11 +110,7 @@ async def test_row_41_a_third_version_supersedes_the_second() -> None:
 
 
 async def test_row_07_blue_green_takes_a_third_version_too() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin(plan=rollout(blue_green=True))
-        await story.change(V2)
-        await story.at(1)
+    async with midway(rollout(blue_green=True)) as story:
         await story.approve()
         await story.at(2)
         await story.change(V3)
@@ -164,26 +148,18 @@ async def test_row_01_w20_jumps_change_traffic_and_never_shrink_the_canary() -> 
 
 
 async def test_w21_paused_stops_the_steps_but_not_a_rollback() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.edit({"spec": {"strategy": {"paused": True}}})
         await story.until(lambda: (story.condition("Progressing") or {}).get("reason") == "Paused")
         await story.approve()
-        await cluster.settle(30)
+        await story.cluster.settle(30)
         assert story.step == 1
         await story.change(V1)
         await story.healthy(V1)
 
 
 async def test_row_44_resuming_goes_on_where_it_was() -> None:
-    async with release_cluster() as (cluster, _):
-        story = Story(cluster)
-        await story.begin()
-        await story.change(V2)
-        await story.at(1)
+    async with midway() as story:
         await story.edit({"spec": {"strategy": {"paused": True}}})
         await story.until(lambda: (story.condition("Progressing") or {}).get("reason") == "Paused")
         await story.edit({"spec": {"strategy": {"paused": False}}})
