@@ -178,7 +178,9 @@ def label_errors(labels: Mapping[str, str] | None, field: str) -> list[FieldErro
     return found
 
 
-def requirement_errors(expression: JsonObject, field: str, *, allow_invalid_values: bool = False) -> list[FieldError]:
+def requirement_errors(
+    expression: JsonObject, field: str, *, allow_invalid_values: bool = False, allow_any_operator: bool = False
+) -> list[FieldError]:
     """What is wrong with one requirement of a selector."""
     operator, values, key = expression.get("operator", ""), expression.get("values") or [], expression.get("key", "")
     found: list[FieldError] = []
@@ -188,7 +190,7 @@ def requirement_errors(expression: JsonObject, field: str, *, allow_invalid_valu
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             found.append(fielderrors.forbidden(f"{field}.values", _VALUES_FORBIDDEN))
-    else:
+    elif not allow_any_operator:
         found.append(fielderrors.invalid(f"{field}.operator", operator, "not a valid selector operator"))
     found += [fielderrors.invalid(f"{field}.key", key, message) for message in names.qualified_name(key)]
     if not allow_invalid_values:

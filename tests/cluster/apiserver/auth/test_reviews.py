@@ -97,7 +97,8 @@ async def test_reviewing_tokens(reviews: Reviews) -> None:
         "error": "invalid bearer token",
     }
     elsewhere = reviews.answer("TokenReview", review({"token": token, "audiences": ["vault"]}), ADMIN)["status"]
-    assert "authenticated" not in elsewhere
+    reason = f'token audiences ["{ISSUER}"] is invalid for the target audiences ["vault"]'
+    assert elsewhere == {"user": {}, "error": f"[invalid bearer token, {reason}]"}
 
 
 def refusal(reviews: Reviews, kind: str, document: JsonObject, namespace: str = "") -> tuple[int, str, list[Json]]:
@@ -163,3 +164,24 @@ async def test_a_local_question_stays_in_its_namespace(reviews: Reviews) -> None
 )
 async def test_questions_without_a_subject(reviews: Reviews, kind: str, spec: JsonObject, message: str) -> None:
     assert refusal(reviews, kind, review(spec)) == (400, message, [])
+
+
+async def test_requirements_about_labels_have_the_form_of_labels(reviews: Reviews) -> None:
+    """An operator that is not known is somebody else's future; the others of the list still count."""
+    requirements = [{"key": "a b", "operator": "Foo"}, {"key": "a", "operator": "In", "values": ["!"]}]
+    fields = [{"key": "", "operator": "In"}, {"key": "a", "operator": "Foo", "values": ["x"]}]
+    attributes = {
+        "verb": "list",
+        "labelSelector": {"requirements": requirements},
+        "fieldSelector": {"requirements": fields},
+    }
+    with pytest.raises(ApiError) as raised:
+        reviews.answer("SubjectAccessReview", review({"user": "x", "resourceAttributes": attributes}), ADMIN)
+    assert raised.value.status.details is not None
+    causes = raised.value.status.details.causes
+    assert [(cause.reason, cause.field.removeprefix("spec.resourceAttributes.")) for cause in causes] == [
+        ("FieldValueRequired", "fieldSelector.requirements[0].key"),
+        ("FieldValueRequired", "fieldSelector.requirements[0].values"),
+        ("FieldValueInvalid", "labelSelector.requirements[0].key"),
+        ("FieldValueInvalid", "labelSelector.requirements[1].values[0]"),
+    ]

@@ -6,10 +6,13 @@ One algorithm, one key: what a token's header says about its algorithm is compar
 import base64
 import hashlib
 from functools import cached_property, lru_cache
+from typing import Final
 
 import msgspec
 
 from kohort.objects.jsontypes import JsonObject
+
+UNKNOWN: Final = "invalid bearer token"
 
 
 class BadToken(Exception):
@@ -67,14 +70,14 @@ class Signer:
             header = msgspec.json.decode(_decode(head), type=dict[str, str])
             content, raw = _decode(payload), _decode(signature)
         except (ValueError, msgspec.MsgspecError) as error:
-            raise BadToken("invalid bearer token") from error
+            raise BadToken(UNKNOWN) from error
         if header.get("alg") != "ES256" or header.get("kid") != self.key_id or len(raw) != 64:
-            raise BadToken("invalid bearer token")
+            raise BadToken(UNKNOWN)
         encoded = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
         try:
             self._key.public_key().verify(encoded, f"{head}.{payload}".encode(), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature as error:
-            raise BadToken("invalid bearer token") from error
+            raise BadToken(UNKNOWN) from error
         return content
 
     @cached_property

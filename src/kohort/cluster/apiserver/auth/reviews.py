@@ -6,7 +6,7 @@ send with 201.
 
 from collections.abc import Callable, Sequence
 
-from kohort.cluster.apiserver.auth.jwt import BadToken
+from kohort.cluster.apiserver.auth.jwt import UNKNOWN, BadToken
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.auth.rbac import Authorizer
 from kohort.cluster.apiserver.auth.rules import Rule
@@ -83,7 +83,9 @@ class Reviews:
         try:
             verified = self._tokens.verify(token, spec.get("audiences") or ())
         except BadToken as error:
-            return _answered(document, "TokenReview", {"user": {}, "error": str(error)}, AUTHENTICATION)
+            # Whoever else could have known the token says so first.
+            reason = str(error) if str(error) == UNKNOWN else f"[{UNKNOWN}, {error}]"
+            return _answered(document, "TokenReview", {"user": {}, "error": reason}, AUTHENTICATION)
         status = {"authenticated": True, "user": _user_info(verified.user), "audiences": list(verified.audiences)}
         return _answered(document, "TokenReview", status, AUTHENTICATION)
 
@@ -203,7 +205,7 @@ def _label_errors(path: str, requirements: Sequence[JsonObject]) -> list[FieldEr
     """The same of labels, whose names and values have a form."""
     problems: list[FieldError] = []
     for index, requirement in enumerate(requirements):
-        problems += requirement_errors(requirement, f"{path}[{index}]")
+        problems += requirement_errors(requirement, f"{path}[{index}]", allow_any_operator=True)
     return problems
 
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from kohort.cluster.apiserver.admission.model import Reader
-from kohort.cluster.apiserver.auth.jwt import BadToken, Signer
+from kohort.cluster.apiserver.auth.jwt import UNKNOWN, BadToken, Signer
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.rules import quoted
 from kohort.kube import clock, errors
@@ -158,10 +158,10 @@ class TokenIssuer:
         try:
             claims = msgspec.convert(self._signer.verify(token), Claims)
         except msgspec.ValidationError as error:
-            raise BadToken("invalid bearer token") from error
+            raise BadToken(UNKNOWN) from error
         now = clock.seconds()
         if claims.iss != self.issuer:
-            raise BadToken("invalid bearer token")
+            raise BadToken(UNKNOWN)
         if now > claims.exp + LEEWAY_SECONDS:
             raise BadToken("service account token has expired")
         if now < claims.nbf - LEEWAY_SECONDS:

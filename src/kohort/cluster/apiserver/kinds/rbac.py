@@ -102,7 +102,10 @@ class RoleBindingStrategy(_Rbac):
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj)
         if (obj.get("roleRef") or {}) != (old.get("roleRef") or {}):
-            errors.append(invalid("roleRef", obj.get("roleRef"), "cannot change roleRef"))
+            reference = obj.get("roleRef") or {}
+            words = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+            shown = {word: reference.get(field) or "" for word, field in words}
+            errors.append(invalid("roleRef", shown, "cannot change roleRef"))
         return errors
 
 
