@@ -181,7 +181,7 @@ def test_one_image_is_one_cause() -> None:
     (cause,) = causes(scene(pods=pods))
     assert (cause.objects, cause.found) == (
         ("llm-0", "llm-0-1", "llm-1", "llm-1-1"),
-        f"cannot pull image {pods[0].spec.containers[0].image}: no such host",
+        f"cannot pull image {pods[0].spec.main_containers[0].image}: no such host",
     )
 
 

@@ -1,13 +1,16 @@
 """What an edit would do."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, revision, scene
 
-from kohort.inspection.forecast import Change, Forecast, differences, forecast, group_requests, three_way, told
+from kohort.inspection.demand import group_requests
+from kohort.inspection.forecast import Change, Forecast, differences, forecast, three_way, told
 from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.api import Rollout
 
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
 
@@ -75,6 +78,37 @@ def test_a_new_size_recreates() -> None:
     before = lws("llm").replicas(1).size(2)
     found = foresee(before, before.size(3))
     assert (found.action, found.resized, found.pods_recreated) == ("roll", (2, 3), 2)
+
+
+REQUESTS = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+
+
+@pytest.mark.parametrize(
+    ("surge", "size", "cpu", "pods", "needed", "said"),
+    [
+        # The last of two groups to be recreated needs what both of the new ones have more.
+        (0, 3, "1", 2, "2", "Room needed on top of today's: 2 pods (cpu 2)."),
+        (0, 2, "3", 0, "8", "Room needed on top of today's: cpu 8."),
+        # The surge group stands while both others are already new.
+        (1, 3, "1", 5, "5", "Room needed on top of today's: 1 group, 5 pods (cpu 5)."),
+        (0, 1, "1", 0, None, ""),
+    ],
+)
+def test_groups_that_grow_need_room(surge: int, size: int, cpu: str, pods: int, needed: str | None, said: str) -> None:
+    before = lws("llm").replicas(2).size(2).max_surge(surge).but(REQUESTS, {"requests": {"cpu": "1"}})
+    found = foresee(before, before.size(size).but(REQUESTS, {"requests": {"cpu": cpu}}))
+    assert (found.extra_pods, found.extra_requests.get("cpu")) == (pods, needed)
+    assert [line for line in told(found) if line.startswith("Room needed")] == ([said] if said else [])
+    replaced = f"2 groups recreated (4 pods replaced by {2 * size});" if size != 2 else "2 groups recreated (4 pods);"
+    assert any(line.startswith(replaced) for line in told(found))
+
+
+def test_the_hold_of_a_rollout_is_nobodys_edit() -> None:
+    before = lws("llm").replicas(2).size(2).partition(0)
+    rollout = msgspec.convert({"metadata": {"name": "llm"}}, Rollout)
+    snapshot = scene(2, built=before, rollout=rollout)
+    found = forecast(snapshot, group_set(before.but(IMAGE, "new:2").partition(1_000_000)))
+    assert [change.after for change in found.changes] == ["new:2"]
 
 
 def test_a_rollback_is_recognised() -> None:

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kohort.groups import revisions
-from kohort.groups.api import LeaderWorkerSet, Template
+from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.podmutation import PodRefused
 from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
 from kohort.inspection.amounts import spoken
+from kohort.inspection.demand import demand
 from kohort.inspection.inplace import InPlace, in_place
 from kohort.inspection.inplace import told as in_place_told
 from kohort.inspection.room import Room, room_for
@@ -21,9 +22,8 @@ from kohort.inspection.room import told as room_told
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import Json, JsonObject
-from kohort.objects.quantity import Quantity
-from kohort.resources.effective import requests
 from kohort.rollouts.arithmetic import planned
+from kohort.rollouts.workloads.groupset import HELD_PARTITION
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""
@@ -60,11 +60,13 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     held: tuple[int, ...]
     """Groups that keep their revision because the partition holds them."""
     pods_recreated: int
+    pods_made: int
+    """In their place."""
     fewest_serving: int
     extra_groups: int
     extra_pods: int
     extra_requests: Mapping[str, str]
-    """What the surge, or the growth, needs on top of what the set has now."""
+    """What surge, more groups, or larger ones need at the worst moment on top of what the set has now."""
     resized: tuple[int, int] | None = None
     """Pods of a group before and after."""
     rollout: str = ""
@@ -83,11 +85,13 @@ def forecast(
     old = before.group_set if before is not None else None
     changed = old is not None and revisions.content(old) != revisions.content(after)
     steps, held = _played(before, after, changed)
-    changes = differences(old.spec if old is not None else {}, after.spec, "spec") if old is not None else []
+    changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
     now = _standing(before)
     canary = _canary_groups(before, after) if changed else 0
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
+    played = _with_canary(steps, canary, len(now))
+    needed = demand(played, len(now), old.template if old is not None else None, after.template)
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
         name=after.metadata.name,
@@ -98,15 +102,16 @@ def forecast(
         recreated=recreated,
         held=held,
         pods_recreated=len(recreated) * (old.template.size if old is not None else 0),
+        pods_made=len(recreated) * after.template.size,
         fewest_serving=min([step.serving for step in steps], default=sum(state.ready for state in now)),
         extra_groups=extra,
-        extra_pods=extra * after.template.size,
-        extra_requests={name: str(amount) for name, amount in group_requests(after.template, extra).items()},
+        extra_pods=needed.pods,
+        extra_requests=needed.requests,
         resized=(old.template.size, after.template.size)
         if old is not None and old.template.size != after.template.size
         else None,
         in_place=in_place(old, after) if old is not None else None,
-        room=_room(steps, canary, before, after, nodes, pods),
+        room=_room(played, before, after, nodes, pods),
         **_releasing(before, changed),
     )
 
@@ -118,17 +123,26 @@ def _canary_groups(before: Snapshot | None, after: LeaderWorkerSet) -> int:
     return max((planned(one.replicas or 0, after.replicas) for one in before.rollout.strategy.steps), default=0)
 
 
+def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
+    """Without the hold: whoever edits a set that a Rollout releases does not write that, the server does."""
+    found = differences(before.group_set.spec, after.spec, "spec")
+    if before.rollout is None:
+        return found
+    return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_PARTITION)]
+
+
+def _with_canary(steps: Sequence[Step], canary: int, standing: int) -> Sequence[Step]:
+    """A canary is like new groups beyond all that there are."""
+    return [Step(0, 0, created=tuple(range(standing, standing + canary)))] if canary else steps
+
+
 def _room(
-    steps: Sequence[Step],
-    canary: int,
+    played: Sequence[Step],
     before: Snapshot | None,
     after: LeaderWorkerSet,
     nodes: Sequence[Node],
     pods: Sequence[Pod],
 ) -> Room | None:
-    """A canary is like new groups beyond all that there are."""
-    first = len(_standing(before))
-    played = [Step(0, 0, created=tuple(range(first, first + canary)))] if canary else steps
     if not nodes or not any(step.created or step.recreated for step in played):
         return None
     try:
@@ -216,19 +230,6 @@ def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: 
     return step, done
 
 
-def group_requests(template: Template, groups: int) -> dict[str, Quantity]:
-    """What so many groups ask of the nodes."""
-    total: dict[str, Quantity] = {}
-    for pod_template, count in ((template.leader, groups), (template.worker, groups * (template.size - 1))):
-        if not count:
-            continue
-        pod = msgspec.convert({"spec": pod_template.get("spec") or {}}, Pod)
-        for name, amount in requests(pod).items():
-            for _ in range(count):
-                total[name] = total.get(name, Quantity.parse(0)) + amount
-    return total
-
-
 def differences(before: Json, after: Json, path: str = "") -> list[Change]:
     """Fields that differ, by path. Lists of named things are compared by name, others by position."""
     if before == after:
@@ -277,19 +278,27 @@ def told(found: Forecast) -> list[str]:
         lines.append(f"Rollout {found.rollout} would release it in {steps}; until then the groups of this set stay.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
     if found.recreated:
-        text = f"{_count(len(found.recreated), 'group')} recreated ({_count(found.pods_recreated, 'pod')})"
+        replaced = f" replaced by {found.pods_made}" if found.pods_made != found.pods_recreated else ""
+        pods = f"{_count(found.pods_recreated, 'pod')}{replaced}"
+        text = f"{_count(len(found.recreated), 'group')} recreated ({pods})"
         lines.append(f"{text}; never fewer than {_count(found.fewest_serving, 'group')} ready.")
     if found.held and not found.rollout:
         lines.append(f"Held at the old revision by the partition: {_listed(found.held)}.")
-    if found.extra_groups:
-        room = ", ".join(spoken(*one) for one in found.extra_requests.items()) or "nothing requested"
-        pods = _count(found.extra_pods, "pod")
-        lines.append(f"Room needed on top of today's: {_count(found.extra_groups, 'group')}, {pods} ({room}).")
+    if found.extra_groups or found.extra_pods or found.extra_requests:
+        lines.append(f"Room needed on top of today's: {_extra(found)}.")
     if found.room is not None:
         lines += room_told(found.room, found.extra_requests)
     if found.in_place is not None:
         lines += in_place_told(found.in_place)
     return lines
+
+
+def _extra(found: Forecast) -> str:
+    room = ", ".join(spoken(*one) for one in found.extra_requests.items())
+    groups = [_count(found.extra_groups, "group")] if found.extra_groups else []
+    pods = [_count(found.extra_pods, "pod")] if found.extra_pods else []
+    counted = ", ".join(groups + pods)
+    return f"{counted} ({room or 'nothing requested'})" if counted else room
 
 
 _OPENING: Mapping[str, str] = {
