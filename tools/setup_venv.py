@@ -44,7 +44,7 @@ def installer(target: Path) -> list[str]:
 
 def packages(group: str) -> list[str]:
     groups: dict[str, list[str]] = tomllib.loads(Path("pyproject.toml").read_text())["dependency-groups"]
-    return groups[group] if group else ["--editable", ".[fast,demo]"]
+    return groups[group] if group else ["--editable", ".[demo]"]
 
 
 if __name__ == "__main__":
