@@ -68,8 +68,8 @@ async def retried(story: Story, image: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", [promoted, rolled_back, blue_green])
 def test_l11_the_operator_can_die_anywhere(scenario: Callable[[Story], Awaitable[None]]) -> None:
-    """At every fifth of its writes, before and after their effect by turns: a look at each part of a release. More
-    often than every second it cannot be: a life begins with applying what should be there already."""
+    """At every fifth of its writes, before and after their effect by turns: a look at each part of a release. A life of
+    one or two writes gets nowhere: it begins with applying what should be there already."""
     deaths = mortal(new_cluster, "operator", told(scenario), every=5)
     assert len(deaths) >= 15
     assert {death.partition(" ")[0] for death in deaths} == {"before", "after"}
