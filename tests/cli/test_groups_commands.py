@@ -1,7 +1,7 @@
 """The commands against a cluster in this process, on virtual time."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import yaml
@@ -187,7 +187,8 @@ async def test_plan_server_side(story: Callable[..., Json]) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("kind: ConfigMap", "kohort: f holds no LeaderWorkerSet\n"),
+        ("kind: LeaderWorkerset", "kohort: f holds no LeaderWorkerSet, but: LeaderWorkerset\n"),
+        ("", "kohort: f holds nothing; name a file with a LeaderWorkerSet\n"),
         ("a: [", "kohort: f is no YAML: "),
         ("kind: LeaderWorkerSet", "kohort: f: a LeaderWorkerSet has no metadata.name\n"),
     ],
@@ -305,6 +306,35 @@ async def test_logs_of_pods_that_nobody_runs(story: Callable[..., Json]) -> None
         assert reason.startswith("kohort: pods on simulated nodes only pretend to run")
         _, code = await user.run(logs.logs, "llm", 4, "", "", ())
         assert user.complaint == "kohort: LeaderWorkerSet llm has no pods in group 4; there are: llm-0, llm-0-1\n"
+
+
+class Written:
+    """A pod that has said something."""
+
+    def __init__(self, prefix: str, *lines: str) -> None:
+        self.prefix = prefix
+        self._lines = lines
+
+    async def lines(self, query: logs.Query) -> AsyncIterator[str]:
+        assert logs.TIMESTAMPS in query
+        for line in self._lines:
+            yield line
+
+
+async def test_logs_are_in_the_order_of_time(capsys: pytest.CaptureFixture[str]) -> None:
+    day = "2026-01-01T00:00:"
+    leader = Written("llm-0", f"{day}01.5Z loads", f"{day}03Z serves", "no time")
+    worker = Written("llm-0-1", f"{day}01.25Z starts", f"{day}02.000000001Z has joined")
+    await logs.by_time([leader, worker], ())
+    assert capsys.readouterr().out.splitlines() == [
+        "llm-0-1  starts",
+        "llm-0  loads",
+        "llm-0-1  has joined",
+        "llm-0  serves",
+        "llm-0  no time",
+    ]
+    await logs.by_time([worker], (logs.TIMESTAMPS,))
+    assert capsys.readouterr().out.startswith(f"llm-0-1  {day}01.25Z starts\n")
 
 
 async def test_logs_of_a_container_that_is_not_there_name_those_that_are(story: Callable[..., Json]) -> None:

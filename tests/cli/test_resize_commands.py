@@ -9,7 +9,8 @@ from tests.cli.terminal import NAMESPACE, ORDER
 
 from kohort.cli.actions import looking, writing
 from kohort.cli.connection import NOT_YET, REFUSED
-from kohort.kube.resources import PODS
+from kohort.kube.client import PatchType
+from kohort.kube.resources import NODES, PODS
 from kohort.objects.jsontypes import Json
 
 
@@ -41,6 +42,19 @@ async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> N
         assert cpus == {"llm-0": "1", "llm-0-1": "2", "llm-0-2": "2"}
         text, _ = await user.run(looking.explain, "llm", "text")
         assert "Everything is as wanted." in text
+
+
+async def test_a_node_that_enforces_nothing_is_named(story: Callable[..., Json]) -> None:
+    async with story(nodes=1) as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
+        text, _ = await user.run(writing.resize_pods, "llm", {"cpu": "2"}, "", "all", False)
+        assert "enforced" not in text
+        condition = {"type": "ResourcesEnforced", "status": "False", "reason": "NoCgroups", "message": "no cgroup v2"}
+        body = {"status": {"conditions": [condition]}}
+        await user.cluster.client.patch(NODES, "sim-0", "", body, PatchType.STRATEGIC, "status")
+        text, code = await user.run(writing.resize_pods, "llm", {"cpu": "3"}, "", "all", False)
+        assert (code, text.splitlines()[-1]) == (0, "Limits are not enforced on node sim-0: no cgroup v2")
 
 
 async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[..., Json]) -> None:

@@ -1,5 +1,6 @@
 """On a terminal a text is redrawn, elsewhere it is printed."""
 
+import io
 import os
 import pty
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from kohort.cli.actions.printing import fitted
 from kohort.cli.actions.screen import Screen
 
 PROGRAM = """
@@ -16,6 +18,19 @@ with Screen(live=True) as screen:
     screen.show("one of two")
     screen.show("two of two")
 """
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_long_lines_are_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["0123456789", "0123456789a"]
+    monkeypatch.setenv("COLUMNS", "10")
+    assert fitted(lines) == lines
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert fitted(lines) == ["0123456789", "012345678…"]
 
 
 def test_elsewhere_every_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ EMPTY = (
     ("kohort status llm", 1, "there is no LeaderWorkerSet llm in namespace default, nor any other; kubectl apply -f"),
     ("kohort plan -f nothing.yaml", 1, "cannot read nothing.yaml: No such file or directory"),
     ("kohort plan -f Makefile", 1, "Makefile is no YAML: line \\d+, column \\d+: mapping values are not allowed here"),
-    ("kohort plan -f -", 1, "- holds no LeaderWorkerSet"),
+    ("kohort plan -f -", 1, "standard input holds no LeaderWorkerSet, but: Pod"),
     (planned("size: 4", "size: 0"), 1, "llm is refused:\n .*size must be equal or greater than 1"),
     (planned("replicas: 2", "replicas: two"), 1, 'is refused:\n  spec.replicas: .* must be of type integer: "string"$'),
     (planned("replicas: 2", "replcas: 2"), 1, 'unknown field "spec.replcas"'),

@@ -293,6 +293,25 @@ def test_what_traffic_waits_for_is_named(message: str, action: str) -> None:
     assert (first.kind, first.action) == ("traffic", action)
 
 
+def test_a_route_that_no_gateway_serves_comes_before_the_step() -> None:
+    words = "there is no Gateway default/public; create it"
+    accepted = {"type": "Accepted", "status": "False", "reason": "NoMatchingParent", "message": words}
+    route = {"metadata": {"name": "llm"}, "status": {"parents": [{"conditions": [accepted]}]}}
+    document = {
+        "metadata": {"name": "release"},
+        "status": {"phase": "Progressing", "currentStepState": "StepPaused", "message": "manually"},
+    }
+    rollout = msgspec.convert(document, Rollout)
+    found = causes(scene(rollout=rollout, routes=[route]))
+    assert [(one.kind, one.objects[0]) for one in found] == [
+        ("traffic", "HTTPRoute llm"),
+        ("rollout", "Rollout release"),
+    ]
+    assert found[0].found == f"no gateway serves it: {words}"
+    accepted["status"] = "True"
+    assert [one.kind for one in causes(scene(rollout=rollout, routes=[route]))] == ["rollout"]
+
+
 @pytest.mark.parametrize(
     ("state", "message", "kind", "action"),
     [

@@ -42,7 +42,7 @@ def command(
     timestamps: bool,
     target: Target,
 ) -> None:
-    """The output of a group's pods, interleaved, each in its own colour."""
+    """The output of a group's pods by time, each in its own colour."""
     from kohort.cli.actions import logs
 
     given = {

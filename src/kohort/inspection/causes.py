@@ -32,7 +32,7 @@ def causes(snapshot: Snapshot) -> list[Cause]:
     found = _of_groups(snapshot)
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
-    found += [*_rollout(snapshot), *_held(snapshot)]
+    found += [*_unserved(snapshot), *_rollout(snapshot), *_held(snapshot)]
     if not found:
         found += _missing(snapshot)
     return _merged(sorted(found, key=lambda cause: ORDER.index(cause.kind)))
@@ -138,6 +138,18 @@ def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
         yield Cause("rollout", (name,), _step_text(status), action)
     else:
         yield Cause("rollout", (name,), _step_text(status), f"wait, or go back: kohort abort {snapshot.name}")
+
+
+def _unserved(snapshot: Snapshot) -> Iterator[Cause]:
+    """Routes of a release that no gateway serves: weights in them move nobody."""
+    for route in snapshot.routes if snapshot.releasing else ():
+        parents = (route.get("status") or {}).get("parents") or ()
+        for one in (condition for parent in parents for condition in parent.get("conditions") or ()):
+            if one.get("type") == "Accepted" and one.get("status") == "False":
+                name = route["metadata"]["name"]
+                text = f"no gateway serves it: {one.get('message') or one.get('reason')}"
+                action = "mend what its status says (kubectl describe httproute), or no request reaches the new version"
+                yield Cause("traffic", (f"HTTPRoute {name}",), text, action)
 
 
 def _step_text(status: RolloutStatus) -> str:

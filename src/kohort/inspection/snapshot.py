@@ -12,6 +12,7 @@ from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState
 from kohort.groups.views import GroupService, GroupStatefulSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.wire import IN_PROGRESSING
 
@@ -28,6 +29,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The Service with the set's name, whoever made it."""
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
+    routes: Sequence[JsonObject] = ()
+    """The HTTPRoutes that it moves requests by."""
     canary: "Snapshot | None" = None
     """The extra set that carries the new version while a Rollout is under way."""
 

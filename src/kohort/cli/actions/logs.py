@@ -1,8 +1,10 @@
-"""`logs`: the output of a group's pods, interleaved, each pod in a colour of its own."""
+"""`logs`: the output of a group's pods by time, each pod in a colour of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final
+import re
+from collections.abc import AsyncIterator, Sequence
+from heapq import heappop, heappush
+from typing import Final, Protocol
 
 import click
 
@@ -18,6 +20,9 @@ from kohort.objects.core import Pod
 SIMULATED: Final = "simulation.kohort.dev/node"
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 
+TIMESTAMPS: Final = ("timestamps", "true")
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
 Query = tuple[tuple[str, str], ...]
 
 
@@ -30,11 +35,16 @@ async def logs(
         pods = having(container, pods)
     width = max(len(one.metadata.name) for one in pods)
     options = (*query, *((("container", container),) if container else ()))
-    jobs = [
-        _one(client, one, options, click.style(one.metadata.name.ljust(width), fg=COLOURS[number % len(COLOURS)]))
+    prefixes = [
+        click.style(one.metadata.name.ljust(width), fg=COLOURS[number % len(COLOURS)])
         for number, one in enumerate(pods)
     ]
-    results = await asyncio.gather(*jobs)
+    sources = [_Pod(client, one, prefix) for one, prefix in zip(pods, prefixes, strict=True)]
+    if ("follow", "true") in options:
+        await asyncio.gather(*(_follow(one, options) for one in sources))
+    else:
+        await by_time(sources, options)
+    results = [one.failed for one in sources]
     if all(results) and await _pretends(client, pods[0].spec.node_name):
         click.echo(
             "kohort: pods on simulated nodes only pretend to run; a node without --simulated-nodes has logs", err=True
@@ -82,17 +92,65 @@ def _containers(pod: Pod) -> list[str]:
     return [one.name for one in (*(spec.containers or ()), *spec.init_containers, *spec.ephemeral_containers)]
 
 
-async def _one(client: Client, pod: Pod, query: Query, prefix: str) -> bool:
-    """Print one pod's lines; True when there was nothing to be had."""
-    metadata = pod.metadata
-    path = PODS.path(metadata.namespace, metadata.name, "log")
-    try:
-        async for line in _lines(client, path, query):
-            click.echo(f"{prefix}  {line}")
-    except ApiError as problem:
-        click.echo(f"{prefix}  (no logs: {problem.message})", err=True)
-        return True
-    return False
+class Source(Protocol):
+    """Lines of one pod."""
+
+    prefix: str
+
+    def lines(self, query: Query) -> AsyncIterator[str]: ...
+
+
+class _Pod:
+    """The lines that a cluster has of a pod."""
+
+    def __init__(self, client: Client, pod: Pod, prefix: str) -> None:
+        self._client = client
+        self._path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
+        self.prefix = prefix
+        self.failed = False
+        """There was nothing to be had."""
+
+    async def lines(self, query: Query) -> AsyncIterator[str]:
+        try:
+            async for line in _lines(self._client, self._path, query):
+                yield line
+        except ApiError as problem:
+            click.echo(f"{self.prefix}  (no logs: {problem.message})", err=True)
+            self.failed = True
+
+
+async def _follow(source: Source, query: Query) -> None:
+    """Lines as they come, which is the order of time."""
+    async for line in source.lines(query):
+        click.echo(f"{source.prefix}  {line}")
+
+
+async def by_time(sources: Sequence[Source], query: Query) -> None:
+    """What is there already, in the order in which it was written: always the oldest of the next lines of all pods."""
+    shown = TIMESTAMPS in query
+    asked = query if shown else (*query, TIMESTAMPS)
+    streams = [source.lines(asked) for source in sources]
+    heads: list[tuple[str, int, str]] = []
+    for number, stream in enumerate(streams):
+        if (line := await anext(stream, None)) is not None:
+            heappush(heads, (when(line), number, line))
+    while heads:
+        stamp, number, line = heappop(heads)
+        text = line if shown or not stamp else line.partition(" ")[2]
+        click.echo(f"{sources[number].prefix}  {text}")
+        if (following := await anext(streams[number], None)) is not None:
+            heappush(heads, (when(following), number, following))
+
+
+def when(line: str) -> str:
+    """The time in front of a line, so that it can be compared; nothing if there is none. Zeros at the end are left out
+    in writing.
+
+    >>> when("2026-01-01T00:00:00.5Z hello") < when("2026-01-01T00:00:00.55Z hi"), when("hello you")
+    (True, '')
+    """
+    stamp, _, _ = line.partition(" ")
+    return stamp.removesuffix("Z") if _STAMP.fullmatch(stamp) else ""
 
 
 async def _lines(client: Client, path: str, query: Query) -> AsyncIterator[str]:

@@ -7,7 +7,7 @@ import click
 
 from kohort.cli.actions import reading
 from kohort.cli.actions.changes import Changes
-from kohort.cli.actions.printing import document, show, table
+from kohort.cli.actions.printing import document, fitted, show, table
 from kohort.cli.actions.screen import Screen
 from kohort.cli.connection import DIFFERENT, NOT_YET, TOO_LATE
 from kohort.inspection import cause, causes, history, holding, progress, tree
@@ -21,7 +21,8 @@ from kohort.kube.resources import Key
 async def get(client: Client, namespace: str, name: str | None, form: str, watch: bool) -> int:
     """One set, or all of a namespace; without a namespace, all."""
     if not watch:
-        show(await _pictures(client, namespace, name, form))
+        lines = await _pictures(client, namespace, name, form)
+        show(fitted(lines) if form == "text" else lines)
         return 0
     with Screen(live=form in ("text", "wide")) as screen:
         async with Changes(client, namespace, name) as changes:

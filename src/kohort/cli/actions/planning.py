@@ -32,7 +32,7 @@ async def plan(
     """`files` are names with what they hold."""
     sets = [one for file, text in files.items() for one in sets_in(file, text)]
     if not sets:
-        raise Refusal(f"{', '.join(files)} {'holds' if len(files) == 1 else 'hold'} no LeaderWorkerSet")
+        raise Refusal(_without_sets(files))
     nodes = await reading.if_known(client, NODES, "", Node)
     pods = await reading.if_known(client, PODS, "", Pod) if nodes else []
     found = []
@@ -51,6 +51,17 @@ async def plan(
     else:
         show([line for one in found for line in told(one)])
     return DIFFERENT if code and any(one.action != "nothing" for one in found) else 0
+
+
+def _without_sets(files: Mapping[str, str]) -> str:
+    """What there is instead: a kind that is spelled almost right is found that way."""
+    names = ", ".join("standard input" if name == "-" else name for name in files)
+    verb = "holds" if len(files) == 1 else "hold"
+    found = [one for text in files.values() for one in yaml.safe_load_all(text) if one is not None]
+    if not found:
+        return f"{names} {verb} nothing; name a file with a LeaderWorkerSet"
+    kinds = dict.fromkeys(str(one.get("kind") or "no kind") if isinstance(one, dict) else "no object" for one in found)
+    return f"{names} {verb} no {KIND}, but: {', '.join(kinds)}"
 
 
 async def _stored(client: Client, live: JsonObject | None, wanted: JsonObject, server_side: bool) -> JsonObject:

@@ -1,5 +1,7 @@
 """Forms of output."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 
 import click
@@ -30,3 +32,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def show(lines: Sequence[str]) -> None:
     click.echo("\n".join(lines))
+
+
+def fitted(lines: Sequence[str]) -> list[str]:
+    """Lines cut to the width of the terminal, if it is one: a picture that wraps is none."""
+    if not sys.stdout.isatty():
+        return list(lines)
+    width = shutil.get_terminal_size().columns
+    return [one if len(one) <= width else f"{one[: width - 1]}…" for one in lines]

@@ -17,6 +17,7 @@ from kohort.kube.identity import T
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     EVENTS,
+    HTTP_ROUTES,
     LEADER_WORKER_SETS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -28,6 +29,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.wire import CANARY_SET
 
@@ -44,7 +46,19 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
     )
     ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
     found = replace(found, events=events, claims=claims, service=service, rollout=ours[0] if ours else None)
-    return replace(found, canary=await _canary(client, found)) if found.releasing else found
+    if not found.releasing:
+        return found
+    return replace(
+        found, canary=await _canary(client, found), routes=await _routes(client, found) if surroundings else ()
+    )
+
+
+async def _routes(client: Client, found: Snapshot) -> list[JsonObject]:
+    """Those that the Rollout names."""
+    refs = found.rollout.strategy.traffic_routings if found.rollout is not None else ()
+    names = {one.gateway.http_route_name for one in refs if one.gateway is not None}
+    known = await if_known(client, HTTP_ROUTES, found.group_set.metadata.namespace, JsonObject, bool(names))
+    return [one for one in known if one["metadata"]["name"] in names]
 
 
 async def _groups(client: Client, group_set: LeaderWorkerSet) -> Snapshot:

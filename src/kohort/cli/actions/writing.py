@@ -1,6 +1,7 @@
 """`undo`, `pause`, `resume`, `approve`, `restart`, `resize`."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from kohort.cli.actions import reading
 from kohort.cli.actions.printing import show
@@ -10,9 +11,10 @@ from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import Forbidden, NotFound
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS
-from kohort.objects.core import Pod
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS
+from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import find_condition
 from kohort.objects.pods import ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rollouts.api import Rollout
@@ -171,6 +173,8 @@ async def resize_pods(
         return 0
     show([f"{len(pods)} pods of {name} get {text} in place; kohort explain {name} says how far they are"])
     show(["The template is as before: pods that are made later get what it says."])
+    if unenforced := await _unenforced(client, pods):
+        show([f"Limits are not enforced on {unenforced}"])
     return 0
 
 
@@ -197,6 +201,18 @@ async def _resize(client: Client, pod: Pod, container: JsonObject, dry_run: bool
         raise Refusal(
             f"{problem.message}; ask for less, or change the template, so that groups are made anew where there is room"
         ) from problem
+
+
+async def _unenforced(client: Client, pods: list[Pod]) -> str:
+    """The first node of these pods that says of itself that it cannot hold them to their limits, and why. Not everybody
+    may ask."""
+    for name in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name}):
+        with suppress(Forbidden, NotFound):
+            node = await client.get(NODES, name, type=Node)
+            enforced = find_condition(node.status.conditions, "ResourcesEnforced")
+            if enforced is not None and enforced.status == "False":
+                return f"node {name}: {enforced.message or enforced.reason}"
+    return ""
 
 
 def _role(pod: Pod) -> str:
