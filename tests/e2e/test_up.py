@@ -181,6 +181,10 @@ def test_in_the_background(kohort: "Kohort") -> None:
     stopped = kohort.call("down")
     assert (stopped.returncode, bool(re.fullmatch(r"stopped \(pid \d+\)\n", stopped.stdout))) == (0, True)
     assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"
+    fewer = kohort.call("up", "--detach", "--port", "0", "--simulated-nodes", "1")
+    assert fewer.stderr == "kohort: removed simulated nodes sim-1 to sim-2 of an earlier start\n"
+    assert fewer.stdout.startswith("ready https://")
+    assert kohort.call("down").returncode == 0
 
 
 def test_down_ends_the_pods_of_a_killed_cluster(kohort: "Kohort") -> None:

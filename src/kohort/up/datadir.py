@@ -4,6 +4,7 @@
     kubeconfig       for kubectl           kohort.log    what a detached process says
     kohort.lock      who is running        volumes/      provisioned volumes
     node/            what this machine's pods need
+    simulated-nodes  how many the last start had
 
 The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
 holds the pid of its owner for those who find it locked. Only pods outlive a process that was killed: the next one finds
