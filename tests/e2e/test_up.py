@@ -182,8 +182,15 @@ def test_in_the_background(kohort: "Kohort") -> None:
     assert (stopped.returncode, bool(re.fullmatch(r"stopped \(pid \d+\)\n", stopped.stdout))) == (0, True)
     assert kohort.call("down").stdout == f"kohort is not running on {kohort.data}\n"
     fewer = kohort.call("up", "--detach", "--port", "0", "--simulated-nodes", "1")
-    assert fewer.stderr == "kohort: removed simulated nodes sim-1 to sim-2 of an earlier start\n"
+    assert fewer.stderr == "kohort: removed nodes sim-1 to sim-2, which an earlier start ran\n"
     assert fewer.stdout.startswith("ready https://")
+    assert kohort.call("down").returncode == 0
+    here = kohort.call("up", "--detach", "--port", "0")
+    assert here.stderr == "kohort: removed node sim-0, which an earlier start ran\n"
+    assert kohort.call("down").returncode == 0
+    machine = socket.gethostname().lower()
+    elsewhere = kohort.call("up", "--detach", "--port", "0", "--simulated-nodes", "1")
+    assert elsewhere.stderr == f"kohort: removed node {machine}, which an earlier start ran\n"
     assert kohort.call("down").returncode == 0
 
 

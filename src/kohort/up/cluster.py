@@ -114,10 +114,21 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
 
 
 async def _retired(options: Options, transport: Transport) -> str:
+    """Nodes that an earlier start ran and this one does not are gone after this, and so are processes of their pods.
+    Without a scheduler nothing is put on them: whoever starts the API server alone wants to see what is there."""
+    if "scheduler" not in options.parts:
+        return ""
+    from kohort.cluster.simulation.fleet import Fleet
     from kohort.up.retirement import retire
 
-    wanted = int(options.simulation.get("nodes", 0))
-    return await retire(Client(transport, user_agent="kohort-up"), options.data.path / "simulated-nodes", wanted)
+    running = Fleet(int(options.simulation.get("nodes", 0))).names()
+    if parts.NODE in options.parts:
+        from kohort.node.starting import own_name
+
+        running.append(own_name())
+    elif options.data.node.is_dir():
+        await options.data.end_pods()
+    return await retire(Client(transport, user_agent="kohort-up"), options.data.path / "nodes", running)
 
 
 def _controllers(

@@ -4,7 +4,7 @@
     kubeconfig       for kubectl           kohort.log    what a detached process says
     kohort.lock      who is running        volumes/      provisioned volumes
     node/            what this machine's pods need
-    simulated-nodes  how many the last start had
+    nodes            which ones the last start ran
 
 The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
 holds the pid of its owner for those who find it locked. Only pods outlive a process that was killed: the next one finds
@@ -101,13 +101,17 @@ class DataDirectory:
             return 0
         import asyncio
 
+        with self.owned():
+            return asyncio.run(self.end_pods())
+
+    async def end_pods(self) -> int:
+        """As `end_leftovers`, for whoever owns the directory and runs no pods."""
         from kohort.node import leftovers
 
-        with self.owned():
-            try:
-                return asyncio.run(leftovers.end(self.node))
-            except OSError as error:
-                raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
+        try:
+            return await leftovers.end(self.node)
+        except OSError as error:
+            raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
 
     def _open_lock(self) -> int:
         try:
