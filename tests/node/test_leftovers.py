@@ -69,16 +69,18 @@ async def test_pods_whose_supervisor_was_killed_as_well_end(tmp_path: Path) -> N
 
 
 async def test_a_process_that_only_has_the_number_of_a_container_is_spared(tmp_path: Path) -> None:
-    (container,) = await abandoned(tmp_path, "uid1_a_0")
+    await abandoned(tmp_path, "uid1_a_0")
     kept = tmp_path / "runtime" / "instances" / "uid1_a_0.json"
     content = json.loads(kept.read_text())
     assert await leftovers.end(tmp_path) == 1
     stranger = await asyncio.create_subprocess_exec("/bin/sleep", "60")
-    content["instance"] |= {"pid": stranger.pid, "birth": container.birth}
+    born = birth(stranger.pid)
+    assert born is not None
+    content["instance"] |= {"pid": stranger.pid, "birth": born - 1}
     kept.write_text(json.dumps(content))
     assert await leftovers.end(tmp_path) == 0
     assert birth(stranger.pid) is not None
-    content["instance"]["birth"] = birth(stranger.pid)
+    content["instance"]["birth"] = born
     kept.write_text(json.dumps(content))
     assert await leftovers.end(tmp_path) == 1, "the time of its birth tells them apart"
     assert await stranger.wait() == -signal.SIGKILL
