@@ -18,6 +18,7 @@ from kohort.node import lifecycle
 from kohort.node.actuation import actuated_from_cgroups
 from kohort.node.heldpod import HeldPod
 from kohort.node.lifecycle import Run
+from kohort.node.runtimes.process.logs import last_lines
 from kohort.node.starting import log_path, message_path
 from kohort.node.statuses import Report, pod_status, refused_status, said_before, status_patch
 from kohort.node.views import Applied
@@ -93,9 +94,8 @@ class Reporting:
         if container.termination_message_policy != "FallbackToLogsOnError" or run.exit_code == 0:
             return ""
         with contextlib.suppress(OSError):
-            log = log_path(held.node, held.uid, run.name, run.attempt).read_text(errors="replace")
-            lines = log.splitlines()[-LINES_FROM_LOGS:]
-            return "\n".join(line.split(" ", 3)[-1] for line in lines)[-LONGEST_FROM_LOGS:]
+            log = log_path(held.node, held.uid, run.name, run.attempt).read_bytes()
+            return last_lines(log, LINES_FROM_LOGS)[-LONGEST_FROM_LOGS:].decode(errors="replace")
         return ""
 
     async def _write(self, status: JsonObject) -> None:

@@ -43,32 +43,37 @@ class Line(msgspec.Struct, frozen=True):
 
 async def read_log(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The log at `path` with its older parts; while `running()`, what is added to it if asked to follow."""
-    left = options.limit
-    with _opened(path) as file:
-        known = list(_selected(_stored(path, file.read()), options))
-        for chunk in _tail(known, options.tail):
-            text, left = _limited(_shown(chunk, options), left)
-            if text:
-                yield text
-        rest = b""
-        while options.follow and left != 0:
-            ending = not running()
+    left, shown = options.limit, Shown(options.timestamps)
+    async for line in _lines(path, options, running):
+        text, left = _limited(shown.text(line), left)
+        if text:
+            yield text
+        if left == 0:
+            return
+
+
+async def _lines(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[Line]:
+    """Only a line feed ends a line: whatever else a container wrote is in between."""
+    file = _opened(path)
+    try:
+        *written, rest = file.read().split(b"\n")
+        for line in _tail(list(_selected(_stored(path, written), options)), options.tail):
+            yield line
+        while options.follow:
+            ending, replaced = not running(), _replaced(path, file)
             data = file.read()
-            if not data:
-                if ending:
-                    return
-                if _replaced(path, file):
-                    file.close()
-                    async for chunk_text in read_log(path, msgspec.structs.replace(options, tail=None), running):
-                        yield chunk_text
-                    return
-                await asyncio.sleep(POLL_SECONDS)
-                continue
             *lines, rest = (rest + data).split(b"\n")
-            for line in _selected((Line.parse(each) for each in lines), options):
-                text, left = _limited(_shown(line, options), left)
-                if text:
-                    yield text
+            for line in _selected(map(Line.parse, lines), options):
+                yield line
+            if replaced:  # and so all of the old one has been read
+                file.close()
+                file = _opened(path)
+            elif ending and not data:
+                return
+            elif not data:
+                await asyncio.sleep(POLL_SECONDS)
+    finally:
+        file.close()
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -79,12 +84,12 @@ def _opened(path: Path) -> BinaryIO:
         return io.BytesIO()
 
 
-def _stored(path: Path, current: bytes) -> Iterator[Line | None]:
+def _stored(path: Path, current: list[bytes]) -> Iterator[Line | None]:
     for number in range(OLD_FILES, 0, -1):
         old = path.with_name(f"{path.name}.{number}")
         if old.exists():
-            yield from map(Line.parse, old.read_bytes().splitlines())
-    yield from map(Line.parse, current.splitlines())
+            yield from map(Line.parse, old.read_bytes().split(b"\n"))
+    yield from map(Line.parse, current)
 
 
 def _selected(lines: Iterator[Line | None], options: LogOptions) -> Iterator[Line]:
@@ -113,9 +118,18 @@ def _tail(lines: list[Line], wanted: int | None) -> Iterator[Line]:
     yield from kept
 
 
-def _shown(line: Line, options: LogOptions) -> bytes:
-    end = b"\n" if line.complete else b""
-    return (line.time.encode() + b" " if options.timestamps else b"") + line.text + end
+class Shown:
+    """Lines as they are read. A time stands in front of a whole line, not in the middle, where one of its parts was
+    cut off."""
+
+    def __init__(self, timestamps: bool) -> None:
+        self._timestamps = timestamps
+        self._begun = False
+
+    def text(self, line: Line) -> bytes:
+        stamp = line.time.encode() + b" " if self._timestamps and not self._begun else b""
+        self._begun = not line.complete
+        return stamp + line.text + (b"\n" if line.complete else b"")
 
 
 def _limited(text: bytes, left: int | None) -> tuple[bytes, int | None]:

@@ -75,5 +75,10 @@ class LogWriter:
         self._size = 0
 
 
+def last_lines(log: bytes, count: int) -> bytes:
+    """The end of what a container wrote. Only a line feed ends a line."""
+    return b"\n".join(line.split(b" ", 3)[-1] for line in log.removesuffix(b"\n").split(b"\n")[-count:])
+
+
 def _line(now: str, stream: str, tag: bytes, content: bytes) -> bytes:
     return b"%s %s %s %s\n" % (now.encode(), stream.encode(), tag, content)
