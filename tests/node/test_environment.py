@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from tests.builders import pod as build
 from tests.builders import service
@@ -18,6 +20,7 @@ from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
 CONFIG = {"A": "1", "not a name!": "x"}
+BINARY = {"NUL": "a\0b", "LATIN": os.fsdecode(b"\xe9")}
 FACTS = {"status.podIP": "10.0.0.1", "status.hostIP": "10.0.0.2"}
 SIZE = {"cpu": Quantity.parse("4"), "memory": Quantity.parse("1Gi")}
 
@@ -30,7 +33,7 @@ def made(**container: object) -> NodePod:
 
 def env_of(pod: NodePod) -> dict[str, str]:
     assert pod.spec.containers is not None
-    data = {("configmap", "cfg"): CONFIG}
+    data = {("configmap", "cfg"): CONFIG, ("secret", "binary"): BINARY}
     found = environment(
         pod, pod.spec.containers[0], lambda kind, name: data.get((kind, name)), {"SVC": "s"}, FACTS, SIZE
     )
@@ -75,9 +78,15 @@ def test_values_come_from_fields_resources_and_keys() -> None:
             {"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cfg", "key": "k"}}}]},
             "couldn't find key k in configmap ns/cfg",
         ),
+        ({"env": [{"name": "X", "value": "a\0b"}]}, 'variable "X" holds a NUL byte'),
+        ({"envFrom": [{"secretRef": {"name": "binary"}}]}, 'variable "NUL" holds a NUL byte'),
+        (
+            {"env": [{"name": "Y", "valueFrom": {"secretKeyRef": {"name": "binary", "key": "LATIN"}}}]},
+            'variable "Y" holds bytes that are no text',
+        ),
     ],
 )
-def test_what_is_missing_is_named(container: JsonObject, words: str) -> None:
+def test_what_is_missing_or_impossible_is_named(container: JsonObject, words: str) -> None:
     with pytest.raises(ConfigProblem, match=words):
         env_of(made(**container))
 

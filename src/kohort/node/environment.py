@@ -18,7 +18,8 @@ _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 Sources = Callable[[str, str], Mapping[str, str] | None]
-"""The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none."""
+"""The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are no text are
+there as `os.fsdecode` gives them."""
 
 
 class ConfigProblem(Exception):
@@ -65,7 +66,19 @@ def environment(
         value = _value(pod, container, entry, sources, found, facts, allocatable)
         if value is not None:
             found[entry.name] = value
+    for name, value in found.items():
+        _check_possible(name, value)
     return found
+
+
+def _check_possible(name: str, value: str) -> None:
+    """Whether a process can be given this."""
+    if "\0" in value:
+        raise ConfigProblem(f'environment variable "{name}" holds a NUL byte, which no process can be given')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigProblem(f'environment variable "{name}" holds bytes that are no text') from None
 
 
 def command_line(container: NodeContainer, known: Mapping[str, str]) -> tuple[str, ...]:

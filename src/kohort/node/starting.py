@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from kohort.node.environment import ConfigProblem, command_line, environment, service_environment
+from kohort.node.environment import command_line, environment, service_environment
 from kohort.node.images import root_of
 from kohort.node.names.hosts import write_hosts
 from kohort.node.rights import rights_of
@@ -84,6 +84,8 @@ async def launch_of(
     command = command_line(container, env)
     if not command:
         raise InvalidContainer("no command specified, and local images have none of their own")
+    if any("\0" in word for word in command):
+        raise InvalidContainer("the command holds a NUL byte, which no program can be given")
     uid = pod.metadata.uid
     mounts = (*mounts_of(pod, container, places, env), *_own_files(node, pod, container, attempt, address))
     rights = rights_of(pod, container)
@@ -151,8 +153,8 @@ async def _environment(node: Surroundings, pod: NodePod, container: NodeContaine
     namespace = pod.metadata.namespace
     known: dict[tuple[str, str], dict[str, str] | None] = {}
     for kind, name in wanted:
-        data = await node.sources.data(kind, namespace, name)
-        known[kind, name] = None if data is None else {key: _text(kind, name, value) for key, value in data.items()}
+        data = await node.sources.variables(kind, namespace, name)
+        known[kind, name] = None if data is None else {key: os.fsdecode(value) for key, value in data.items()}
     services = [] if pod.spec.enable_service_links is False else list(node.services(pod))
     return environment(
         pod,
@@ -162,13 +164,6 @@ async def _environment(node: Surroundings, pod: NodePod, container: NodeContaine
         facts_of(node, pod, address),
         node.allocatable,
     )
-
-
-def _text(kind: str, name: str, value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise ConfigProblem(f'{kind} "{name}" holds bytes that an environment cannot') from None
 
 
 def own_name() -> str:

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, NotFound
@@ -55,14 +57,32 @@ class MountProblem(Exception):
     """A volume cannot be provided; the message says which and why."""
 
 
+class Content(msgspec.Struct, frozen=True):
+    """Of a ConfigMap or Secret."""
+
+    data: dict[str, bytes]
+    binary: dict[str, bytes] = {}
+    """The part of a ConfigMap that is no text."""
+
+
 class Sources:
     """ConfigMaps and Secrets by name, remembered for a while."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[tuple[str, str, str], tuple[float, dict[str, bytes] | None]] = {}
+        self._known: dict[tuple[str, str, str], tuple[float, Content | None]] = {}
 
     async def data(self, kind: str, namespace: str, name: str, *, fresh: bool = False) -> dict[str, bytes] | None:
+        """All of it."""
+        found = await self._content(kind, namespace, name, fresh=fresh)
+        return None if found is None else {**found.data, **found.binary}
+
+    async def variables(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
+        """What an environment can be made of: not the binary part of a ConfigMap."""
+        found = await self._content(kind, namespace, name)
+        return None if found is None else found.data
+
+    async def _content(self, kind: str, namespace: str, name: str, *, fresh: bool = False) -> Content | None:
         key = (kind, namespace, name)
         known = self._known.get(key)
         now = asyncio.get_running_loop().time()
@@ -72,16 +92,16 @@ class Sources:
         self._known[key] = (now, found)
         return found
 
-    async def _read(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
+    async def _read(self, kind: str, namespace: str, name: str) -> Content | None:
         try:
             if kind == "configmap":
                 config = await self._client.get(CONFIG_MAPS, name, namespace, type=ConfigMap)
                 binary = {key: base64.b64decode(value) for key, value in config.binary_data.items()}
-                return {**{key: value.encode() for key, value in config.data.items()}, **binary}
+                return Content({key: value.encode() for key, value in config.data.items()}, binary)
             secret = await self._client.get(SECRETS, name, namespace, type=Secret)
         except NotFound:
             return None
-        return {key: base64.b64decode(value) for key, value in secret.data.items()}
+        return Content({key: base64.b64decode(value) for key, value in secret.data.items()})
 
 
 class Volumes:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.node.agent.onenode import container, node
 
+from kohort.kube.resources import CONFIG_MAPS, SECRETS
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -55,3 +56,26 @@ async def test_a_wait_before_the_next_start_is_told(tmp_path: Path) -> None:
         assert words == f"back-off 10s restarting failed container=c pod=p_default({uid})"
         await bench.until(lambda: "BackOff" in bench.events())
         assert f"Warning BackOff: Back-off restarting failed container c in pod p_default({uid})" in bench.said()
+
+
+async def test_an_environment_that_no_process_can_have_is_told(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        secret: JsonObject = {"metadata": {"name": "s"}, "data": {"KEY": "AGE=", "GOOD": "Z29vZA=="}}
+        await bench.cluster.client.create(SECRETS, secret, "default")
+        config: JsonObject = {"metadata": {"name": "m"}, "data": {"TEXT": "1"}, "binaryData": {"BLOB": "AAA="}}
+        await bench.cluster.client.create(CONFIG_MAPS, config, "default")
+        good = [{"name": "G", "valueFrom": {"secretKeyRef": {"name": "s", "key": "GOOD"}}}]
+        await bench.create(
+            containers=[
+                container("c", envFrom=[{"secretRef": {"name": "s"}}]),
+                container("d", env=good, envFrom=[{"configMapRef": {"name": "m"}}]),
+                container("e", command=["run", "a\0b"]),
+            ]
+        )
+        await bench.until(lambda: reason(bench.status()) == "CreateContainerConfigError")
+        words = 'environment variable "KEY" holds a NUL byte, which no process can be given'
+        assert bench.status()["state"]["waiting"]["message"] == words
+        await bench.until(lambda: reason(bench.status("e")) == "CreateContainerError")
+        await bench.until(lambda: bench.running() == ["d_0"])
+        (launch,) = (each for each in bench.runtime.launches.values() if each.id.endswith("_d_0"))
+        assert (launch.env["TEXT"], launch.env["G"], "BLOB" in launch.env) == ("1", "good", False)

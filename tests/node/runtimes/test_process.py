@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch
+from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch, Mount
 from kohort.node.runtimes.process.client import ProcessRuntime
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -68,6 +70,24 @@ async def test_a_program_that_is_not_there_is_named(runtime: ProcessRuntime, tmp
     (tmp_path / "program").write_text("no program")
     none = await runtime.start(Launch("c2", (str(tmp_path / "program"),), ENV, log=str(tmp_path / "log")))
     assert none.problem == f'exec: "{tmp_path}/program": Permission denied'
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"directory": "/no/such/dir"}, "working directory /no/such/dir: No such file or directory"),
+        ({"directory": "/dev/null"}, "working directory /dev/null: Not a directory"),
+        ({"mounts": (Mount("/", "/dev/null/x"),)}, "mount /dev/null/x: Not a directory"),
+        ({"env": {"A": "a\0b"}}, "embedded null byte"),
+    ],
+)
+async def test_what_could_not_be_prepared_is_named(
+    runtime: ProcessRuntime, tmp_path: Path, more: dict[str, object], words: str
+) -> None:
+    launch = msgspec.structs.replace(shell(tmp_path, "true"), **more)
+    with pytest.raises(CannotStart, match=re.escape(words)):
+        await runtime.start(launch)
+    assert (await runtime.start(shell(tmp_path, "true", "c2"))).pid, "and others are started as ever"
 
 
 async def test_starting_twice_starts_once(runtime: ProcessRuntime, tmp_path: Path) -> None:

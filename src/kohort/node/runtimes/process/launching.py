@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +27,19 @@ PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 
+LONGEST_COMPLAINT: Final = 4096
+
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failed(OSError):
+    """Something that was to be done for a process; its text says what and why."""
 
 
 def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0) -> int:
     """Start it, and return its pid; `within` is a process whose files and names it shall see. Raises CannotStart."""
     command = list(launch.command)
+    complaints, complain = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         process = subprocess.Popen(
             command,
@@ -42,14 +49,20 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0)
             env=launch.env,
             close_fds=True,
             start_new_session=True,
-            preexec_fn=_prepared(launch, within),
+            preexec_fn=_prepared(launch, within, complain),
         )
     except FileNotFoundError as problem:
         raise CannotRun(f'exec: "{command[0]}": executable file not found in $PATH ({problem.filename})') from None
     except OSError as problem:
         raise CannotRun(f'exec: "{command[0]}": {problem.strerror or problem}') from None
-    except subprocess.SubprocessError as problem:
-        raise CannotStart(f'cannot prepare "{command[0]}": {problem}') from None
+    except subprocess.SubprocessError as problem:  # which does not say what went wrong
+        words = os.read(complaints, LONGEST_COMPLAINT).decode(errors="replace") or str(problem)
+        raise CannotStart(f'cannot prepare "{command[0]}": {words}') from None
+    except ValueError as problem:  # a NUL byte somewhere
+        raise CannotStart(f'cannot start "{command[0]}": {problem}') from None
+    finally:
+        os.close(complaints)
+        os.close(complain)
     process.returncode = 0  # reaped by the supervisor, not by this object
     return process.pid
 
@@ -77,14 +90,14 @@ def enter_namespace(path: str, kind: int) -> None:
         os.close(handle)
 
 
-def _prepared(launch: Launch, within: int) -> Callable[[], None]:
-    """What happens in the child between fork and exec. Simple calls only."""
+def _prepared(launch: Launch, within: int, complain: int) -> Callable[[], None]:
+    """What happens in the child between fork and exec. Simple calls only. What goes wrong is written to `complain`."""
 
     def prepare() -> None:
         try:
             enter()
-        except OSError as problem:
-            os.write(2, f"kohort: {problem}\n".encode())  # Popen would not say what went wrong
+        except Exception as problem:
+            os.write(complain, str(problem).encode(errors="replace")[:LONGEST_COMPLAINT])
             raise
 
     def enter() -> None:
@@ -106,7 +119,8 @@ def _prepared(launch: Launch, within: int) -> Callable[[], None]:
             os.chroot(launch.root)
             os.chdir("/")
         if launch.directory:
-            os.chdir(launch.directory)
+            with _naming(f"working directory {launch.directory}"):
+                os.chdir(launch.directory)
         for number in launch.dropped_capabilities:
             _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
         _become(launch)
@@ -163,7 +177,8 @@ def _mount_all(launch: Launch) -> None:
 def _bind(mount: Mount, root: str) -> None:
     target = f"{root.rstrip('/')}{mount.target}" if root else mount.target
     source = os.fsencode(mount.source)
-    _make_place(mount.source, target)
+    with _naming(f"mount {mount.target}"):
+        _make_place(mount.source, target)
     place = os.fsencode(target)
     _checked(_libc.mount(source, place, None, MS_BIND | MS_REC, None), f"mount {mount.target}")
     if mount.read_only:
@@ -196,4 +211,13 @@ def _become(launch: Launch) -> None:
 def _checked(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise Failed(f"{what}: {os.strerror(number)}")
+
+
+@contextlib.contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Say what it was that failed."""
+    try:
+        yield
+    except OSError as problem:
+        raise Failed(f"{what}: {problem.strerror or problem}") from problem
