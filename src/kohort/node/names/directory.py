@@ -97,6 +97,7 @@ class Directory:
         except (OSError, OverflowError) as problem:
             _log.warning("services have addresses of this node only", problem=str(problem))
             self.network = forwarding.network = None
+            self.notice()
 
     def close(self, *, for_good: bool) -> None:
         """Stop answering; `for_good` gives addresses back, which otherwise wait for the next agent and its pods."""
@@ -134,7 +135,8 @@ class Directory:
     def _current(self) -> Iterable[Record]:
         if self._records is None:
             services = self.services()
-            found = records(services, self._slices.list(), self._api_server()[0])
+            # A clusterIP leads to the API server where pods have networks of their own, whatever its real port.
+            found = records(services, self._slices.list(), self._api_server()[0] if self.network is None else "")
             self._records = found + pod_records(services, self._pods())
         return self._records
 
