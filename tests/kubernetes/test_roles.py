@@ -108,7 +108,7 @@ async def _gone(client: Client, *names: str) -> None:
     for name in names:
         await client.delete(LEADER_WORKER_SETS, name, SPACE, propagation="Foreground")
     async with asyncio.timeout(PATIENCE):
-        for resource in (PODS, STATEFUL_SETS, CONTROLLER_REVISIONS):
+        for resource in (PODS, STATEFUL_SETS, CONTROLLER_REVISIONS, LEADER_WORKER_SETS):
             while (await client.list(resource, SPACE)).items:
                 await asyncio.sleep(0.1)
 
