@@ -72,6 +72,13 @@ class Machine:
         command = ["kubectl", f"--kubeconfig={self.data}/kubeconfig", *words]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
+    def run(self, name: str, script: str, mounts: Json = (), **more: Json) -> "subprocess.CompletedProcess[str]":
+        """A pod with a shell."""
+        container = {"name": "c", "image": "host", "command": ["sh", "-c", script], "volumeMounts": mounts}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **more}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        return self.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+
     def pod(self) -> Json:
         return json.loads(self.kubectl("get", "pod", "web", "-o", "json").stdout)
 
@@ -109,6 +116,39 @@ def test_commands_with_streams_and_exit_codes(machine: Machine) -> None:
     assert (answer.stdout, answer.returncode) == ("through", 7) and "no" in answer.stderr
 
 
+def test_a_progress_bar_is_shown_as_it_was_written(machine: Machine) -> None:
+    assert machine.run("bar", "printf 'none\\rhalf\\f\\v\\342\\200\\250\\rall\\n'; sleep 600").returncode == 0
+    assert machine.kubectl("wait", "--for=condition=Ready", "pod/bar", "--timeout=30s").returncode == 0
+    command = ["kubectl", f"--kubeconfig={machine.data}/kubeconfig", "logs", "bar"]
+    machine.until(lambda: machine.kubectl("logs", "bar").stdout != "")
+    assert subprocess.run(command, capture_output=True, check=True).stdout == "none\rhalf\f\v\u2028\rall\n".encode()
+    machine.kubectl("delete", "pod", "bar", "--now")
+
+
+def test_the_log_before_is_that_of_the_last_state(machine: Machine) -> None:
+    count = "n=$(($(cat /run/tries/n 2>/dev/null) + 1)); echo $n > /run/tries/n; echo attempt $n; exit 1"
+    mounts = [{"name": "tries", "mountPath": "/run/tries"}]
+    assert machine.run("loop", count, mounts, volumes=[{"name": "tries", "emptyDir": {}}]).returncode == 0
+    status = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
+    machine.until(lambda: machine.kubectl("get", "pod", "loop", "-o", status).stdout == "CrashLoopBackOff")
+    assert [machine.kubectl("logs", "loop", *more).stdout for more in ((), ("-p",))] == ["attempt 2\n"] * 2
+    answer = machine.kubectl("exec", "loop", "--", "true")
+    assert 'container "c" is not running' in answer.stderr or "container not found" in answer.stderr, answer.stderr
+    machine.kubectl("delete", "pod", "loop", "--now")
+
+
+def test_refusals_of_sessions_name_their_cause(machine: Machine) -> None:
+    answer = machine.kubectl("exec", "web", "-c", "nosuch", "--", "true")
+    assert "container nosuch is not valid for pod web" in answer.stderr and "SPDY" not in answer.stderr
+
+
+def test_an_attached_container_may_fail(machine: Machine) -> None:
+    words = ("run", "-i", "--rm", "once", "--image=host", "--restart=Never", "--command", "--")
+    answer = machine.kubectl(*words, "sh", "-c", "cat; echo done; exit 3", stdin="through ")
+    assert answer.stdout.count("through done") == 1 and answer.returncode == 3, answer
+    assert "couldn't attach" not in answer.stderr
+
+
 def test_ports_are_forwarded(machine: Machine) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -139,6 +179,8 @@ def test_two_pods_listen_on_the_same_port(machine: Machine) -> None:
     api = "https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/healthz"
     answer = machine.kubectl("exec", "first", "--", "sh", "-c", f"curl -sk {api}")
     assert answer.stdout == "ok", "the API server cannot be reached from inside"
+    answer = machine.kubectl("exec", "first", "--", "curl", "-sk", "https://kubernetes.default/healthz")
+    assert answer.stdout == "ok", "nor by its name"
     machine.kubectl("delete", "pod", "first", "second")
 
 

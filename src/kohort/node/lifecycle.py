@@ -66,6 +66,12 @@ class Run(msgspec.Struct):
         return self.instance is not None and not self.instance.running
 
     @property
+    def last(self) -> Instance | None:
+        """The last one that is over for good: while the next start is waited for, the present one already is."""
+        waits = self.due is not None or self.waiting
+        return self.instance if self.ended and waits else self.previous
+
+    @property
     def exit_code(self) -> int:
         return self.instance.exit_code or 0 if self.instance is not None else 0
 

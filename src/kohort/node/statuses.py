@@ -184,12 +184,11 @@ def _observed(report: Report, container: NodeContainer) -> JsonObject:
         "started": run.running and run.started and run.hooked,
         "restartCount": max(run.attempt, 0),
         "state": _state(report, run, container),
-        "lastState": {"terminated": _terminated(run.previous, report.scheme)} if run.previous is not None else {},
+        "lastState": {},
     }
-    if run.waiting and run.ended and run.instance is not None:
-        status["lastState"] = {"terminated": _terminated(run.instance, report.scheme, run.message)}
-    if run.due is not None and run.ended and run.instance is not None:
-        status["lastState"] = {"terminated": _terminated(run.instance, report.scheme, run.message)}
+    if run.last is not None:
+        words = run.message if run.last is run.instance else ""
+        status["lastState"] = {"terminated": _terminated(run.last, report.scheme, words)}
     if run.instance is not None:
         status["containerID"] = report.scheme + run.instance.id
     return status

@@ -16,7 +16,7 @@ from kohort.node.api.logreading import LogOptions, read_log
 from kohort.node.api.serving import reachable_name, serving_context, trusted
 from kohort.node.api.sessions import serve_session
 from kohort.node.podworker import PodWorker
-from kohort.node.starting import execution_of, log_path
+from kohort.node.starting import execution_of, log_path, parsed_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -75,7 +75,7 @@ class NodeApi:
         query = request.query
         run = worker.runs[name]
         previous = query.get("previous") == "true"
-        instance = run.previous if previous else run.instance
+        instance = run.last if previous else run.instance
         if instance is None:
             if previous:
                 words = f'previous terminated container "{name}" in pod "{worker.key.name}" not found'
@@ -84,7 +84,7 @@ class NodeApi:
                 words = f'container "{name}" in pod "{worker.key.name}" is waiting to start: {reason}'
             return web.Response(status=400, text=words)
         options = _log_options(query)
-        path = log_path(worker.node, worker.uid, name, run.attempt - 1 if previous else run.attempt)
+        path = log_path(worker.node, *parsed_id(instance.id))
         response = web.StreamResponse(headers={"content-type": "text/plain"})
         await response.prepare(request)
 
@@ -119,7 +119,7 @@ class NodeApi:
         if not run.running or run.instance is None:
             return web.Response(status=400, text=f'container "{name}" is not running')
         inside = run.instance.id
-        return await serve_session(request, lambda: worker.node.runtime.attach(inside))
+        return await serve_session(request, lambda: worker.node.runtime.attach(inside), tells_code=False)
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         return await serve_forwarding(request, self._worker(request))

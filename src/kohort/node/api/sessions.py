@@ -42,12 +42,15 @@ class Channels(Protocol):
     async def close(self) -> None: ...
 
 
-async def serve_session(request: web.Request, begin: Begin) -> web.StreamResponse:
-    """Upgrade as the client asks for it, begin, and carry everything both ways until the end."""
+async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool = True) -> web.StreamResponse:
+    """Upgrade as the client asks for it, begin, and carry everything both ways until the end. Without `tells_code` the
+    end is a success whatever the exit code: who looks at a container has not failed when it has."""
     if not asks_for_spdy(request):
         messages = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, compress=False)
+        if not messages.can_prepare(request).ok:
+            return web.Response(status=400, text="Upgrade request required")
         await messages.prepare(request)
-        await _talk(MessageChannels(messages), begin, _wanted(request.query))
+        await _talk(MessageChannels(messages), begin, _wanted(request.query), tells_code)
         return messages
     offered = offered_versions(request)
     version = next((each for each in SPDY_VERSIONS if each in offered), "")
@@ -57,7 +60,7 @@ async def serve_session(request: web.Request, begin: Begin) -> web.StreamRespons
     await upgraded.begin(request)
     channels = StreamChannels(SpdyConnection(upgraded), _expected(request.query, version))
     if await channels.complete():
-        await _talk(channels, begin, _wanted(request.query))
+        await _talk(channels, begin, _wanted(request.query), tells_code)
     await channels.close()
     return upgraded
 
@@ -142,7 +145,7 @@ class StreamChannels:
                     text = text[end:].lstrip()
 
 
-async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int]) -> None:
+async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int], tells_code: bool) -> None:
     try:
         session = await begin()
     except CannotStart as problem:
@@ -153,7 +156,7 @@ async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int]) -> Non
     inward = asyncio.create_task(_from_client(channels, session))
     try:
         with contextlib.suppress(ConnectionError):
-            await _to_client(channels, session, wanted)
+            await _to_client(channels, session, wanted, tells_code)
     finally:
         inward.cancel()
         await session.close()
@@ -169,11 +172,11 @@ async def _from_client(channels: Channels, session: Session) -> None:
     await session.close()
 
 
-async def _to_client(channels: Channels, session: Session, wanted: frozenset[int]) -> None:
+async def _to_client(channels: Channels, session: Session, wanted: frozenset[int], tells_code: bool) -> None:
     while (message := await session.read()) is not None:
         channel, data = message
         if channel == ERROR:
-            await channels.send(ERROR, msgspec.json.encode(_exit_status(int(data))))
+            await channels.send(ERROR, msgspec.json.encode(_exit_status(int(data) if tells_code else 0)))
             return
         if channel in wanted:
             await channels.send(channel, data)

@@ -41,6 +41,10 @@ class NodeAgent:
         return answer
 
     async def shell(self, request: web.Request) -> web.StreamResponse:
+        if request.match_info["container"] == "broken":
+            return web.Response(status=400, text="container is waiting to start")
+        if "Upgrade" not in request.headers:
+            return web.Response(status=400, text="Upgrade request required")
         self.asked.append(request.path_qs)
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io", "v4.channel.k8s.io"))
         await socket.prepare(request)
@@ -102,6 +106,10 @@ async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSe
     two = [{"name": "c", "image": "i"}, {"name": "broken", "image": "i"}]
     await api.pod("two", nodeName="n", containers=two)
     await api.pod("nowhere")
+    await api.post("/api/v1/nodes", {"metadata": {"name": "gone"}})
+    status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 1}}
+    await api.patch("/api/v1/nodes/gone/status", {"status": status})
+    await api.pod("lost", nodeName="gone")
     async with aiohttp.ClientSession(f"http://127.0.0.1:{front.port}") as session:
         yield session
     await front.stop()
@@ -159,6 +167,41 @@ async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession)
         assert refused.value.status in (400, 404)
     async with client.get(f"{PODS}/p/exec", params={"stdout": "1"}) as answer:
         assert (answer.status, (await answer.json())["message"]) == (400, "Upgrade request required")
+
+
+@pytest.mark.parametrize("upgrade", ["websocket", "SPDY/3.1"])
+@pytest.mark.parametrize(
+    ("pod", "container", "code", "message"),
+    [
+        ("missing", "c", 404, 'pods "missing" not found'),
+        ("two", "x", 400, "container x is not valid for pod two"),
+        ("two", "broken", 400, "container is waiting to start"),
+        ("lost", "c", 500, 'Get "https://127.0.0.1:1/exec/default/lost/c": '),
+    ],
+)
+async def test_whatever_the_protocol_a_refusal_says_why(
+    client: aiohttp.ClientSession, upgrade: str, pod: str, container: str, code: int, message: str
+) -> None:
+    """kubectl shows only what was answered to the last protocol that it tried."""
+    headers = {"connection": "Upgrade", "upgrade": upgrade}
+    if upgrade == "websocket":
+        headers |= {"sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        headers |= {"sec-websocket-protocol": "v5.channel.k8s.io"}
+    query = {"container": container, "stdout": "1"}
+    async with client.get(f"{PODS}/{pod}/exec", params=query, headers=headers) as answer:
+        status = await answer.json()
+        assert (answer.status, status["kind"]) == (code, "Status")
+        assert status["message"].startswith(message)
+
+
+async def test_a_protocol_that_nobody_speaks_is_named(
+    client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]
+) -> None:
+    headers = {"connection": "Upgrade", "upgrade": "SPDY/3.1"}
+    async with client.get(f"{PODS}/p/exec", params={"stdout": "1"}, headers=headers) as answer:
+        words = "unable to upgrade: SPDY/3.1 is not supported"
+        assert (answer.status, (await answer.json())["message"]) == (400, words)
+    assert agent[0].asked == []
 
 
 class Forwarding:

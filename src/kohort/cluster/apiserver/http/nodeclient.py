@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -59,9 +59,20 @@ class HttpsNodeClient:
                     autoping=True,
                 )
         except aiohttp.WSServerHandshakeError as problem:
-            raise refused(problem.status, problem.message) from None
+            raise await self.objection(location) or refused(problem.status, problem.message) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise unreachable(location, _worded(problem)) from None
+
+    async def objection(self, location: NodeLocation) -> errors.ApiError | None:
+        """What a node has against a request to be upgraded, other than that it is none: asked without an upgrade it
+        says why in words, which a WebSocket's handshake does not carry."""
+        try:
+            answer = await self.get(location)
+        except errors.ApiError as problem:
+            return None if problem.code == 400 and "upgrade" in problem.message.lower() else problem
+        if isinstance(answer.body, AsyncGenerator):
+            await answer.body.aclose()
+        return None
 
     async def forward(
         self,

@@ -50,9 +50,9 @@ class Streams:
 
     async def serve(self, request: Request, user: User, incoming: web.BaseRequest) -> web.StreamResponse:
         try:
-            if request.headers.get("upgrade", "").lower() != "websocket":
-                raise errors.bad_request(f"unable to upgrade: {request.headers.get('upgrade', '')} is not supported")
             location = await self._server.connect(request, user)
+            if request.headers.get("upgrade", "").lower() != "websocket":
+                raise await self._unsupported(request, location)
             offered = offered_subprotocols(request.headers)
             if location.path.startswith("/portForward/") and SPDY_TUNNEL in offered:
                 return await self._forward(incoming, location)
@@ -61,6 +61,13 @@ class Streams:
             answer = failure_response(request, error)
             assert isinstance(answer.body, bytes)
             return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+    async def _unsupported(self, request: Request, location: NodeLocation) -> errors.ApiError:
+        """For a protocol that is not spoken here. kubectl tries SPDY when a WebSocket was refused, and shows only the
+        second answer: that says first what was wrong with the request itself."""
+        objection = None if location.path.startswith("/portForward/") else await self._nodes.objection(location)
+        words = f"unable to upgrade: {request.headers.get('upgrade', '')} is not supported"
+        return objection or errors.bad_request(words)
 
     # --- exec, attach, and port-forward by channels -------------------------------------------------------------------
 
