@@ -62,6 +62,7 @@ def command(
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.node.gates import NodeGates
+    from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
 
     own_labels, own_capacity = _pairs(labels), _pairs(capacity)
@@ -91,7 +92,10 @@ def command(
         own_networks=not shared_network,
         gates=gates,
     )
-    asyncio.run(_run(transport, joining))
+    try:
+        asyncio.run(_run(transport, joining))
+    except NodeTaken as taken:
+        sys.exit(complain(str(taken)))
 
 
 async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callable[[], Awaitable[None]]]") -> None:
@@ -100,11 +104,16 @@ async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callab
     from kohort.kube.manager import Manager
 
     manager = Manager(Client(transport, user_agent="kohort-node"), name="node")
-    registered = joining(manager)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, manager.stop)
+    try:
+        await _announced(manager, joining(manager))
+    finally:
+        await transport.close()
 
+
+async def _announced(manager: "Manager", registered: "Callable[[], Awaitable[None]]") -> None:
     async def announce() -> None:
         await registered()
         click.echo("node ready")
@@ -114,7 +123,6 @@ async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callab
         await manager.run()
     finally:
         announcing.cancel()
-        await transport.close()
 
 
 def _runtime(name: str) -> "Runtime | None":

@@ -10,7 +10,7 @@ from kohort.kube.controller import Requeue
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
-from kohort.node import leftovers, machine
+from kohort.node import incumbency, leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent
@@ -92,7 +92,11 @@ class Agent:
         self.node.actuator = Actuator(tree, self.node.allocations) if tree is not None else None
         self.metrics = NodeMetrics(manager.metrics.registry)
         self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
-        self.heartbeat = Heartbeat(manager.client, name, labels or {}, self._status, self._conditions, self._tell)
+        identity = incumbency.identity(directory)
+        self.heartbeat = Heartbeat(
+            manager.client, name, identity, labels or {}, self._status, self._conditions, self._tell
+        )
+        manager.prepare(lambda: incumbency.check(manager.client, name, identity))
         self.evictions = Evictions(
             self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
         )
@@ -278,6 +282,7 @@ class Agent:
             leftovers.unmount_volumes(self.node.directory)
             if self.node.namespaces is not None:
                 self.node.namespaces.remove_all()
+        await self.heartbeat.leave()
 
     # Names
 

@@ -12,12 +12,12 @@ from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.log import Log
 from kohort.kube.resources import LEASES, NODES
 from kohort.node import machine
+from kohort.node.incumbency import AGENT, NAMESPACE, RENEWAL_SECONDS
 from kohort.objects.core import Node
 from kohort.objects.jsontypes import JsonObject
 
-RENEWAL_SECONDS = 10.0
 STATUS_SECONDS = 300.0
-NAMESPACE = "kube-node-lease"
+LEAVING_SECONDS = 2.0
 NEWS = {
     ("Ready", "True"): "NodeReady",
     ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
@@ -35,14 +35,17 @@ class Heartbeat:
         self,
         client: Client,
         name: str,
+        identity: str,
         labels: Mapping[str, str],
         status: Callable[[], JsonObject],
         conditions: Callable[[str], list[JsonObject]],
         tell: Callable[[Node, str, str], None],
     ) -> None:
-        """`tell` writes an event about the node: its reason and what it says."""
+        """`identity` tells this agent from others (see incumbency). `tell` writes an event about the node: its reason
+        and what it says."""
         self._client = client
         self._name = name
+        self._identity = identity
         self._labels = labels
         self._status = status
         self._conditions = conditions
@@ -73,11 +76,21 @@ class Heartbeat:
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()
         version = self._version
-        if self._said != version or now - self._reported >= STATUS_SECONDS:
+        if self._said != version or now - self._reported >= STATUS_SECONDS or await self._overwritten():
             await self._report()
             self._reported, self._said = now, version
         await self._renew()
         self.registered.set()
+
+    async def _overwritten(self) -> bool:
+        """Whether others have written where the API server looks for this agent. Other addresses may be theirs."""
+        node: JsonObject | None = await self._client.find(NODES, self._name)
+        if node is None:
+            return False
+        own, found = self._status(), node.get("status") or {}
+        addresses = found.get("addresses") or []
+        missing = [each for each in own["addresses"] if each not in addresses]
+        return bool(missing) or found.get("daemonEndpoints") != own["daemonEndpoints"]
 
     async def _report(self) -> None:
         node: Node | None = await self._client.find(NODES, self._name, type=Node)
@@ -102,10 +115,24 @@ class Heartbeat:
             if news and (before is None or before.status != condition["status"]):
                 self._tell(node, news, f"Node {self._name} status is now: {news}")
 
+    async def leave(self) -> None:
+        """Let the next agent have the node at once. Nobody waits for an API server that is gone."""
+        if not self.registered.is_set():
+            return
+        with contextlib.suppress(ApiError, OSError, TimeoutError):
+            async with asyncio.timeout(LEAVING_SECONDS):
+                await self._annotate("", {})
+
     async def _renew(self) -> None:
         stamp = clock.micro_timestamp()
         try:
-            await self._client.patch(LEASES, self._name, NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
+            await self._annotate(self._identity, {"spec": {"renewTime": stamp}})
         except NotFound:
+            document = machine.lease_document(self._name, self._uid, stamp)
+            document["metadata"]["annotations"] = {AGENT: self._identity}
             with contextlib.suppress(AlreadyExists, NotFound):
-                await self._client.create(LEASES, machine.lease_document(self._name, self._uid, stamp), NAMESPACE)
+                await self._client.create(LEASES, document, NAMESPACE)
+
+    async def _annotate(self, identity: str, more: JsonObject) -> None:
+        patch = {"metadata": {"annotations": {AGENT: identity}}, **more}
+        await self._client.patch(LEASES, self._name, NAMESPACE, patch, type=msgspec.Raw)

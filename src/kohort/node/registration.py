@@ -10,6 +10,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS
+from kohort.node import incumbency
 from kohort.node.agent import Agent
 from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.network import AddressBook, loopback_block
@@ -47,30 +48,49 @@ def register(
 
     Every pod gets a network of its own where that is permitted, unless `own_networks` is false or, when it is not
     given, the environment says `KOHORT_NODE_NETWORK=shared`.
+
+    Raises NodeTaken when the directory has another agent; so does the manager, when the name has one.
     """
     if own_networks is None:
         own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
     place.mkdir(parents=True, exist_ok=True)
+    lock = _locked(place, manager)
     real = runtime is None
-    agent = Agent(
-        manager,
-        name or own_name(),
-        place,
-        runtime or ProcessRuntime(place / "runtime"),
-        cgroup_parent=cgroup_parent,
-        labels=labels,
-        capacity=capacity,
-        api_server=api_server,
-        stop_pods=stop_pods,
-        own_networks=own_networks and real,
-        serve_names=real,
-        cgroups=real,
-        addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
-        gates=gates,
-    )
+    try:
+        agent = Agent(
+            manager,
+            name or own_name(),
+            place,
+            runtime or ProcessRuntime(place / "runtime"),
+            cgroup_parent=cgroup_parent,
+            labels=labels,
+            capacity=capacity,
+            api_server=api_server,
+            stop_pods=stop_pods,
+            own_networks=own_networks and real,
+            serve_names=real,
+            cgroups=real,
+            addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
+            gates=gates,
+        )
+    except BaseException:
+        lock.close()
+        raise
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
     return agent.heartbeat.registered.wait  # type: ignore[return-value]
+
+
+def _locked(directory: Path, manager: Manager) -> contextlib.ExitStack:
+    """Until the manager has ended, and undone everything else."""
+    lock = contextlib.ExitStack()
+    lock.callback(os.close, incumbency.lock(directory))
+
+    async def give_back() -> None:
+        lock.close()
+
+    manager.clean_up(give_back)
+    return lock
 
 
 def default_directory() -> Path:

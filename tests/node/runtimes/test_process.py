@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch, Mount
+from kohort.node.runtimes.process import launching
 from kohort.node.runtimes.process.client import ProcessRuntime
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -103,6 +104,74 @@ async def test_a_kill_reaches_everything_that_was_started(runtime: ProcessRuntim
     await runtime.signal("c1", signal.SIGKILL)
     assert (await ends.next()).exit_code == 137
     await until(lambda: not Path(f"/proc/{child}").exists())
+
+
+AWAY = "setsid sh -c 'echo $$; exec sleep 62' & "
+"""A session of its own, that of a daemon: no group of the container has it."""
+DAEMON = "setsid sleep 62 >/dev/null 2>&1 & echo $!"
+
+
+async def away(tmp_path: Path, count: int = 1) -> list[int]:
+    """The pids that such daemons have said."""
+    await until(lambda: len(lines(tmp_path)) >= count)
+    return [int(line.split()[-1]) for line in lines(tmp_path)[:count]]
+
+
+def alive(pid: int) -> bool:
+    return launching.birth(pid) is not None
+
+
+async def test_daemons_end_with_their_container_before_that_is_told(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    ends = Ends(runtime)
+    await runtime.start(shell(tmp_path, AWAY + f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 4"))
+    (daemon,) = await away(tmp_path)
+    assert alive(daemon)
+    (tmp_path / "go").touch()
+    assert (await ends.next()).exit_code == 4
+    assert not alive(daemon), "the next start may want its port"
+
+
+async def test_a_kill_and_a_stop_reach_daemons(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(tmp_path)
+    ends = Ends(runtime)
+    await runtime.start(shell(tmp_path, AWAY + "wait", "c1"))
+    (first,) = await away(tmp_path)
+    await runtime.signal("c1", signal.SIGKILL)
+    await ends.next()
+    assert not alive(first)
+    await runtime.start(shell(tmp_path, AWAY + "wait", "c2"))
+    _, second = await away(tmp_path, 2)
+    await runtime.close(stop=True)
+    assert not alive(second)
+
+
+async def test_daemons_of_executed_commands_end_with_the_container_and_others_do_not(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    ends = Ends(runtime)
+    for id in ("c1", "c2"):
+        await runtime.start(shell(tmp_path, "exec sleep 60", id))
+    pids = {}
+    for id in ("c1", "c2"):
+        session = await runtime.execute(id, Launch("e", ("/bin/sh", "-c", DAEMON), ENV))
+        pids[id] = int((await collected(session))[STDOUT])
+    assert alive(pids["c1"]) and alive(pids["c2"]), "as in Kubernetes, they outlive the command"
+    await runtime.signal("c1", signal.SIGKILL)
+    await ends.next()
+    assert (alive(pids["c1"]), alive(pids["c2"])) == (False, True)
+
+
+async def test_daemons_are_found_by_the_next_supervisor(tmp_path: Path) -> None:
+    first = ProcessRuntime(tmp_path)
+    started = await first.start(shell(tmp_path, AWAY + "wait"))
+    (daemon,) = await away(tmp_path)
+    os.kill(parent_of(started.pid), signal.SIGKILL)
+    os.kill(started.pid, signal.SIGKILL)
+    await first.close(stop=False)
+    second = ProcessRuntime(tmp_path)
+    await second.instances()
+    await until(lambda: not alive(daemon))
+    await second.close(stop=True)
 
 
 async def test_another_agent_finds_the_same_processes(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -89,9 +89,12 @@ class ProcessRuntime:
             for id, instance in (await self.instances()).items():
                 if instance.running:
                     await self.signal(id, signal.SIGKILL)
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, TimeoutError):
                 await self._ask(Ask("stop"))
-        self._connection[1].close()
+                async with asyncio.timeout(START_SECONDS):
+                    await self._connection[0].read()  # until it has gone, and everything with it
+        if self._connection is not None:
+            self._connection[1].close()
         self._connection = None
 
     async def _session(self, ask: Ask) -> Session:

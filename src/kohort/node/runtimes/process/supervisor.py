@@ -32,13 +32,16 @@ from kohort.node.runtimes.interface import (
     Instance,
     Launch,
 )
-from kohort.node.runtimes.process import launching
+from kohort.node.runtimes.process import launching, marks
 from kohort.node.runtimes.process.logs import stamp
 from kohort.node.runtimes.process.supervised import Supervised
 from kohort.node.runtimes.process.wire import CONTROL, LONGEST, Answer, Ask, frame, read, socket_path
 
 IDLE_SECONDS: Final = 20.0
 UNKNOWN_CODE: Final = 137
+STOP_SECONDS: Final = 8.0
+"""How long containers may take to be gone when everything is stopped."""
+STOP_POLL_SECONDS: Final = 0.01
 
 
 class Kept(msgspec.Struct):
@@ -56,6 +59,7 @@ class Supervisor:
         self._watchers: set[asyncio.StreamWriter] = set()
         self._connections = 0
         self._leaving = asyncio.Event()
+        self._stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -76,6 +80,8 @@ class Supervisor:
                 await asyncio.wait_for(self._leaving.wait(), IDLE_SECONDS)
             if not self._connections and not self._by_pid:
                 break
+        if self._stopping:
+            await self._end_all()
         server.close()
 
     # Requests
@@ -115,6 +121,7 @@ class Supervisor:
                     with contextlib.suppress(FileNotFoundError):
                         self._file(ask.id, suffix).unlink()
             case "stop":
+                self._stopping = True
                 self._leaving.set()
         return Answer()
 
@@ -134,10 +141,11 @@ class Supervisor:
         self._keep(supervised)
         return Answer(instances=(instance,))
 
-    def _start(self, supervised: Supervised, within: int = 0) -> Instance:
-        """Start a process, in a container if `within` is its pid. A container writes to named pipes that it holds open
+    def _start(self, supervised: Supervised, within: Instance | None = None) -> Instance:
+        """Start a process, `within` a container if there is one. A container writes to named pipes that it holds open
         itself."""
         launch = supervised.launch
+        container = launch.id if within is None else within.id
         given: list[int] = []
         try:
             if launch.tty:
@@ -154,7 +162,9 @@ class Supervisor:
                 stdout = self._output(supervised, STDOUT)
                 stderr = self._output(supervised, STDERR)
                 given = [stdin, stdout, stderr]
-            pid = launching.spawn(launch, stdin, stdout, stderr, within)
+            env = marks.marked(launch.env, marks.mark(self._state, container))
+            marked = msgspec.structs.replace(launch, env=env)
+            pid = launching.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
         except CannotStart:
             for source in list(supervised.sources):
                 supervised.unfollow(source)
@@ -186,13 +196,16 @@ class Supervisor:
             return
         if launching.birth(instance.pid) != instance.birth:
             return
+        below = marks.descendants(instance.pid) if number == signal.SIGKILL else ()
         with contextlib.suppress(ProcessLookupError):
             os.kill(instance.pid, number)
         if number == signal.SIGKILL:
             self._kill_all(supervised.launch, instance.pid)
+        for pid in below:
+            marks.kill(pid)
 
     def _kill_all(self, launch: Launch, pid: int) -> None:
-        """Everything that a process has started."""
+        """Everything in the cgroup and in the group of a process."""
         if launch.cgroup:
             with contextlib.suppress(OSError):
                 Path(launch.cgroup, "cgroup.kill").write_text("1")
@@ -224,7 +237,7 @@ class Supervisor:
             problem = f"container {ask.id} does not run"
         elif ask.what == "execute":
             assert ask.launch is not None
-            within = supervised.instance.pid
+            within = supervised.instance
             supervised = Supervised(ask.launch)
             supervised.listeners.add(writer)
             try:
@@ -265,6 +278,8 @@ class Supervisor:
         assert instance is not None
         if supervised.launch.log:
             self._kill_all(supervised.launch, instance.pid)
+            if not supervised.launch.cgroup:
+                await asyncio.to_thread(marks.end_marked, marks.mark(self._state, supervised.launch.id))
         await supervised.drain()
         out_of_memory = code == 128 + signal.SIGKILL and _oom_kills(supervised.launch.cgroup) > 0
         supervised.instance = msgspec.structs.replace(
@@ -278,6 +293,18 @@ class Supervisor:
             self._keep(supervised)
             for watcher in self._watchers:
                 watcher.write(frame(CONTROL, msgspec.json.encode(Answer(instances=(supervised.instance,)))))
+
+    async def _end_all(self) -> None:
+        """Nothing of a container is left after this."""
+        for id in self._containers:
+            self._signal(id, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                while self._running() or self._tasks:  # noqa: ASYNC110 (they end one by one)
+                    await asyncio.sleep(STOP_POLL_SECONDS)
+
+    def _running(self) -> bool:
+        return any(each.instance is not None and each.instance.running for each in self._containers.values())
 
     # What is on disk
 
