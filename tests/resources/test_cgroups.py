@@ -7,7 +7,7 @@ from tests.resources.figures import container, init, pod, sidecar
 
 from kohort.objects.pods import Pod
 from kohort.resources import CgroupValues, Settings, cgroups, container_cgroup, pod_cgroup
-from kohort.resources.cgroups import Formula
+from kohort.resources.cgroups import Formula, cpu_quota
 
 MI = 2**20
 
@@ -173,3 +173,9 @@ def test_a_quota_read_back_is_the_limit_that_was_written(milli: int, period: int
     quota = cgroups.cpu_quota(milli, period)
     assert quota is not None
     assert quota == 1000 or cgroups.milli_from_quota(quota, period) == milli
+
+
+@given(st.integers(1, 10**1000), st.integers(1000, 1_000_000))
+def test_any_limit_is_one_that_the_kernel_takes(milli: int, period: int) -> None:
+    quota = cpu_quota(milli, period)
+    assert quota is not None and 1000 <= quota < 2**44

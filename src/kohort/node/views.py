@@ -21,6 +21,7 @@ from msgspec import UNSET, UnsetType
 from kohort.objects.pods import Container, Pod, PodSpec, ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, SPEC, amounts_of, container_limit, limit_declared, limits, requests
+from kohort.resources.cgroups import LARGEST_BYTES, LARGEST_MILLI
 
 P = TypeVar("P", bound=Pod)
 
@@ -158,8 +159,16 @@ def _container_figures(spec: PodSpec, container: Container) -> Figures:
 
 def _figures(asked: Mapping[str, Quantity], allowed: Mapping[str, Quantity]) -> Figures:
     return Figures(
-        cpu_request=asked[CPU].milli if CPU in asked else None,
-        cpu_limit=allowed[CPU].milli if allowed.get(CPU) else None,
-        memory_request=asked[MEMORY].value if MEMORY in asked else None,
-        memory_limit=allowed[MEMORY].value if allowed.get(MEMORY) else None,
+        cpu_request=_milli(asked[CPU]) if CPU in asked else None,
+        cpu_limit=_milli(allowed[CPU]) if allowed.get(CPU) else None,
+        memory_request=_bytes(asked[MEMORY]) if MEMORY in asked else None,
+        memory_limit=_bytes(allowed[MEMORY]) if allowed.get(MEMORY) else None,
     )
+
+
+def _milli(amount: Quantity) -> int:
+    return min(amount.milli, LARGEST_MILLI)
+
+
+def _bytes(amount: Quantity) -> int:
+    return min(amount.value, LARGEST_BYTES)

@@ -42,6 +42,10 @@ MAX_SHARES: Final = 262144
 MIN_QUOTA: Final = 1000
 DEFAULT_PERIOD: Final = 100_000
 PAGE: Final = 4096
+LARGEST_MILLI: Final = 10**10
+"""Ten million cores. A kernel takes less than 2**44 microseconds of quota, which this is in the longest period."""
+LARGEST_BYTES: Final = (2**63 - 1) // PAGE * PAGE - PAGE
+"""What is more by a page reads as `max`, and what does not fit 64 bits is taken for something else."""
 
 Formula = Literal["curve", "line"]
 
@@ -124,7 +128,7 @@ def container_cgroup(
         cpu_weight=cpu_weight(0 if cpu_request is None else cpu_request.milli, settings.formula),
         cpu_quota=_quota(None if cpu_limit is None else cpu_limit.milli, settings),
         cpu_period=settings.cpu_period,
-        memory_max=memory_limit.value if memory_limit else None,
+        memory_max=min(memory_limit.value, LARGEST_BYTES) if memory_limit else None,
         memory_high=_container_memory_high(pod.spec, container, request, settings),
         memory_min=request if settings.protect_memory and quality == GUARANTEED else 0,
         memory_low=request if settings.protect_memory and quality == BURSTABLE else 0,
@@ -176,8 +180,13 @@ def same_weight(milli: int, other: int, formula: Formula = "curve") -> bool:
 
 
 def cpu_quota(milli: int, period: int = DEFAULT_PERIOD) -> int | None:
-    """Microseconds per period; None if there is no limit. Limits below 10m are raised to the least the kernel takes."""
-    return None if milli <= 0 else max(milli * period // 1000, MIN_QUOTA)
+    """Microseconds per period; None if there is no limit. Limits below 10m are raised to the least the kernel takes,
+    and those beyond any machine are lowered to what it takes at all.
+
+    >>> cpu_quota(5), cpu_quota(1000), cpu_quota(10**33) == cpu_quota(LARGEST_MILLI)
+    (1000, 100000, True)
+    """
+    return None if milli <= 0 else max(min(milli, LARGEST_MILLI) * period // 1000, MIN_QUOTA)
 
 
 def milli_from_quota(quota: int, period: int) -> int:
@@ -251,7 +260,7 @@ def _container_memory_high(spec: PodSpec, container: Container, request: int, se
 
 def _inherited_bytes(spec: PodSpec, container: Container, name: str) -> int:
     limit = container_limit(spec, container, name)
-    return 0 if limit is None else limit.value
+    return 0 if limit is None else min(limit.value, LARGEST_BYTES)
 
 
 def _quota(milli: int | None, settings: Settings) -> int | None:
@@ -264,9 +273,9 @@ def _milli(amounts: Amounts, name: str) -> int | None:
 
 
 def _bytes(amounts: Amounts, name: str) -> int | None:
-    """Whole bytes; a limit of zero is no limit."""
+    """Whole bytes, as many as a kernel can count; a limit of zero is no limit."""
     amount: Quantity | None = amounts.get(name)
-    return amount.value if amount else None
+    return min(amount.value, LARGEST_BYTES) if amount else None
 
 
 def _or_max(value: int | None) -> str:

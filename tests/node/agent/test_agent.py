@@ -4,13 +4,14 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import NODE, container, node
+from tests.node.agent.onenode import NODE, Bench, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
 from kohort.node.pressure import Pressure
 from kohort.node.runtimes.interface import Launch
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.quantity import canonical
 
 
 async def test_a_node_says_what_it_has_and_what_it_cannot(tmp_path: Path) -> None:
@@ -277,6 +278,32 @@ async def test_a_resize_is_judged_carried_out_and_reported(
         assert bench.status()["allocatedResources"] == bigger["requests"]
         assert bench.pod()["status"]["observedGeneration"] == 2
         await bench.until(lambda: {"ResizeStarted", "ResizeCompleted"} <= set(bench.events()))
+
+
+async def test_limits_beyond_any_machine_are_what_a_kernel_takes(tmp_path: Path) -> None:
+    """It takes less than 2**44 microseconds and counts pages in 63 bits; Kubernetes accepts anything."""
+    absurd = {"cpu": "1e30", "memory": "99999999999999999999999Ei"}
+    asked = {"cpu": "10m", "memory": "8Mi"}
+    async with node(tmp_path, tree=True, cpu="2") as bench:
+        whole = {"requests": asked, "limits": {"cpu": "1e40", "memory": "1e40"}}
+        own = {"requests": asked, "limits": {"cpu": "100m", "memory": "64Mi"}}
+        uid = await bench.create(containers=[container("c", resources=own), container("d")], resources=whole)
+        await bench.until(lambda: bench.phase() == "Running")
+        held = bench.cgroup(uid)
+        for place in (held, held / "d"):
+            quota, period = (place / "cpu.max").read_text().split()
+            assert 10**6 * int(period) <= int(quota) < 2**44
+            assert 2**62 < int((place / "memory.max").read_text()) < 2**63 - 4096
+        assert bench.pod()["status"]["resources"]["limits"] == {"cpu": "10e39", "memory": "10e39"}
+        for limits in (absurd, own["limits"]):
+            await bench.resize({"containers": [{"name": "c", "resources": {"limits": limits}}]})
+            await bench.until(lambda limits=limits: status_limit(bench) == canonical(limits["cpu"]))  # type: ignore[misc]
+            await bench.until(lambda: not any(name.startswith("PodResize") for name in bench.conditions()))
+        assert (held / "c" / "cpu.max").read_text() == "10000 100000"
+
+
+def status_limit(bench: Bench) -> Json:
+    return bench.status()["resources"]["limits"]["cpu"]
 
 
 async def test_resizes_that_do_not_fit_wait_and_are_tried_again(tmp_path: Path) -> None:
