@@ -323,14 +323,14 @@ class Written:
 
 async def test_logs_are_in_the_order_of_time(capsys: pytest.CaptureFixture[str]) -> None:
     day = "2026-01-01T00:00:"
-    leader = Written("llm-0", f"{day}01.5Z loads", f"{day}03Z serves", "no time")
+    leader = Written("llm-0", f"{day}01.5Z loads", f"{day}03Z  50%|\r100%|", "no time")
     worker = Written("llm-0-1", f"{day}01.25Z starts", f"{day}02.000000001Z has joined")
     await logs.by_time([leader, worker], ())
-    assert capsys.readouterr().out.splitlines() == [
+    assert capsys.readouterr().out.removesuffix("\n").split("\n") == [
         "llm-0-1  starts",
         "llm-0  loads",
         "llm-0-1  has joined",
-        "llm-0  serves",
+        "llm-0   50%|\r100%|",
         "llm-0  no time",
     ]
     await logs.by_time([worker], (logs.TIMESTAMPS,))

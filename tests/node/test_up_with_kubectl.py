@@ -137,6 +137,14 @@ def test_the_log_before_is_that_of_the_last_state(machine: Machine) -> None:
     machine.kubectl("delete", "pod", "loop", "--now")
 
 
+def test_a_container_without_an_image_has_no_log(machine: Machine) -> None:
+    words = ("run", "none", "--image=no.such/image", "--restart=Never")
+    assert machine.kubectl(*words).returncode == 0
+    expected = 'container "none" in pod "none" is waiting to start: trying and failing to pull image'
+    machine.until(lambda: expected in machine.kubectl("logs", "none").stderr)
+    machine.kubectl("delete", "pod", "none", "--now")
+
+
 def test_refusals_of_sessions_name_their_cause(machine: Machine) -> None:
     answer = machine.kubectl("exec", "web", "-c", "nosuch", "--", "true")
     assert "container nosuch is not valid for pod web" in answer.stderr and "SPDY" not in answer.stderr

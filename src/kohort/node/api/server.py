@@ -6,6 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from aiohttp import web
 
@@ -18,6 +19,10 @@ from kohort.node.api.sessions import serve_session
 from kohort.node.podworker import PodWorker
 from kohort.node.starting import execution_of, log_path, parsed_id
 
+_IMAGE_PROBLEMS: Final = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -81,6 +86,7 @@ class NodeApi:
                 words = f'previous terminated container "{name}" in pod "{worker.key.name}" not found'
             else:
                 reason = run.waiting or "ContainerCreating"
+                reason = _IMAGE_PROBLEMS.get(reason, reason)
                 words = f'container "{name}" in pod "{worker.key.name}" is waiting to start: {reason}'
             return web.Response(status=400, text=words)
         options = _log_options(query)
