@@ -1,23 +1,34 @@
 """`kohort node` beside `kohort up`, and what it says to those who call it wrongly."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.node.processes import Bench, bench, data, shell
 
+from kohort.cli.node import command
 from kohort.kube.resources import NODES
+from kohort.node.cgroups import NoLimits, usable_parent
 from kohort.node.starting import own_name
 
 __all__ = ["bench", "data"]
 
 
+COMMAND = (sys.executable, "-m", "kohort", "node")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
 def node(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "kohort", "node", *words]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*COMMAND, *words], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.mark.e2e
@@ -35,3 +46,48 @@ async def test_a_second_agent_for_the_same_node_is_refused_and_changes_nothing(b
     assert await bench.log("steady") == "started\n"
     assert (await bench.client.get(NODES, own_name()))["status"]["daemonEndpoints"] == before
     await bench.gone("steady")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("Bad_Name", "a lowercase RFC 1123 subdomain must consist of"), ("n" * 64, "must be no more than 63 bytes")],
+)
+def test_a_name_that_no_node_can_have_is_refused_at_once(name: str, rule: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "--name", name])
+    assert result.exit_code == 2
+    assert f"--name: '{name}' cannot be the name of a node: " in result.output and rule in result.output
+
+
+def test_a_cgroup_that_cannot_be_used_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoLimits, match=f"^{tmp_path} is no cgroup v2 directory$"):
+        usable_parent(tmp_path / "below" / "it")
+    assert not (tmp_path / "below").exists()
+    (tmp_path / "cgroup.controllers").write_text("pids memory\n")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "cgroup.controllers").write_text("pids memory\n")
+    with pytest.raises(NoLimits, match="has no controller for cpu"):
+        usable_parent(tmp_path / "made")
+
+
+@pytest.mark.e2e
+def test_the_command_says_which_cgroup_cannot_be_used(bench: Bench, tmp_path: Path) -> None:
+    words = ("--data-dir", str(tmp_path / "node"), "--name", "other", "--cgroup-parent", str(tmp_path / "none"))
+    result = node("--kubeconfig", str(bench.data / "kubeconfig"), *words)
+    expected = f"kohort: --cgroup-parent: {tmp_path} is no cgroup v2 directory"
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (1, expected)
+
+
+@pytest.mark.e2e
+def test_a_node_without_pods_gives_back_what_it_took_of_the_machine(bench: Bench, tmp_path: Path) -> None:
+    words = ("--kubeconfig", str(bench.data / "kubeconfig"), "--data-dir", str(tmp_path), "--name", "visitor")
+    record = tmp_path / "records" / "service-addresses"
+    with subprocess.Popen([*COMMAND, *words], env=environment(), stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stdout.readline() == "node ready\n"
+        taken = record.read_text().split()[::2] if record.exists() else []
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0
+    if not taken:
+        pytest.skip("no address can be added to this machine")
+    assert record.read_text() == ""
+    there = subprocess.run(["ip", "-4", "address", "show", "lo"], capture_output=True, text=True, check=True).stdout
+    assert [address for address in taken if f" {address}/32 " in there] == []

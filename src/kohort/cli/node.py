@@ -12,7 +12,7 @@ import click
 from kohort.cli.connection import complain
 from kohort.cli.up import amounts as check_amounts
 from kohort.cli.up import labels as check_labels
-from kohort.up.failures import CannotStart
+from kohort.up.failures import BadOption, CannotStart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -61,12 +61,14 @@ def command(
 ) -> None:
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
+    from kohort.node.cgroups import NoLimits, why_no_limits
     from kohort.node.gates import NodeGates
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
 
     own_labels, own_capacity = _pairs(labels), _pairs(capacity)
     try:
+        _check_name(name)
         check_labels("--label", own_labels)
         check_amounts("--capacity", own_capacity)
         gates = NodeGates.parse(feature_gates)
@@ -78,6 +80,8 @@ def command(
         transport = load(kubeconfig)
     except KubeconfigError as problem:
         sys.exit(complain(f"{problem}; name the cluster to join with --kubeconfig"))
+    if runtime == "process" and cgroup_parent is None and (unlimited := why_no_limits()):
+        complain(unlimited)
     joining = partial(
         register,
         name=name,
@@ -96,6 +100,8 @@ def command(
         asyncio.run(_run(transport, joining))
     except NodeTaken as taken:
         sys.exit(complain(str(taken)))
+    except NoLimits as reason:
+        sys.exit(complain(f"--cgroup-parent: {reason}"))
 
 
 async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callable[[], Awaitable[None]]]") -> None:
@@ -123,6 +129,14 @@ async def _announced(manager: "Manager", registered: "Callable[[], Awaitable[Non
         await manager.run()
     finally:
         announcing.cancel()
+
+
+def _check_name(name: str) -> None:
+    """As the API has it; a label of the node repeats it, and labels are shorter. Raises BadOption."""
+    from kohort.objects.names import dns1123_subdomain, label_value
+
+    if name and (problems := [*dns1123_subdomain(name), *label_value(name)]):
+        raise BadOption(f"--name: {name!r} cannot be the name of a node: {problems[0]}")
 
 
 def _runtime(name: str) -> "Runtime | None":

@@ -13,7 +13,7 @@ from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
 from kohort.node import incumbency, leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
-from kohort.node.cgroups import Cgroups, find_parent
+from kohort.node.cgroups import Cgroups, find_parent, usable_parent
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.evictions import Evictions
 from kohort.node.gates import ALL_ON, NodeGates
@@ -74,6 +74,7 @@ class Agent:
         self.port = 0
         self._instances: dict[str, Instance] = {}
         self._stop_pods = stop_pods
+        self._began = False
         self._api_server = api_server
         self._size = {**machine.capacity(directory), **(capacity or {})}
         self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
@@ -244,6 +245,7 @@ class Agent:
                 worker.exited(instance)
 
     async def _recover(self) -> None:
+        self._began = True
         self._instances = await self.runtime.instances()
 
     async def _end_orphans(self) -> None:
@@ -272,17 +274,29 @@ class Agent:
         await asyncio.Event().wait()
 
     async def _close(self) -> None:
+        """What this node has taken of the machine is given back when no pod is left that could need it. One that was
+        refused before it began has taken nothing, and what it finds is not its own."""
+        if not self._began:
+            return
+        for_good = self._stop_pods or self._is_empty()
         with contextlib.suppress(OSError, asyncio.CancelledError):
-            await self.runtime.close(stop=self._stop_pods)
-        self.names.close(for_good=self._stop_pods)
+            await self.runtime.close(stop=for_good)
+        self.names.close(for_good=for_good)
         if self.node.host_ports is not None:
             self.node.host_ports.close_all()
-        if self._stop_pods:
+        if for_good:
             self.node.addresses.release_all()
             leftovers.unmount_volumes(self.node.directory)
             if self.node.namespaces is not None:
                 self.node.namespaces.remove_all()
         await self.heartbeat.leave()
+
+    def _is_empty(self) -> bool:
+        """No pod runs here, and none shall: sure only when somebody has looked."""
+        if not self.heartbeat.registered.is_set() or any(each.running for each in self._instances.values()):
+            return False
+        over = all(each.finished or each.refused for each in self.workers.values())
+        return over and all(pod.finished for pod in self._pods.list())
 
     # Names
 
@@ -339,8 +353,8 @@ class Agent:
 
 
 def _tree(wanted: Path | None, witness: Witness) -> Cgroups | None:
-    """The cgroups of this node, if there can be any."""
-    parent = find_parent(wanted)
+    """The cgroups of this node, if there can be any. Raises NoLimits when those that are wanted cannot be used."""
+    parent = usable_parent(wanted) if wanted is not None else find_parent()
     if parent is None:
         return None
     tree = Cgroups(parent, witness)

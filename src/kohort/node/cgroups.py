@@ -3,7 +3,7 @@
     PARENT/guaranteed pods                 PARENT/pod<uid>/<container>
     PARENT/burstable, PARENT/besteffort    PARENT/burstable/pod<uid>/<container>
 
-The parent is any cgroup that the agent may write to. Without one (`find_parent` returns None: no cgroup v2, or no
+The parent is any cgroup that the agent may write to. Without one (`usable_parent` says why: no cgroup v2, or no
 controllers, or no right to write) the agent runs pods all the same, without limits, and refuses pods with resources of
 their own.
 
@@ -159,17 +159,43 @@ def enable_controllers(path: Path) -> None:
                 (path / "cgroup.subtree_control").write_text(f"+{name}")
 
 
-def find_parent(wanted: Path | None = None) -> Path | None:
-    """A cgroup to work in: the wanted one, else one of our own at the top. None when limits cannot be set here."""
-    parent = wanted or MOUNT / NAME
+class NoLimits(Exception):
+    """A cgroup cannot be used to limit anything; the message says why."""
+
+
+def find_parent() -> Path | None:
+    """A cgroup of our own at the top to work in, None when limits cannot be set here."""
     try:
-        enable_controllers(parent.parent)
-        parent.mkdir(parents=True, exist_ok=True)
-        offered = (parent / "cgroup.controllers").read_text().split()
-    except OSError:
+        return usable_parent(MOUNT / NAME)
+    except NoLimits:
         return None
-    if not all(name in offered for name in CONTROLLERS) or not os.access(parent / "cgroup.subtree_control", os.W_OK):
+
+
+def why_no_limits() -> str:
+    """Why limits of pods cannot be enforced on this machine, empty if they can."""
+    try:
+        usable_parent(MOUNT / NAME)
+    except NoLimits as reason:
+        return f"limits of pods are not enforced on this machine: {reason}"
+    return ""
+
+
+def usable_parent(path: Path) -> Path:
+    """A cgroup to work in, made if need be. Raises NoLimits."""
+    nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not (nearest / "cgroup.controllers").exists():
+        raise NoLimits(f"{nearest} is no cgroup v2 directory")
+    try:
+        enable_controllers(path.parent)
+        path.mkdir(parents=True, exist_ok=True)
+        offered = (path / "cgroup.controllers").read_text().split()
+    except OSError as problem:
+        raise NoLimits(f"the cgroup {path} cannot be used: {problem.strerror}") from problem
+    missing = [name for name in CONTROLLERS if name not in offered]
+    if not missing and os.access(path / "cgroup.subtree_control", os.W_OK):
+        return path
+    if nearest != path:
         with contextlib.suppress(OSError):
-            parent.rmdir()
-        return None
-    return parent
+            path.rmdir()
+    reason = f"has no controller for {' and '.join(missing)}" if missing else "cannot be written"
+    raise NoLimits(f"the cgroup {path} {reason}")

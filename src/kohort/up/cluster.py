@@ -83,7 +83,8 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
-                note = await _retired(options, _in_process(server, "up"))
+                retired = await _retired(options, _in_process(server, "up"))
+                note = "; ".join(filter(None, (retired, _unenforced(options))))
                 async with _renewing(pki, tls, write), supervision.running(controllers):
                     yield Running(address, options.data.kubeconfig, note)
         finally:
@@ -108,9 +109,18 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     try:
         with ours:
             async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
-                yield Running(transport.connection.server, options.kubeconfig or Path())
+                yield Running(transport.connection.server, options.kubeconfig or Path(), _unenforced(options))
     finally:
         await transport.close()
+
+
+def _unenforced(options: Options) -> str:
+    """What this machine as a node does not do."""
+    if parts.NODE not in options.parts:
+        return ""
+    from kohort.node.cgroups import why_no_limits
+
+    return why_no_limits()
 
 
 async def _retired(options: Options, transport: Transport) -> str:
