@@ -68,6 +68,21 @@ async def test_pods_whose_supervisor_was_killed_as_well_end(tmp_path: Path) -> N
     assert birth(container.pid) is None
 
 
+async def test_daemons_end_though_their_container_and_its_supervisor_were_killed(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(tmp_path / "runtime")
+    script = f"setsid sleep 63 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/daemon; wait"
+    container = await runtime.start(Launch("uid1_a_0", ("/bin/sh", "-c", script), ENV, log=str(tmp_path / "log")))
+    await until((tmp_path / "daemon").exists)
+    daemon = int((tmp_path / "daemon").read_text())
+    await runtime.close(stop=False)
+    for pid in (supervisor_of(container), container.pid):
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda pid=pid: birth(pid) is None)  # type: ignore[misc]
+    assert birth(daemon) is not None
+    await leftovers.end(tmp_path)
+    assert birth(daemon) is None
+
+
 async def test_a_process_that_only_has_the_number_of_a_container_is_spared(tmp_path: Path) -> None:
     await abandoned(tmp_path, "uid1_a_0")
     kept = tmp_path / "runtime" / "instances" / "uid1_a_0.json"

@@ -5,6 +5,7 @@ agent does at an orderly end: end the pods and their supervisor, and give back n
 """
 
 import asyncio
+import contextlib
 import shutil
 import signal
 from collections.abc import Container, Iterable
@@ -37,7 +38,7 @@ async def end(directory: Path) -> int:
     when something does not end."""
     state = directory / "runtime"
     pods = {parsed_id(each.id)[0] for each in _alive(state)}
-    if pods or await _is_supervised(state):
+    if _unended(state) or await _is_supervised(state):
         await _end_containers(state)
     unmount_volumes(directory)
     Namespaces(directory / "networks").remove_all()
@@ -93,15 +94,16 @@ async def _end_containers(state: Path) -> None:
 
 def _alive(state: Path) -> list[Instance]:
     """Containers whose processes are there. A process that only has the number of one is not it."""
+    return [each for each in _unended(state) if launching.birth(each.pid) == each.birth]
+
+
+def _unended(state: Path) -> list[Instance]:
+    """Containers whose end nobody has seen. Daemons that they have started may be there when they are not."""
     found = []
     for path in (state / "instances").glob("*.json"):
-        try:
-            instance = msgspec.json.decode(path.read_bytes(), type=_Kept).instance
-        except (OSError, msgspec.MsgspecError):
-            continue
-        if instance.running and launching.birth(instance.pid) == instance.birth:
-            found.append(instance)
-    return found
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=_Kept).instance)
+    return [each for each in found if each.running]
 
 
 async def _is_supervised(state: Path) -> bool:

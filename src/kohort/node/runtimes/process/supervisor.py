@@ -200,17 +200,18 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.kill(instance.pid, number)
         if number == signal.SIGKILL:
-            self._kill_all(supervised.launch, instance.pid)
+            self._kill_all(supervised.launch, instance)
         for pid in below:
             marks.kill(pid)
 
-    def _kill_all(self, launch: Launch, pid: int) -> None:
-        """Everything in the cgroup and in the group of a process."""
+    def _kill_all(self, launch: Launch, instance: Instance) -> None:
+        """Everything in the cgroup and in the group of a process; that of another with its number is spared."""
         if launch.cgroup:
             with contextlib.suppress(OSError):
                 Path(launch.cgroup, "cgroup.kill").write_text("1")
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
+        if launching.birth(instance.pid) in (None, instance.birth):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(instance.pid, signal.SIGKILL)
 
     # Sessions
 
@@ -228,7 +229,7 @@ class Supervisor:
             if supervised.launch.stdin_once:
                 supervised.close_input()
             if started and supervised.instance is not None and supervised.instance.running:
-                self._kill_all(msgspec.structs.replace(supervised.launch, cgroup=""), supervised.instance.pid)
+                self._kill_all(msgspec.structs.replace(supervised.launch, cgroup=""), supervised.instance)
 
     def _session_process(self, ask: Ask, writer: asyncio.StreamWriter) -> Supervised | None:
         problem = ""
@@ -277,7 +278,7 @@ class Supervisor:
         instance = supervised.instance
         assert instance is not None
         if supervised.launch.log:
-            self._kill_all(supervised.launch, instance.pid)
+            self._kill_all(supervised.launch, instance)
             if not supervised.launch.cgroup:
                 await asyncio.to_thread(marks.end_marked, marks.mark(self._state, supervised.launch.id))
         await supervised.drain()
