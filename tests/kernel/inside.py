@@ -5,127 +5,25 @@ user-mode-linux or on the machine itself.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from kohort.cluster.apiserver.assembly import assemble
-from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.storage.store import open_store
-from kohort.kube.client import Client, PatchType
-from kohort.kube.errors import AlreadyExists
-from kohort.kube.http import Request, Response
-from kohort.kube.manager import Manager
-from kohort.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from kohort.kube.transport import InProcessTransport
-from kohort.node.agent import Agent
-from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.objects.jsontypes import Json, JsonObject
+from tests.kernel.bench import MI, NODE, SLEEP, Bench, bench, block, equal, resize_conditions, status_of
 
-MI = 1 << 20
-NODE = "kernel"
-SLEEP = ["sleep", "100000"]
+from kohort.kube.resources import PODS
+from kohort.objects.jsontypes import JsonObject
+
 RESTARTS = [
     {"resourceName": "cpu", "restartPolicy": "NotRequired"},
     {"resourceName": "memory", "restartPolicy": "RestartContainer"},
 ]
-
-
-class Bench:
-    """The cluster, its node, and what a test does with them."""
-
-    def __init__(self, client: Client, agent: Agent, writes: list[str]) -> None:
-        self.client = client
-        self.agent = agent
-        self.writes = writes
-
-    async def run(self, name: str, containers: list[JsonObject], resources: JsonObject | None = None) -> JsonObject:
-        """Start a pod and wait until it runs."""
-        spec: JsonObject = {
-            "nodeName": NODE,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "containers": [{"image": "host", "command": SLEEP, **each} for each in containers],
-        }
-        if resources:
-            spec["resources"] = resources
-        document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
-        await self.client.create(PODS, document, "default")
-        return await self.until(name, lambda pod: pod["status"].get("phase") == "Running")
-
-    async def until(self, name: str, holds: Callable[[JsonObject], bool], seconds: float = 30.0) -> JsonObject:
-        deadline = time.monotonic() + seconds
-        while True:
-            pod = await self.client.get(PODS, name, "default")
-            if holds(pod):
-                return pod
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not in {seconds} s: {json.dumps(pod['status'])}")
-            await asyncio.sleep(0.02)
-
-    async def resize(self, name: str, patch: JsonObject, *, settled: bool = True) -> JsonObject:
-        """Ask for other resources, and wait until the node has done it."""
-        answer = await self.client.patch(PODS, name, "default", {"spec": patch}, PatchType.STRATEGIC, "resize")
-        generation = answer["metadata"]["generation"]
-        if not settled:
-            return dict(answer)
-        return await self.until(
-            name,
-            lambda pod: pod["status"].get("observedGeneration", 0) >= generation and not resize_conditions(pod),
-        )
-
-    def place(self, pod: JsonObject) -> Path:
-        assert self.agent.node.cgroups is not None
-        return self.agent.node.cgroups.pods()[pod["metadata"]["uid"]]
-
-    def values(self, pod: JsonObject, container: str = "") -> tuple[str, str, str]:
-        """cpu.max, cpu.weight and memory.max, as the kernel holds them."""
-        place = self.place(pod) / container
-        return tuple((place / file).read_text().strip() for file in ("cpu.max", "cpu.weight", "memory.max"))  # type: ignore[return-value]
-
-    def pid(self, pod: JsonObject, container: str) -> int:
-        worker = self.agent.worker("default", pod["metadata"]["name"])
-        assert worker is not None
-        instance = worker.runs[container].instance
-        assert instance is not None and instance.running, f"{container} does not run"
-        return instance.pid
-
-    async def delete(self, name: str) -> None:
-        """Delete a pod and wait until nothing is left of it on the node."""
-        await self.client.delete(PODS, name, "default", grace_seconds=0)
-        deadline = time.monotonic() + 30
-        while self.agent.worker("default", name) is not None:
-            assert time.monotonic() < deadline, f"{name} is still there"
-            await asyncio.sleep(0.02)
-
-
-def resize_conditions(pod: JsonObject) -> dict[str, JsonObject]:
-    found = pod["status"].get("conditions") or []
-    return {each["type"]: each for each in found if each["type"].startswith("PodResize")}
-
-
-def status_of(pod: JsonObject, container: str) -> JsonObject:
-    found: JsonObject = next(each for each in pod["status"]["containerStatuses"] if each["name"] == container)
-    return found
-
-
-def equal(found: Json, expected: Json) -> None:
-    if found != expected:
-        raise AssertionError(f"found {found!r}, expected {expected!r}")
-
-
-def block(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
-    """Requests and limits: `block(("100m", "200m"), ("64Mi", "128Mi"))`."""
-    return {
-        "requests": {"cpu": cpu[0], "memory": memory[0]},
-        "limits": {"cpu": cpu[1], "memory": memory[1]},
-    }
+SPIN = ["sh", "-c", "while :; do :; done"]
 
 
 async def inherited_limits_are_set(bench: Bench) -> None:
@@ -137,21 +35,56 @@ async def inherited_limits_are_set(bench: Bench) -> None:
     await bench.delete("inherits")
 
 
-async def cpu_is_throttled_at_the_limit_of_the_pod(bench: Bench) -> None:
-    spin = {"name": "c1", "command": ["sh", "-c", "while :; do :; done"]}
-    pod = await bench.run("spins", [spin], {"limits": {"cpu": "200m", "memory": "128Mi"}})
+async def share_used(bench: Bench, pod: JsonObject, seconds: float) -> float:
+    """Of a cpu, by all of a pod, which is throttled meanwhile."""
 
     def used() -> dict[str, int]:
         lines = (bench.place(pod) / "cpu.stat").read_text().splitlines()
         return {line.split()[0]: int(line.split()[1]) for line in lines}
 
     before, start = used(), time.monotonic()
-    await asyncio.sleep(3.0)
+    await asyncio.sleep(seconds)
     after, end = used(), time.monotonic()
-    share = (after["usage_usec"] - before["usage_usec"]) / 1e6 / (end - start)
-    assert 0.1 < share < 0.27, f"used {share:.3f} of a cpu, the limit is 0.2"
     assert after["nr_throttled"] > before["nr_throttled"], "the kernel never throttled it"
+    return (after["usage_usec"] - before["usage_usec"]) / 1e6 / (end - start)
+
+
+async def cpu_is_throttled_at_the_limit_of_the_pod(bench: Bench) -> None:
+    pod = await bench.run("spins", [{"name": "c1", "command": SPIN}], {"limits": {"cpu": "200m", "memory": "128Mi"}})
+    share = await share_used(bench, pod, 3.0)
+    assert 0.1 < share < 0.27, f"used {share:.3f} of a cpu, the limit is 0.2"
     await bench.delete("spins")
+
+
+async def containers_together_are_throttled_as_the_pod_before_and_after_a_resize(bench: Bench) -> None:
+    """Either may use all that the pod may, but not both of them."""
+    spinning: list[JsonObject] = [{"name": name, "command": SPIN} for name in ("c1", "c2")]
+    sizes = block(("20m", "200m"), ("16Mi", "128Mi"))
+    pod = await bench.run("pair", spinning, sizes)
+    equal([bench.values(pod, name)[0] for name in ("", "c1", "c2")], ["20000 100000"] * 3)
+    share = await share_used(bench, pod, 3.0)
+    assert 0.1 < share < 0.27, f"both used {share:.3f} of a cpu, the limit of the pod is 0.2"
+    pod = await bench.resize("pair", {"resources": block(("20m", "400m"), ("16Mi", "128Mi"))})
+    share = await share_used(bench, pod, 3.0)
+    assert 0.27 < share < 0.5, f"both used {share:.3f} of a cpu, the new limit of the pod is 0.4"
+    await bench.delete("pair")
+
+
+async def containers_together_end_at_the_memory_of_the_pod(bench: Bench) -> None:
+    """Each of them alone would fit."""
+    eat = ["python3", "-c", "x = bytearray(70 << 20); import time; time.sleep(600)"]
+    eating: list[JsonObject] = [{"name": name, "command": eat} for name in ("c1", "c2")]
+    await bench.run("feast", eating, {"limits": {"cpu": "1", "memory": "112Mi"}})
+
+    def restarted(pod: JsonObject) -> list[JsonObject]:
+        return [each for each in pod["status"]["containerStatuses"] if each["restartCount"]]
+
+    pod = await bench.until("feast", lambda found: bool(restarted(found)))
+    ended = restarted(pod)[0]["lastState"]["terminated"]
+    equal((ended["reason"], ended["exitCode"]), ("OOMKilled", 137))
+    events = (bench.place(pod) / "memory.events.local").read_text().split()
+    assert int(events[events.index("oom") + 1]) > 0, f"it was not the limit of the pod: {events}"
+    await bench.delete("feast")
 
 
 async def memory_ends_at_the_limit_of_the_pod(bench: Bench) -> None:
@@ -170,15 +103,15 @@ async def resized_up_and_down_without_restart(bench: Bench) -> None:
     equal(bench.values(pod), ("40000 100000", "29", str(256 * MI)))
     equal((bench.place(pod).parent / "cpu.weight").read_text().strip(), "29")
     for cpu, memory, c1, whole in (
-        (("200m", "400m"), ("96Mi", "192Mi"), ("40000 100000", "29"), ("60000 100000", "41")),
+        (("200m", "400m"), ("96Mi", "192Mi"), ("40000 100000", "29"), ("60000 100000", "40")),
         (("50m", "100m"), ("32Mi", "64Mi"), ("10000 100000", "11"), ("30000 100000", "24")),
     ):
         changed = {"containers": [{"name": "c1", "resources": block(cpu, memory)}]}
         pod = await bench.resize("resized", changed)
         limit = int(memory[1].removesuffix("Mi"))
         equal(bench.values(pod, "c1"), (*c1, str(limit * MI)))
-        equal(bench.values(pod)[2], str((limit + 128) * MI))
-        equal(bench.values(pod)[0], whole[0])
+        equal(bench.values(pod), (*whole, str((limit + 128) * MI)))
+        equal((bench.place(pod).parent / "cpu.weight").read_text().strip(), whole[1])
         equal(status_of(pod, "c1")["resources"], block(cpu, memory))
         equal(status_of(pod, "c1")["allocatedResources"], {"cpu": cpu[0], "memory": memory[0]})
     equal([bench.pid(pod, name) for name in ("c1", "c2")], pids)
@@ -327,6 +260,8 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
     for case in (
         inherited_limits_are_set,
         cpu_is_throttled_at_the_limit_of_the_pod,
+        containers_together_are_throttled_as_the_pod_before_and_after_a_resize,
+        containers_together_end_at_the_memory_of_the_pod,
         memory_ends_at_the_limit_of_the_pod,
         resized_up_and_down_without_restart,
         pod_level_resize_restarts_only_by_policy_and_effect,
@@ -338,34 +273,6 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
         the_agent_may_die_before_any_write,
     )
 }
-
-
-@contextlib.asynccontextmanager
-async def bench(directory: Path) -> AsyncIterator[Bench]:
-    server, _ = await assemble(open_store(None))
-
-    async def handle(request: Request) -> Response:
-        return await server.handle(request, ADMIN)
-
-    transport = InProcessTransport(handle)
-    client = Client(transport)
-    with contextlib.suppress(AlreadyExists):
-        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
-    with contextlib.suppress(AlreadyExists):
-        await client.create(SERVICE_ACCOUNTS, account, "default")
-    writes: list[str] = []
-
-    def witness(kind: str, path: Path, content: str) -> None:
-        if kind == "cgroup":
-            writes.append(f"{path.parent.name}/{path.name} {content}")
-
-    manager = Manager(Client(transport), name="node")
-    agent = Agent(manager, NODE, directory, ProcessRuntime(directory / "runtime"), witness=witness, stop_pods=True)
-    assert agent.limits, "there is no writable cgroup v2 here"
-    async with manager.running():
-        await agent.heartbeat.registered.wait()
-        yield Bench(client, agent, writes)
 
 
 async def main() -> None:
