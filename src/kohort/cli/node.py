@@ -65,10 +65,11 @@ def command(
     from kohort.node.gates import NodeGates
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
+    from kohort.node.starting import own_name
 
     own_labels, own_capacity = _pairs(labels), _pairs(capacity)
     try:
-        _check_name(name)
+        _check_name(name or own_name())
         check_labels("--label", own_labels)
         check_amounts("--capacity", own_capacity)
         gates = NodeGates.parse(feature_gates)
@@ -135,7 +136,7 @@ def _check_name(name: str) -> None:
     """As the API has it; a label of the node repeats it, and labels are shorter. Raises BadOption."""
     from kohort.objects.names import dns1123_subdomain, label_value
 
-    if name and (problems := [*dns1123_subdomain(name), *label_value(name)]):
+    if problems := [*dns1123_subdomain(name), *label_value(name)]:
         raise BadOption(f"--name: {name!r} cannot be the name of a node: {problems[0]}")
 
 
