@@ -80,6 +80,8 @@ async def test_a_program_that_is_not_there_is_named(runtime: ProcessRuntime, tmp
         ({"directory": "/dev/null"}, "working directory /dev/null: Not a directory"),
         ({"mounts": (Mount("/", "/dev/null/x"),)}, "mount /dev/null/x: Not a directory"),
         ({"env": {"A": "a\0b"}}, "embedded null byte"),
+        ({"log": "/dev/null/x/log"}, "cannot write the log of a container: [Errno 20] Not a directory: '/dev/null/x'"),
+        ({"id": "x" * 300}, "File name too long"),
     ],
 )
 async def test_what_could_not_be_prepared_is_named(

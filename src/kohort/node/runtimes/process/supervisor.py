@@ -129,13 +129,16 @@ class Supervisor:
         known = self._containers.get(launch.id)
         if known is not None and known.instance is not None:
             return Answer(instances=(known.instance,))
-        supervised = Supervised(launch)
+        try:
+            supervised = Supervised(launch)
+        except OSError as problem:
+            return Answer(f"cannot write the log of a container: {problem}")
         try:
             instance = self._start(supervised)
         except CannotRun as problem:
             now = stamp()[:19] + "Z"
             instance = supervised.instance = Instance(launch.id, 0, 0, now, now, CANNOT_RUN, problem=str(problem))
-        except CannotStart as problem:
+        except (CannotStart, OSError) as problem:
             return Answer(str(problem))
         self._containers[launch.id] = supervised
         self._keep(supervised)
@@ -165,7 +168,7 @@ class Supervisor:
             env = marks.marked(launch.env, marks.mark(self._state, container))
             marked = msgspec.structs.replace(launch, env=env)
             pid = launching.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
-        except CannotStart:
+        except (CannotStart, OSError):
             for source in list(supervised.sources):
                 supervised.unfollow(source)
             raise
