@@ -25,9 +25,10 @@ from kohort.kube.resources import (
     ROLLOUTS,
     SERVICES,
 )
+from kohort.objects import featuregates
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
-from kohort.rollouts.features import Features, from_gates, parse_gates
+from kohort.rollouts.features import Features, from_gates
 from kohort.testing import Cluster
 
 KEEPS = Features(keep_workload_paused=True)
@@ -46,12 +47,12 @@ def annotated(plan: JsonObject, **notes: str) -> JsonObject:
 
 
 def test_gates_by_their_names() -> None:
-    gates = parse_gates("RolloutHistory=false, KeepWorkloadPausedOnRolloutDeletion=true,AdvancedDeployment=true")
+    gates = featuregates.parse("RolloutHistory=false, KeepWorkloadPausedOnRolloutDeletion=true,AdvancedDeployment=true")
     assert from_gates(gates, 3) == Features(history=False, history_limit=3, keep_workload_paused=True)
     with pytest.raises(ValueError, match="unknown feature gate 'Magic'; known are RolloutHistory"):
         from_gates({"Magic": True})
     with pytest.raises(ValueError, match="'A' is not of the form Name=true"):
-        parse_gates("A")
+        featuregates.parse("A")
 
 
 def is_left_held(story: Story) -> bool:

@@ -105,10 +105,10 @@ def _names(text: str | None) -> list[str] | None:
 
 def _gates(text: str | None) -> dict[str, bool] | None:
     from kohort.manager.configuration import ConfigurationError
-    from kohort.rollouts.features import parse_gates
+    from kohort.objects import featuregates
 
     try:
-        return None if text is None else parse_gates(text)
+        return None if text is None else featuregates.parse(text)
     except ValueError as problem:
         raise ConfigurationError(f"--feature-gates: {problem}") from problem
 

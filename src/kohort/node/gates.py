@@ -12,6 +12,8 @@ The third needs the first two, the fourth the second. An older node is one that 
 
 from typing import Final, NamedTuple
 
+from kohort.objects import featuregates
+
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 RESIZE: Final = "InPlacePodVerticalScaling"
 POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
@@ -42,21 +44,10 @@ class NodeGates(NamedTuple):
         >>> NodeGates.parse("PodLevelResources=false").pod_level_resize
         False
         """
-        chosen: dict[str, bool] = {}
-        for part in filter(None, (one.strip() for one in text.split(","))):
-            name, _, value = part.partition("=")
-            if name not in _FIELDS:
-                raise ValueError(f"unknown feature gate {name!r}; a node knows {', '.join(_FIELDS)}")
-            if value.lower() not in ("true", "false"):
-                raise ValueError(f"feature gate {part!r} is not of the form Name=true or Name=false")
-            chosen[name] = value.lower() == "true"
-        for name, needed in _NEEDS.items():
-            missing = [one for one in needed if not chosen.get(one, True)]
-            if missing and chosen.get(name):
-                raise ValueError(f"{name} needs {' and '.join(missing)}")
-            if missing:
-                chosen[name] = False
-        return NodeGates(**{_FIELDS[name]: value for name, value in chosen.items()})
+        chosen = featuregates.parse(text)
+        featuregates.check_known(chosen, _FIELDS)
+        settled = featuregates.with_needs(chosen, _NEEDS, dict.fromkeys(_FIELDS, True))
+        return NodeGates(**{_FIELDS[name]: value for name, value in settled.items()})
 
     def declared(self, *, limits: bool) -> list[str]:
         """What the node object says it can do; pods can be resized only where `limits` can be set."""

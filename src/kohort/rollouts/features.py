@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import featuregates
+
 HISTORY: Final = "RolloutHistory"
 APPEND_POD_SELECTOR: Final = "AppendPodSelector"
 KEEP_PAUSED: Final = "KeepWorkloadPausedOnRolloutDeletion"
@@ -32,19 +34,6 @@ class Features(msgspec.Struct, frozen=True):
 
 def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:
     """ValueError names a gate that nobody knows."""
-    unknown = sorted(gates.keys() - GATES.keys())
-    if unknown:
-        raise ValueError(f"unknown feature gate {unknown[0]!r}; known are {', '.join(GATES)}")
+    featuregates.check_known(gates, GATES)
     chosen = {field: gates[gate] for gate, field in GATES.items() if field and gate in gates}
     return Features(history_limit=history_limit, **chosen)
-
-
-def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as flags have it."""
-    found: dict[str, bool] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals or value.lower() not in ("true", "false"):
-            raise ValueError(f"feature gate {part!r} is not of the form Name=true or Name=false")
-        found[name.strip()] = value.lower() == "true"
-    return found

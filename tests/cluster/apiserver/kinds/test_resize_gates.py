@@ -237,8 +237,11 @@ async def test_without_in_place_resizing_there_is_no_door_for_it(store: Store) -
     ("text", "problem"),
     [
         ("Nothing=true", "unknown feature gate 'Nothing'"),
-        ("PodLevelResources", "'PodLevelResources' is not of the form Name=true or Name=false"),
-        ("PodLevelResources=maybe", "'PodLevelResources=maybe' is not of the form Name=true or Name=false"),
+        ("PodLevelResources", "feature gate 'PodLevelResources' is not of the form Name=true or Name=false"),
+        (
+            "PodLevelResources=maybe",
+            "feature gate 'PodLevelResources=maybe' is not of the form Name=true or Name=false",
+        ),
         (
             "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=true",
             "InPlacePodLevelResourcesVerticalScaling needs PodLevelResources",

@@ -7,6 +7,8 @@ the command line hold the differences from these defaults.
 from collections.abc import Mapping
 from typing import Final
 
+from kohort.objects import featuregates
+
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 IN_PLACE_RESIZE: Final = "InPlacePodVerticalScaling"
 POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
@@ -44,25 +46,10 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def parse(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as on the command line; ValueError says what is wrong.
-
-    What needs a gate that is off is off as well, unless it was asked for: then that is the mistake.
-    """
-    chosen: dict[str, bool] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        name, _, value = part.partition("=")
-        if name not in DEFAULTS:
-            raise ValueError(f"unknown feature gate {name!r}; known are {', '.join(DEFAULTS)}")
-        if value.lower() not in ("true", "false"):
-            raise ValueError(f"{part!r} is not of the form Name=true or Name=false")
-        chosen[name] = value.lower() == "true"
-    for name, needed in NEEDS.items():
-        missing = [one for one in needed if not enabled(chosen, one)]
-        if missing and chosen.get(name):
-            raise ValueError(f"{name} needs {' and '.join(missing)}")
-        if missing:
-            chosen[name] = False
-    return chosen
+    """`A=true,B=false` as on the command line, with what follows from it; ValueError says what is wrong."""
+    chosen = featuregates.parse(text)
+    featuregates.check_known(chosen, DEFAULTS)
+    return featuregates.with_needs(chosen, NEEDS, DEFAULTS)
 
 
 def enabled(gates: Mapping[str, bool], name: str) -> bool:
