@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from tests.kernel.machine import PROGRAM, available, in_user_mode_linux
+from tests.kernel.machine import in_user_mode_linux, missing
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client, PatchType
@@ -193,8 +193,8 @@ def main() -> None:
     asyncio.run(report(options.rounds, options.full))
     if options.here or find_parent() is not None:
         return
-    if not available():
-        print(f"NOT RUN: the same with cgroup v2 needs root and {PROGRAM} (Debian package user-mode-linux)")
+    if reason := missing():
+        print(f"NOT RUN: the same with cgroup v2: {reason}")
         return
     print("\nin user-mode-linux, where every system call costs many times as much:")
     print(inside_another_kernel(max(options.rounds // 8, 4), options.full // 5))

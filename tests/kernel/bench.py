@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
+from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import AlreadyExists
@@ -28,15 +29,18 @@ SLEEP = ["sleep", "100000"]
 class Bench:
     """The cluster, its node, and what a test does with them."""
 
-    def __init__(self, client: Client, agent: Agent, writes: list[str]) -> None:
+    def __init__(self, server: ApiServer, client: Client, agent: Agent, writes: list[str]) -> None:
+        self.server = server
         self.client = client
         self.agent = agent
         self.writes = writes
 
-    async def run(self, name: str, containers: list[JsonObject], resources: JsonObject | None = None) -> JsonObject:
+    async def run(
+        self, name: str, containers: list[JsonObject], resources: JsonObject | None = None, node: str = NODE
+    ) -> JsonObject:
         """Start a pod and wait until it runs."""
         spec: JsonObject = {
-            "nodeName": NODE,
+            "nodeName": node,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "containers": [{"image": "host", "command": SLEEP, **each} for each in containers],
@@ -141,4 +145,4 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
     assert agent.limits, "there is no writable cgroup v2 here"
     async with manager.running():
         await agent.heartbeat.registered.wait()
-        yield Bench(client, agent, writes)
+        yield Bench(server, client, agent, writes)

@@ -1,13 +1,12 @@
 """Runs on a pure cgroup v2 kernel: a cluster in one process whose node is this machine, and real processes as pods.
 
-Prints one line of JSON for every case: its name, and what went wrong, if anything. Started by `test_kernel.py`, inside
-user-mode-linux or on the machine itself.
+Prints one line of JSON for every case, or for each that is named: its name, and what went wrong, if anything. Started
+by `test_kernel.py`, inside user-mode-linux or on the machine itself.
 """
 
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import time
 import traceback
@@ -15,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.kernel.bench import MI, NODE, SLEEP, Bench, bench, block, equal, resize_conditions, status_of
+from tests.kernel.killing import whole_agents_may_be_killed_at_any_write
+from tests.kernel.ordering import writes_come_in_the_order_of_the_proposal
 
 from kohort.kube.resources import PODS
 from kohort.objects.jsontypes import JsonObject
@@ -139,26 +140,40 @@ async def pod_level_resize_restarts_only_by_policy_and_effect(bench: Bench) -> N
     equal((bench.values(pod)[2], bench.values(pod, "c1")[2]), (str(300 * MI), str(300 * MI)))
     equal(bench.values(pod, "c2")[2], str(100 * MI))
     equal(pod["status"]["resources"], block(("100m", "300m"), ("100Mi", "300Mi")))
+    await bench.resize("example", {"resources": block(("100m", "300m"), ("100Mi", "150Mi"))})
+    pod = await bench.until("example", lambda found: status_of(found, "c1")["restartCount"] == 2)
+    equal(bench.pid(pod, "c2"), first["c2"])
+    equal([bench.values(pod, name)[2] for name in ("", "c1", "c2")], [str(each * MI) for each in (150, 150, 100)])
     await bench.delete("example")
 
 
-async def writes_come_in_the_order_of_the_proposal(bench: Bench) -> None:
-    def sized(c1: str, c2: str) -> list[JsonObject]:
-        return [{"name": n, "resources": block(("10m", "100m"), ("8Mi", m))} for n, m in (("c1", c1), ("c2", c2))]
+async def memory_in_use_goes_with_the_container_that_is_restarted(bench: Bench) -> None:
+    """Whoever cannot give memory back while it runs asks for a restart, and starts with less."""
+    hold = ["python3", "-c", "import os, time; x = bytearray(int(os.environ['LIMIT']) << 19); time.sleep(1000)"]
+    limit = [{"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}}]
+    restarts: JsonObject = {"name": "c1", "command": hold, "env": limit, "resizePolicy": RESTARTS}
+    sizes = block(("20m", "500m"), ("16Mi", "256Mi"))
+    pod = await bench.run("holder", [{**restarts, "resources": sizes}, {"name": "c2", "resources": sizes}])
+    stays = bench.pid(pod, "c2")
+    await holding(bench, pod, 128)
+    smaller = block(("20m", "500m"), ("16Mi", "48Mi"))
+    lesser = {"containers": [{"name": name, "resources": smaller} for name in ("c1", "c2")]}
+    await bench.resize("holder", lesser, settled=False)
+    pod = await bench.until("holder", lambda found: status_of(found, "c1")["restartCount"] == 1)
+    equal([bench.values(pod, name)[2] for name in ("", "c1", "c2")], [str(each * MI) for each in (96, 48, 48)])
+    equal(bench.pid(pod, "c2"), stays)
+    pod = await bench.until("holder", lambda found: not resize_conditions(found))
+    equal(status_of(pod, "c1")["resources"], smaller)
+    await holding(bench, pod, 24)
+    await bench.delete("holder")
 
-    def whole(memory: str) -> JsonObject:
-        return block(("20m", "200m"), ("16Mi", memory))
 
-    pod = await bench.run("ordered", sized("100Mi", "200Mi"), whole("300Mi"))
-    name = f"pod{pod['metadata']['uid']}"
-    for memory, c1, c2, expected in (
-        ("250Mi", "150Mi", "100Mi", [f"c2 {100 * MI}", f"{name} {250 * MI}", f"c1 {150 * MI}"]),
-        ("400Mi", "300Mi", "50Mi", [f"{name} {400 * MI}", f"c2 {50 * MI}", f"c1 {300 * MI}"]),
-    ):
-        bench.writes.clear()
-        pod = await bench.resize("ordered", {"containers": sized(c1, c2), "resources": whole(memory)})
-        equal([line.replace("/memory.max", "") for line in bench.writes if "/memory.max " in line], expected)
-    await bench.delete("ordered")
+async def holding(bench: Bench, pod: JsonObject, mebibytes: int) -> None:
+    """Wait until a pod has so much memory in use."""
+    deadline = time.monotonic() + 20
+    while int((bench.place(pod) / "memory.current").read_text()) < mebibytes * MI:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
 
 
 async def a_first_block_of_the_pod_is_taken_up(bench: Bench) -> None:
@@ -208,10 +223,7 @@ async def memory_in_use_is_not_taken_away(bench: Bench) -> None:
     hold = {"name": "c1", "command": ["python3", "-c", "x = bytearray(60 << 20); import time; time.sleep(1000)"]}
     pod = await bench.run("holds", [hold], block(("10m", "500m"), ("16Mi", "256Mi")))
     pid = bench.pid(pod, "c1")
-    deadline = time.monotonic() + 20
-    while int((bench.place(pod) / "memory.current").read_text()) < 60 * MI:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await holding(bench, pod, 60)
     await bench.resize("holds", {"resources": block(("10m", "500m"), ("16Mi", "32Mi"))}, settled=False)
     pod = await bench.until(
         "holds", lambda found: resize_conditions(found).get("PodResizeInProgress", {}).get("reason") == "Error"
@@ -244,17 +256,6 @@ async def more_than_is_free_waits_until_it_is(bench: Bench) -> None:
     await bench.delete("small")
 
 
-async def the_agent_may_die_before_any_write(bench: Bench) -> None:
-    """Enumerated: every write of a resize is the last one of an agent that is killed with SIGKILL."""
-    script = Path(__file__).with_name("dying.py")
-    result = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    output, _ = await result.communicate()
-    if result.returncode != 0:
-        raise AssertionError(output.decode()[-3000:])
-
-
 CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
     case.__name__: case
     for case in (
@@ -265,12 +266,13 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
         memory_ends_at_the_limit_of_the_pod,
         resized_up_and_down_without_restart,
         pod_level_resize_restarts_only_by_policy_and_effect,
+        memory_in_use_goes_with_the_container_that_is_restarted,
         writes_come_in_the_order_of_the_proposal,
         a_first_block_of_the_pod_is_taken_up,
         an_init_container_is_resized_while_it_runs,
         memory_in_use_is_not_taken_away,
         more_than_is_free_waits_until_it_is,
-        the_agent_may_die_before_any_write,
+        whole_agents_may_be_killed_at_any_write,
     )
 }
 
@@ -278,8 +280,8 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
 async def main() -> None:
     directory = Path(os.environ.get("KERNEL_TEST_DIRECTORY", "/tmp/kernel-test"))
     async with bench(directory) as ready:
-        for name, case in CASES.items():
-            problem = ""
+        for name in sys.argv[1:] or CASES:
+            case, problem = CASES[name], ""
             try:
                 async with asyncio.timeout(150):
                     await case(ready)

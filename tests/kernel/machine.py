@@ -9,6 +9,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from kohort.node.cgroups import find_parent
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "linux.uml"
 START = """#!/bin/sh
@@ -27,8 +29,13 @@ halt -f
 """
 
 
-def available() -> bool:
-    return os.geteuid() == 0 and shutil.which(PROGRAM) is not None
+def missing() -> str:
+    """What keeps the kernel tier from running here, empty if nothing does."""
+    if os.geteuid() != 0:
+        return "the kernel tier needs root"
+    if find_parent() is None and shutil.which(PROGRAM) is None:
+        return "the kernel tier needs a writable cgroup v2 or user-mode-linux: apt-get install user-mode-linux"
+    return ""
 
 
 def in_user_mode_linux(words: Sequence[str], seconds: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kernel.machine import ROOT, available, in_user_mode_linux
+from tests.kernel.machine import ROOT, in_user_mode_linux, missing
 
 from kohort.node.cgroups import find_parent
 
@@ -21,12 +21,13 @@ CASES = (
     "memory_ends_at_the_limit_of_the_pod",
     "resized_up_and_down_without_restart",
     "pod_level_resize_restarts_only_by_policy_and_effect",
+    "memory_in_use_goes_with_the_container_that_is_restarted",
     "writes_come_in_the_order_of_the_proposal",
     "a_first_block_of_the_pod_is_taken_up",
     "an_init_container_is_resized_while_it_runs",
     "memory_in_use_is_not_taken_away",
     "more_than_is_free_waits_until_it_is",
-    "the_agent_may_die_before_any_write",
+    "whole_agents_may_be_killed_at_any_write",
 )
 SECONDS = 400
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
@@ -42,14 +43,9 @@ def natively() -> str:
 
 @pytest.fixture(scope="module")
 def results() -> Iterator[dict[str, str]]:
-    if os.geteuid() != 0:
-        pytest.skip("the kernel tier needs root")
-    if find_parent() is not None:
-        output = natively()
-    elif available():
-        output = in_user_mode_linux([str(INSIDE)], SECONDS)
-    else:
-        pytest.skip("the kernel tier needs cgroup v2 or user-mode-linux: apt-get install user-mode-linux")
+    if reason := missing():
+        pytest.skip(reason)
+    output = natively() if find_parent() is not None else in_user_mode_linux([str(INSIDE)], SECONDS)
     lines = [line.removeprefix("CASE ") for line in output.splitlines() if line.startswith("CASE ")]
     found = {each["name"]: each["problem"] for each in map(json.loads, lines)}
     assert found, f"nothing was tried:\n{output[-4000:]}"

@@ -54,6 +54,10 @@ def test_w8_the_message_names_limit_and_usage_of_who_is_meant() -> None:
     assert found == f"attempting to set pod memory limit ({100 * MI}) below current usage ({150 * MI})"
 
 
-def test_a_container_that_restarts_anyway_is_not_asked() -> None:
-    found = verdict("200Mi", "100Mi", 150, level="container", policy=BOTH)
-    assert 'container "c1"' not in found
+def test_a_container_that_restarts_anyway_is_not_asked_and_takes_along_what_it_holds() -> None:
+    assert verdict("200Mi", "100Mi", 150, level="container", policy=BOTH) == "fine"
+
+
+def test_what_others_hold_stays_in_the_pod() -> None:
+    found = verdict("200Mi", "100Mi", 150, level="pod", policy=BOTH)
+    assert found == f"attempting to set pod memory limit ({100 * MI}) below current usage ({149 * MI})"

@@ -2,7 +2,7 @@
 
 The kernel kills at once what is above a new `memory.max`, so every limit that is lowered, or set for the first time, is
 compared with what is in use at that moment; nothing is written unless all of them fit. Containers that are restarted
-anyway are not asked.
+anyway are not asked, and what they hold does not count for the pod: it goes with them, before anything is written.
 
 | limit       | in use  | result  |
 |-------------|---------|---------|
@@ -27,7 +27,7 @@ def check_memory(target: Target, held: CgroupValues, changed: list[Change], usag
     """Raises LimitBelowUsage. `held` is what the pod's cgroup holds."""
     problems = []
     if _lowered(held.memory_max, target.pod.memory_limit):
-        problems.append(_problem("pod", target.pod.memory_limit, usage.pod))
+        problems.append(_problem("pod", target.pod.memory_limit, _staying(changed, usage)))
     problems += [
         _problem(_named(each), each.after.memory_limit, usage.containers.get(each.container.name))
         for each in changed
@@ -36,6 +36,12 @@ def check_memory(target: Target, held: CgroupValues, changed: list[Change], usag
     found = [problem for problem in problems if problem]
     if found:
         raise LimitBelowUsage("; ".join(found))
+
+
+def _staying(changed: list[Change], usage: Usage) -> int | None:
+    """What the pod has in use, but for containers that are about to end."""
+    going = sum(usage.containers.get(each.container.name, 0) for each in changed if each.restart)
+    return None if usage.pod is None else max(usage.pod - going, 0)
 
 
 def _lowered(before: int | None, after: int | None) -> bool:
