@@ -45,15 +45,17 @@ class Left:
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), 8)
 
+    def get(self) -> int:
+        return int.from_bytes(self._shared[:])
+
     def set(self, count: int) -> None:
         self._shared[:] = count.to_bytes(8)
 
     def take(self) -> None:
         """One of them; whoever has none left dies."""
-        count = int.from_bytes(self._shared[:])
-        if count == 0:
+        if self.get() == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        self.set(count - 1)
+        self.set(self.get() - 1)
 
 
 def live(url: str, directory: str) -> None:
@@ -81,6 +83,7 @@ class Mortal:
         self._url, self._directory = url, str(directory)
         self.left = Left(directory / "left")
         self.process = self._born()
+        self.deaths = 0
 
     def _born(self) -> ForkServerProcess:
         self.left.set(PLENTY)
@@ -88,16 +91,20 @@ class Mortal:
         process.start()
         return process
 
-    async def killed_and_replaced(self) -> None:
-        loop, dead = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self.process.sentinel, dead.set)
-        try:
-            await dead.wait()
-        finally:
-            loop.remove_reader(self.process.sentinel)
-        self.process.join()
-        equal(self.process.exitcode, -signal.SIGKILL)
-        self.process = self._born()
+    async def replace(self) -> None:
+        """Whenever it was killed."""
+        loop = asyncio.get_running_loop()
+        while True:
+            dead, sentinel = asyncio.Event(), self.process.sentinel
+            loop.add_reader(sentinel, dead.set)
+            try:
+                await dead.wait()
+            finally:
+                loop.remove_reader(sentinel)
+            self.process.join()
+            equal(self.process.exitcode, -signal.SIGKILL)
+            self.process = self._born()
+            self.deaths += 1
 
     def end(self) -> None:
         self.process.kill()
@@ -109,7 +116,10 @@ async def whole_agents_may_be_killed_at_any_write(bench: Bench) -> None:
     await front.start()
     mortal = Mortal(f"http://127.0.0.1:{front.port}", Path(tempfile.mkdtemp(prefix="mortal-")))
     try:
-        await resized_at_every_point(bench, mortal)
+        async with asyncio.TaskGroup() as tasks:
+            replacing = tasks.create_task(mortal.replace())
+            await resized_at_every_point(bench, mortal)
+            replacing.cancel()
     finally:
         mortal.end()
         await front.stop()
@@ -120,21 +130,19 @@ async def resized_at_every_point(bench: Bench, mortal: Mortal) -> None:
     place = PARENT / "burstable" / f"pod{pod['metadata']['uid']}"
     first = processes(place)
     await resized(bench, LARGE)
-    expected, points, through = files(place), 0, False
-    while not through:
+    expected, granted = files(place), 0
+    while True:
+        mortal.left.set(PLENTY)
         await resized(bench, SMALL)
-        mortal.left.set(points)
-        waiting = asyncio.ensure_future(resized(bench, LARGE))
-        dying = asyncio.ensure_future(mortal.killed_and_replaced())
-        await asyncio.wait((waiting, dying), return_when=asyncio.FIRST_COMPLETED)
-        through = not dying.done()
-        dying.cancel()
-        pod = await waiting
-        equal((points, files(place)), (points, expected))
-        equal((points, processes(place)), (points, first))
+        mortal.left.set(granted)
+        pod = await resized(bench, LARGE)
+        equal((granted, files(place)), (granted, expected))
+        equal((granted, processes(place)), (granted, first))
         equal([each["restartCount"] for each in pod["status"]["containerStatuses"]], [0, 0])
-        points += 1
-    assert points > 15, points
+        if 0 < mortal.left.get() <= granted:
+            break  # and it had one more than it needed
+        granted += 1
+    assert mortal.deaths > 15, mortal.deaths
     mortal.left.set(PLENTY)
     await bench.client.delete(PODS, "killed", "default", grace_seconds=0)
     while place.exists():  # noqa: ASYNC110  the kernel tells nobody
