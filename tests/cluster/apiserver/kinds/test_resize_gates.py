@@ -213,6 +213,26 @@ async def test_k23_a_client_that_does_not_know_the_block_does_not_remove_it(stor
         assert answer.json["spec"]["resources"] == requests("200m")
 
 
+async def test_a_patch_that_takes_the_block_away_is_refused(store: Store) -> None:
+    """As by Kubernetes 1.36.4: such a client knows the field."""
+    api = await served(store)
+    await pod(api, block=requests("200m"), containers=[{"name": "a", "image": "i"}])
+    gone = {"spec": {"resources": None}}
+    operations = [{"op": "remove", "path": "/spec/resources"}]
+    for answer in (
+        await api.patch(f"{PODS}/p/resize", gone),
+        await api.patch(f"{PODS}/p/resize", gone, STRATEGIC),
+        await api.patch(f"{PODS}/p/resize", operations, "application/json-patch+json"),
+    ):
+        assert answer.code == 422
+        assert causes(answer) == [
+            'Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing',
+            "Forbidden: pod-level resources cannot be removed",
+        ]
+    assert (await api.patch(f"{PODS}/p", gone)).json["details"]["causes"][0]["field"] == "spec"
+    assert (await api.get(f"{PODS}/p")).json["spec"]["resources"] == requests("200m")
+
+
 async def test_regular_init_containers_stay_as_they_are_where_their_resize_is_off(store: Store) -> None:
     api = await served(store, "InPlacePodVerticalScalingInitContainers=false")
     init = [{"name": "i", "image": "i", "resources": requests("100m")}]

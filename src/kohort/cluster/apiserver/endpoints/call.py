@@ -78,7 +78,8 @@ class Call:
 
 
 def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:
-    return WriteContext(call.user, parts.reader, dry_run, call.path.subresource, call.warnings, parts.gates)
+    subresource, patch = call.path.subresource, call.verb == "patch"
+    return WriteContext(call.user, parts.reader, dry_run, subresource, call.warnings, parts.gates, patch)
 
 
 class StoreReader:

@@ -27,6 +27,8 @@ class WriteContext:
     warnings: list[str] = field(default_factory=list)
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates by their Kubernetes name."""
+    patch: bool = False
+    """What the request leaves out stays as it is, so what is missing now was taken away on purpose."""
 
 
 class Strategy:

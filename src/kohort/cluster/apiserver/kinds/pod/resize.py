@@ -27,8 +27,9 @@ from kohort.resources.qos import GUARANTEED
 _RESIZABLE: Final = ("cpu", "memory")
 
 
-def keep_resize_only(pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]) -> None:
-    """Undo what a resize may not touch. Added or removed containers are left for validation to refuse."""
+def keep_resize_only(pod: JsonObject, old: JsonObject, gates: Mapping[str, bool], *, patch: bool = False) -> None:
+    """Undo what a resize may not touch. Containers that were added or removed, and a pod-level block that a `patch`
+    takes away, are left for validation to refuse."""
     spec, before = pod["spec"], old["spec"]
     for field in ("containers", "initContainers"):
         if len(spec.get(field) or ()) != len(before.get(field) or ()):
@@ -38,7 +39,7 @@ def keep_resize_only(pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]
         if spec.get(field):
             kept[field] = _containers(spec[field], before[field])
     if enabled(gates, POD_LEVEL_RESIZE):
-        _keep_pod_level(kept, spec, before, gates)
+        _keep_pod_level(kept, spec, before, gates, patch)
     if enabled(gates, MEMORY_VOLUME_RESIZE) and "volumes" in spec:
         kept["volumes"] = spec["volumes"]
     pod["spec"] = kept
@@ -60,13 +61,15 @@ def _containers(new: Sequence[JsonObject], old: Sequence[JsonObject]) -> list[Js
     return merged
 
 
-def _keep_pod_level(kept: JsonObject, spec: JsonObject, before: JsonObject, gates: Mapping[str, bool]) -> None:
+def _keep_pod_level(
+    kept: JsonObject, spec: JsonObject, before: JsonObject, gates: Mapping[str, bool], patch: bool
+) -> None:
     fixed = enabled(gates, FIX_POD_LEVEL_DEFAULTING)
     if spec.get("resources") is not None:
         kept["resources"] = {
             side: dict(amounts) if isinstance(amounts, dict) else amounts for side, amounts in spec["resources"].items()
         }
-    elif not fixed:
+    elif patch or not fixed:
         kept.pop("resources", None)
     elif before.get("resources") is not None:
         # a client that does not know the field must not remove it

@@ -58,12 +58,12 @@ class PodStrategy(Strategy):
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         if context.subresource == "resize":
-            resize.keep_resize_only(obj, old, context.gates)
+            resize.keep_resize_only(obj, old, context.gates, patch=context.patch)
             if not obj["spec"].get("nodeName") and (obj.get("status") or {}).get("resources") is not None:
                 obj["status"] = {**obj["status"], "resources": levels.desired_status(obj)}
         elif context.subresource == "ephemeralcontainers":
             _keep_ephemeral_only(obj, old)
-        elif obj["spec"].get("resources") is None and old["spec"].get("resources") is not None:
+        elif not context.patch and obj["spec"].get("resources") is None and old["spec"].get("resources") is not None:
             # a client that does not know the field must not remove it
             obj["spec"]["resources"] = old["spec"]["resources"]
         if not gates.enabled(context.gates, gates.POD_LEVEL_RESOURCES) and "resources" not in old["spec"]:
