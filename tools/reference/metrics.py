@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
 from kohort.admission.metrics import WebhookMetrics
 from kohort.cluster.apiserver.endpoints.metering import Meters as ServerMeters
 from kohort.cluster.gateway.metrics import requests_counter
-from kohort.cluster.scheduler.meters import Meters
+from kohort.cluster.scheduler.meters import Meters, ResourceCollector
 from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics
 from kohort.kube.metrics import Metrics
 from kohort.node.metrics import NodeMetrics
@@ -42,6 +43,7 @@ def _node(registry: CollectorRegistry) -> None:
 
 def _scheduler(registry: CollectorRegistry) -> None:
     Meters(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
+    registry.register(cast("Collector", ResourceCollector(lambda: ())))
 
 
 def _gateway(registry: CollectorRegistry) -> None:
@@ -99,8 +101,11 @@ def families(register: Callable[[CollectorRegistry], None]) -> list[tuple[str, s
     for collector in list(registry._collector_to_names):
         parts: Iterable[object] = getattr(collector, "_families", None) or [collector]
         for part in parts:
-            labels = getattr(part, "label_names", None) or getattr(part, "_labelnames", None) or ()
-            metric = part.metric() if hasattr(part, "metric") else next(iter(part.collect()))  # type: ignore[attr-defined]
-            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-            found.append((name, metric.type, tuple(labels), metric.documentation))
+            for metric in [part.metric()] if hasattr(part, "metric") else part.collect():  # type: ignore[attr-defined]
+                name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+                found.append((name, metric.type, _labels(part) or _labels(metric), metric.documentation))
     return sorted(found)
+
+
+def _labels(of: object) -> tuple[str, ...]:
+    return tuple(getattr(of, "label_names", None) or getattr(of, "_labelnames", None) or ())
