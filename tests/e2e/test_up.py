@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kohort.node.cgroups import why_no_limits
+from kohort.node.cgroups import warning_of_no_limits
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Kohort
@@ -72,7 +72,7 @@ def test_a_signal_stops_it_in_order(kohort: "Kohort", number: signal.Signals) ->
     kohort.request(CONFIG_MAPS, config_map("x"))
     child.send_signal(number)
     _, errors = child.communicate(timeout=30)
-    expected = f"kohort: {limits}\n" if (limits := why_no_limits()) else ""
+    expected = f"kohort: {limits}\n" if (limits := warning_of_no_limits()) else ""
     assert (child.returncode, errors) == (0, expected)
     assert not (kohort.data / "store.db-wal").exists()
 
@@ -189,7 +189,7 @@ def test_in_the_background(kohort: "Kohort") -> None:
     assert fewer.stdout.startswith("ready https://")
     assert kohort.call("down").returncode == 0
     here = kohort.call("up", "--detach", "--port", "0")
-    notes = filter(None, ("removed node sim-0, which an earlier start ran", why_no_limits()))
+    notes = filter(None, ("removed node sim-0, which an earlier start ran", warning_of_no_limits()))
     assert here.stderr == f"kohort: {'; '.join(notes)}\n"
     assert kohort.call("down").returncode == 0
     machine = socket.gethostname().lower()

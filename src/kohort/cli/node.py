@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Run pods that are bound to this machine, as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
-    from kohort.node.cgroups import NoLimits, why_no_limits
+    from kohort.node.cgroups import NoLimits, warning_of_no_limits
     from kohort.node.gates import NodeGates
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
@@ -81,7 +81,7 @@ def command(
         transport = load(kubeconfig)
     except KubeconfigError as problem:
         sys.exit(complain(f"{problem}; name the cluster to join with --kubeconfig"))
-    if runtime == "process" and cgroup_parent is None and (unlimited := why_no_limits()):
+    if runtime == "process" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
         complain(unlimited)
     joining = partial(
         register,

@@ -13,7 +13,7 @@ from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
 from kohort.node import incumbency, leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
-from kohort.node.cgroups import Cgroups, find_parent, usable_parent
+from kohort.node.cgroups import Cgroups, find_parent, usable_parent, why_no_limits
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.evictions import Evictions
 from kohort.node.gates import ALL_ON, NodeGates
@@ -84,6 +84,7 @@ class Agent:
         tree = _tree(cgroup_parent, witness) if cgroups else None
         networks = _networks(directory) if own_networks else None
         self.limits = tree is not None
+        self._unlimited = "" if tree is not None else why_no_limits() if cgroups else "containers are simulated"
         addresses = addresses or _addresses(f"{name} {directory}", directory / "records" / "addresses", networks)
         self.names = self._directory_of_names(directory, addresses, networks, serve=serve_names)
         self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
@@ -341,7 +342,7 @@ class Agent:
         return machine.node_status(self.hostname, self._size, self.node.host, self.port, self.runtime.name, features)
 
     def _conditions(self, now: str) -> list[JsonObject]:
-        return machine.node_conditions(now, pressure=self.evictions.pressure, limits=self.limits)
+        return machine.node_conditions(now, pressure=self.evictions.pressure, unlimited=self._unlimited)
 
     def _tell(self, node: Node, reason: str, message: str) -> None:
         self.node.recorder.normal(NODES, node, reason, message)

@@ -176,8 +176,14 @@ def why_no_limits() -> str:
     try:
         usable_parent(MOUNT / NAME)
     except NoLimits as reason:
-        return f"limits of pods are not enforced on this machine: {reason}"
+        return str(reason)
     return ""
+
+
+def warning_of_no_limits() -> str:
+    """For whoever starts a node here; empty if there is nothing to warn of."""
+    reason = why_no_limits()
+    return f"limits of pods are not enforced on this machine: {reason}" if reason else ""
 
 
 def usable_parent(path: Path) -> Path:

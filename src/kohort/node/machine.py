@@ -97,7 +97,9 @@ def node_status(
     }
 
 
-def node_conditions(now: str, *, pressure: Pressure, limits: bool) -> list[JsonObject]:
+def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "") -> list[JsonObject]:
+    """`unlimited` says why limits of pods are not enforced, if they are not."""
+
     def condition(type: str, status: bool, reason: str, message: str) -> JsonObject:
         return {
             "type": type,
@@ -114,9 +116,7 @@ def node_conditions(now: str, *, pressure: Pressure, limits: bool) -> list[JsonO
         else ("KubeletHasSufficientMemory", "kubelet has sufficient memory available")
     )
     enforced = (
-        ("CgroupV2", "requests and limits are enforced by cgroups")
-        if limits
-        else ("NoWritableCgroupV2", "no writable cgroup v2 with cpu and memory: limits are not enforced")
+        ("NoWritableCgroupV2", unlimited) if unlimited else ("CgroupV2", "requests and limits are enforced by cgroups")
     )
     disk = (
         ("KubeletHasDiskPressure", "kubelet has disk pressure")
@@ -132,7 +132,7 @@ def node_conditions(now: str, *, pressure: Pressure, limits: bool) -> list[JsonO
         condition("MemoryPressure", pressure.memory, *memory),
         condition("DiskPressure", pressure.disk, *disk),
         condition("PIDPressure", pressure.pids, *pids),
-        condition("ResourcesEnforced", limits, *enforced),
+        condition("ResourcesEnforced", not unlimited, *enforced),
         condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
     ]
 

@@ -118,9 +118,9 @@ def _unenforced(options: Options) -> str:
     """What this machine as a node does not do."""
     if parts.NODE not in options.parts:
         return ""
-    from kohort.node.cgroups import why_no_limits
+    from kohort.node.cgroups import warning_of_no_limits
 
-    return why_no_limits()
+    return warning_of_no_limits()
 
 
 async def _retired(options: Options, transport: Transport) -> str:

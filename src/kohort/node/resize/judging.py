@@ -142,7 +142,7 @@ def _pod_level_refusal(desired: Desired, allocated: Allocated, node: NodeFacts) 
     if not node.gates.pod_level_resize:
         return PODS_STAY
     if not node.cgroup_v2:
-        return Infeasible("Pod-level resources need cgroup v2", "cgroups_v1_unsupported")
+        return Infeasible("Pod-level resources need a node with writable cgroup v2", "cgroups_v1_unsupported")
     return None
 
 
