@@ -311,6 +311,26 @@ async def test_preparations_come_before_the_caches_and_are_undone_in_reverse_ord
     ]
 
 
+async def test_what_is_prepared_for_long_gives_way_to_the_end(server: ModelServer, manager: Manager) -> None:
+    undone = asyncio.Event()
+
+    async def watch_for_another() -> None:
+        await asyncio.Event().wait()
+
+    async def undo() -> None:
+        undone.set()
+
+    manager.informer(CONFIG_MAPS, PartialObject)
+    manager.prepare(watch_for_another)
+    manager.clean_up(undo)
+    running = asyncio.create_task(manager.run())
+    await asyncio.sleep(1)
+    assert not running.done()
+    manager.stop()
+    await running
+    assert undone.is_set() and server.requests == []
+
+
 async def test_a_failing_background_coroutine_ends_the_manager(manager: Manager) -> None:
     async def fail() -> None:
         await asyncio.sleep(5)

@@ -142,12 +142,27 @@ class Manager:
     async def run(self) -> None:
         """Run once, until `stop` or cancellation. Raises when leadership is lost or something fails that must not."""
         try:
-            for preparation in self._preparations:
-                await preparation()
-            await self._run()
+            if await self._prepared():
+                await self._run()
         finally:
             for clean_up in reversed(self._clean_ups):
                 await clean_up()
+
+    async def _prepared(self) -> bool:
+        """Whether everything was done that must come first; what takes long gives way to `stop`."""
+        work = asyncio.create_task(self._prepare(), name=f"{self.name}-preparations")
+        stopped = asyncio.create_task(self._stop.wait(), name=f"{self.name}-stop")
+        try:
+            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            return work.done()
+        finally:
+            await cancel_all(work, stopped)
+
+    async def _prepare(self) -> None:
+        for preparation in self._preparations:
+            await preparation()
 
     async def _run(self) -> None:
         self._started = True
