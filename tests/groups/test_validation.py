@@ -57,6 +57,7 @@ UNAVAILABLE = f"{ROLLING}.maxUnavailable"
 SURGE = f"{ROLLING}.maxSurge"
 REPLICAS = "spec.replicas"
 SIZE = "spec.leaderWorkerTemplate.size"
+CLAIMS = "spec.leaderWorkerTemplate.volumeClaimTemplates"
 SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
 
 
@@ -107,8 +108,14 @@ NEW_SETS = [
         },
         id="5.3#15",
     ),
+    pytest.param(
+        [rolling(maxUnavailable=2**31)],
+        {UNAVAILABLE: "must be less than or equal to 2147483647"},
+        id="more-than-int32",
+    ),
     pytest.param([rolling(maxUnavailable=10)], {}, id="more-than-there-are"),
     pytest.param([rolling(maxUnavailable=0, maxSurge=1)], {}, id="surge-alone"),
+    pytest.param([spec(replicas=0), rolling(maxUnavailable=0, maxSurge=0)], {}, id="5.3#10-nothing-to-roll"),
     pytest.param([spec(replicas=0), rolling(maxUnavailable="25%", maxSurge="25%")], {}, id="percents-of-nothing"),
     pytest.param([spec(replicas=3), rolling(partition=5)], {}, id="partition-above-replicas"),
     pytest.param([template(size=5), subgroups(2, "LeaderExcluded")], {}, id="leader-excluded"),
@@ -253,8 +260,22 @@ def test_a_claim_must_be_mounted_and_cannot_change() -> None:
     assert create_errors(group_set(mounting("data"), claims("data"), template(leaderTemplate=alone))) == []
     before, after = group_set(mounting("data"), claims("data")), group_set(mounting("data"))
     ((field, message),) = changes(before, after)
-    assert field == "spec.leaderWorkerTemplate.volumeClaimTemplates"
+    assert field == CLAIMS
     assert "field is immutable" in message
+
+
+def test_a_claim_that_is_only_written_differently_has_not_changed() -> None:
+    """LWS stores claims as its typed structs write them: shortest quantities, an empty status."""
+
+    def claim(amount: str, **more: Json) -> Edit:
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": amount}}}
+        return template(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec, **more}])
+
+    stored = group_set(mounting("data"), claim("1Gi", status={}))
+    assert changes(stored, group_set(mounting("data"), claim("1024Mi"))) == []
+    typed: JsonObject = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    assert changes(stored, group_set(mounting("data"), claim("1Gi", **typed))) == []
+    assert [field for field, _ in changes(stored, group_set(mounting("data"), claim("2Gi")))] == [CLAIMS]
 
 
 def scheduling(**values: Json) -> Edit:

@@ -90,7 +90,7 @@ def _default(field: JsonObject) -> str:
 
 def _rules(schema: JsonObject, path: str = "") -> Iterator[str]:
     for rule in schema.get("x-kubernetes-validations") or ():
-        yield f"`{path}`: {rule.get('message') or rule['rule']}"
+        yield f"`{path}{rule.get('fieldPath', '')}`: {rule.get('message') or rule['rule']}"
     for name, field in (schema.get("properties") or {}).items():
         if name not in TEMPLATES and name != "volumeClaimTemplates":
             inner = field.get("items")

@@ -1,4 +1,9 @@
-"""The webhooks of LeaderWorkerSets and of the pods in their groups."""
+"""The webhooks of LeaderWorkerSets and of the pods in their groups.
+
+What is wrong with a set is told by the webhook that mutates, although another one validates: in between stands the
+schema, whose rules guard the API while no webhook answers. It would speak first, without the value that is wrong, and
+not of everything at once. The one that validates is asked once more, for what others have changed on the way.
+"""
 
 from functools import partial
 from typing import Final
@@ -9,6 +14,7 @@ from kohort.groups.defaulting import defaulted
 from kohort.groups.gang import GangProvider
 from kohort.groups.podmutation import PodRefused, mutated
 from kohort.groups.providers import provider_named
+from kohort.groups.shape import has_its_types
 from kohort.groups.validation import create_errors, scale_errors, update_errors
 from kohort.groups.views import GroupCache
 from kohort.kube.resources import Key
@@ -33,11 +39,23 @@ class GroupWebhooks:
 
     def endpoints(self) -> Endpoints:
         return {
-            MUTATE_SET: mutating(lambda request: defaulted(request["object"])),
+            MUTATE_SET: mutating(self._set),
             VALIDATE_SET: validating(self._set_errors),
             MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
             VALIDATE_POD: validating(lambda _: []),
         }
+
+    def _set(self, request: JsonObject) -> JsonObject:
+        written: JsonObject = request["object"]
+        if not has_its_types(written):
+            return written
+        wanted = defaulted(written)
+        found = self._set_errors({**request, "object": wanted})
+        if not written["metadata"].get("name"):  # the server makes one up after this, from generateName
+            found = [error for error in found if error.field != "metadata.name"]
+        if found:
+            raise Refused.because_of(found)
+        return wanted
 
     def _set_errors(self, request: JsonObject) -> list[FieldError]:
         new, old = request.get("object"), request.get("oldObject")

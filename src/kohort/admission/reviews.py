@@ -6,12 +6,12 @@ that fields nobody here knows survive.
 """
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from kohort.admission.jsondiff import operations
-from kohort.objects.fielderrors import FieldError
+from kohort.objects.fielderrors import FieldError, listed
 from kohort.objects.jsontypes import JsonObject
 
 Mutate = Callable[[JsonObject], JsonObject]
@@ -20,7 +20,15 @@ Validate = Callable[[JsonObject], list[FieldError]]
 
 
 class Refused(Exception):
-    """The request is denied. The message reaches the user."""
+    """The request is denied. The message reaches the user, and so do the fields that are wrong, if it is about such."""
+
+    def __init__(self, message: str, found: Sequence[FieldError] = ()) -> None:
+        super().__init__(message)
+        self.found = found
+
+    @classmethod
+    def because_of(cls, found: Sequence[FieldError]) -> "Refused":
+        return cls(listed(found), found)
 
 
 def mutating(handler: Mutate) -> Callable[[JsonObject], JsonObject]:
@@ -28,7 +36,7 @@ def mutating(handler: Mutate) -> Callable[[JsonObject], JsonObject]:
         try:
             wanted = handler(request)
         except Refused as refusal:
-            return _denied(str(refusal))
+            return _denied(request, refusal)
         changes = operations(request["object"], wanted)
         if not changes:
             return {"allowed": True}
@@ -43,17 +51,24 @@ def validating(handler: Validate) -> Callable[[JsonObject], JsonObject]:
         try:
             found = handler(request)
         except Refused as refusal:
-            return _denied(str(refusal))
-        if not found:
-            return {"allowed": True}
-        text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(error) for error in found) + "]"
-        return _denied(text)
+            return _denied(request, refusal)
+        return _denied(request, Refused.because_of(found)) if found else {"allowed": True}
 
     return answer
 
 
-def _denied(message: str) -> JsonObject:
-    return {"allowed": False, "status": {"code": 403, "reason": "Forbidden", "message": message}}
+def _denied(request: JsonObject, refusal: Refused) -> JsonObject:
+    status: JsonObject = {"code": 403, "reason": "Forbidden", "message": str(refusal)}
+    if refusal.found:
+        kind = request.get("kind") or {}
+        causes = [{"reason": one.reason, "field": one.field, "message": one.message} for one in refusal.found]
+        status["details"] = {
+            "name": request.get("name") or "",
+            "group": kind.get("group") or "",
+            "kind": kind.get("kind") or "",
+            "causes": causes,
+        }
+    return {"allowed": False, "status": status}
 
 
 Endpoints = Mapping[str, Callable[[JsonObject], JsonObject]]

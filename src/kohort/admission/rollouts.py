@@ -15,7 +15,7 @@ import msgspec
 from kohort.admission.jsondiff import operations
 from kohort.admission.reviews import Endpoints
 from kohort.kube.resources import Key
-from kohort.objects.fielderrors import FieldError
+from kohort.objects.fielderrors import FieldError, listed
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import OwnerReference
 from kohort.rollouts import olderversion, validation, versions, wire
@@ -166,8 +166,7 @@ def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:
 
 
 def _told(name: str, found: list[FieldError]) -> str:
-    text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(error) for error in found) + "]"
-    return f'Rollout.rollouts.kruise.io "{name}" is invalid: {text}'
+    return f'Rollout.rollouts.kruise.io "{name}" is invalid: {listed(found)}'
 
 
 def _denied(code: int, reason: str, message: str) -> JsonObject:

@@ -28,7 +28,7 @@ def described(problem: ApiError, namespace: str, subject: str = "") -> str:
     | 403, for lack of a right | who must grant it |
     | 404 without an object | the kind is not installed |
     | 409 | try again |
-    | 422 | every field that is wrong, one per line |
+    | 422, and 403 that names fields | every field that is wrong, one per line |
     """
     text = problem.message
     if isinstance(problem, Unreachable):
@@ -36,6 +36,8 @@ def described(problem: ApiError, namespace: str, subject: str = "") -> str:
         return f"no answer: {text}; is the cluster running? (kohort up --detach, or choose another --context)"
     if isinstance(problem, Unauthorized):
         return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
+    if isinstance(problem, Invalid) or (isinstance(problem, Forbidden) and _names_fields(problem)):
+        return _fields(problem, subject)
     if isinstance(problem, Forbidden):
         return f"{text}; ask an administrator of the cluster for this right" if " cannot " in text else text
     if isinstance(problem, NotFound) and text.strip() in _KIND_UNKNOWN:
@@ -44,9 +46,13 @@ def described(problem: ApiError, namespace: str, subject: str = "") -> str:
         return f"{text} in namespace {namespace}"
     if isinstance(problem, Conflict):
         return f"{text} (somebody changed it meanwhile: try again)"
-    if isinstance(problem, Invalid):
-        return _fields(problem, subject)
     return text
+
+
+def _names_fields(problem: ApiError) -> bool:
+    """As webhooks do that refuse an object; a right that is missing is not about a field."""
+    details = problem.status.details
+    return details is not None and any(cause.field for cause in details.causes)
 
 
 def _fields(problem: ApiError, subject: str) -> str:

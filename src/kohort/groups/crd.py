@@ -9,7 +9,7 @@ from typing import Final
 
 from kohort.groups.meanings import MEANINGS
 from kohort.objects.crdschema import schema_of
-from kohort.objects.intstr import PERCENT_WRONG
+from kohort.objects.intstr import LARGEST, PERCENT_WRONG
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.schemawords import INT_OR_STRING, described, enum, int32, rule, shape
 
@@ -99,12 +99,6 @@ def _spec() -> JsonObject:
             ),
             *_amount_rules("maxUnavailable"),
             *_amount_rules("maxSurge"),
-            rule(
-                "!(has(self.maxUnavailable) && has(self.maxSurge)) || !(self.maxUnavailable == 0 || "
-                "self.maxUnavailable == '0%') || !(self.maxSurge == 0 || self.maxSurge == '0%')",
-                "must not be 0 when `maxSurge` is 0",
-                fieldPath=".maxUnavailable",
-            ),
         ),
     )
     strategy = shape(
@@ -129,7 +123,28 @@ def _spec() -> JsonObject:
                 "the product of replicas and worker replicas must not exceed 2147483647",
                 fieldPath=".replicas",
             ),
+            _step_rule(),
         ),
+    )
+
+
+def _step_rule() -> JsonObject:
+    """A roll needs room for a step, unless there is nothing to roll. A strategy that is there already does not stand in
+    the way of scaling up from 0: the controller then takes one group at a time."""
+    rolling = "self.rolloutStrategy.rollingUpdateConfiguration"
+    here = f"has(self.rolloutStrategy) && has({rolling}) && has({rolling}.maxUnavailable) && has({rolling}.maxSurge)"
+    nothing = " && ".join(
+        f"({rolling}.{one} == 0 || {rolling}.{one} == '0%')" for one in ("maxUnavailable", "maxSurge")
+    )
+    kept = (
+        "oldSelf.hasValue() && has(oldSelf.value().rolloutStrategy) && "
+        "oldSelf.value().rolloutStrategy == self.rolloutStrategy"
+    )
+    return rule(
+        f"!({here}) || !({nothing}) || (has(self.replicas) && self.replicas == 0) || ({kept})",
+        "must not be 0 when `maxSurge` is 0",
+        fieldPath=".rolloutStrategy.rollingUpdateConfiguration.maxUnavailable",
+        optionalOldSelf=True,
     )
 
 
@@ -140,6 +155,11 @@ def _amount_rules(field: str) -> tuple[JsonObject, ...]:
         rule(
             f"!has(self.{field}) || type(self.{field}) != int || self.{field} >= 0",
             "must be greater than or equal to 0",
+            fieldPath=path,
+        ),
+        rule(
+            f"!has(self.{field}) || type(self.{field}) != int || self.{field} <= {LARGEST}",
+            f"must be less than or equal to {LARGEST}",
             fieldPath=path,
         ),
         rule(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet, Template
 from kohort.groups.rolling import RollPlan
+from kohort.objects import intstr
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 
@@ -26,7 +27,7 @@ def leader_stateful_set(
     """
     name = group_set.metadata.name
     template = group_set.template
-    unavailable = max(1, group_set.unavailable + group_set.surge)
+    unavailable = min(max(1, group_set.unavailable + group_set.surge), intstr.LARGEST)
     strategy = group_set.spec.get("rolloutStrategy") or {}
     spec: JsonObject = {
         "serviceName": name,

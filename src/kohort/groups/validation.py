@@ -7,6 +7,7 @@ from typing import Final
 
 from kohort.groups import wire
 from kohort.groups.api import SubGroupPolicy, Template
+from kohort.groups.canonical import CLAIM, canonical_struct
 from kohort.objects import fielderrors, intstr, names
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
@@ -146,6 +147,8 @@ def _amount_errors(field: str, value: Json) -> list[FieldError]:
     if isinstance(value, int):
         if value < 0:
             return [fielderrors.invalid(field, value, "must be greater than or equal to 0")]
+        if value > intstr.LARGEST:
+            return [fielderrors.invalid(field, value, f"must be less than or equal to {intstr.LARGEST}")]
         return []
     digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
     if not (digits.isascii() and digits.isdigit()):
@@ -200,7 +203,7 @@ def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
         text = "cannot enable subGroupSize after the lws is already created"
         return [fielderrors.invalid(_SUBGROUP, now.sub_group_size, text)]
     if now is None and before is not None:
-        return [fielderrors.invalid(_SUBGROUP, None, "cannot remove subGroupSize after enabled")]
+        return [fielderrors.invalid(_SUBGROUP, before.sub_group_size, "cannot remove subGroupSize after enabled")]
     return []
 
 
@@ -239,19 +242,30 @@ def _claim_errors(template: Template) -> list[FieldError]:
 
 def _mounted(spec: JsonObject) -> set[str]:
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    mounts = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
-    return mounts | {device["name"] for one in containers for device in one.get("volumeDevices") or ()}
+    used = (use for one in containers for kind in ("volumeMounts", "volumeDevices") for use in one.get(kind) or ())
+    return {use.get("name") or "" for use in used}
 
 
 def _claim_changes(new: Template, old: Template) -> list[FieldError]:
-    if list(new.claims) == list(old.claims):
+    if [_claimed(one) for one in new.claims] == [_claimed(one) for one in old.claims]:
         return []
     field = f"{_TEMPLATE}.volumeClaimTemplates"
     text = (
         "field is immutable: the claims of a StatefulSet cannot change; create a new LeaderWorkerSet, or resize the "
         "existing PersistentVolumeClaims directly"
     )
-    return [fielderrors.invalid(field, [one["metadata"].get("name") for one in new.claims], text)]
+    return [fielderrors.invalid(field, [(one.get("metadata") or {}).get("name") for one in new.claims], text)]
+
+
+def _claimed(claim: JsonObject) -> JsonObject:
+    """What a StatefulSet makes of a claim template. Another implementation writes quantities in their shortest form and
+    an empty status into what it stores, so a manifest that is applied again differs from that in text only."""
+    try:
+        found = canonical_struct(claim, CLAIM)
+    except ValueError:  # an amount that is none, which the schema refuses
+        return claim
+    metadata = {key: value for key, value in found["metadata"].items() if key != "namespace"}
+    return {"metadata": metadata, "spec": {"volumeMode": "Filesystem", **found["spec"]}}
 
 
 def _scheduling_errors(group_set: JsonObject, template: Template) -> list[FieldError]:

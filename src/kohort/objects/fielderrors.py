@@ -4,7 +4,7 @@ A `FieldError` is one entry of `status.details.causes` and one clause of the mes
 raises: it returns a list of these, so that a user sees everything that is wrong at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -73,6 +73,15 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 def not_found(field: str, value: Json) -> FieldError:
     return FieldError(NOT_FOUND, field, f"Not found: {shown(value)}")
+
+
+def listed(found: Sequence[FieldError]) -> str:
+    """Everything that is wrong, as a message of the API has it.
+
+    >>> listed([required("spec.size")]), listed([required("a"), required("b")])
+    ('spec.size: Required value', '[a: Required value, b: Required value]')
+    """
+    return str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]"
 
 
 def _counted(count: int, unit: str) -> str:

@@ -5,6 +5,8 @@ import re
 _PERCENT = re.compile(r"[0-9]+%", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
+LARGEST = 2**31 - 1
+"""Numbers of the API that may also be percentages have 32 bits."""
 PERCENT_WRONG = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
