@@ -41,6 +41,10 @@ async def test_values_pass_through_unchanged(sandbox: Sandbox, value: Json) -> N
     assert await sandbox.run("return obj.value", {"value": value}) == value
 
 
+async def test_a_script_may_print_to_nobody(sandbox: Sandbox) -> None:
+    assert await sandbox.run("print('here', obj) return { done = true }", {}) == {"done": True}
+
+
 async def test_json_is_at_hand(sandbox: Sandbox) -> None:
     script = 'local t = json.decode(\'{"a":[1,2]}\') t.b = "x" return { text = json.encode(t) }'
     assert await sandbox.run(script, {}) == {"text": '{"a":[1,2],"b":"x"}'}
@@ -54,7 +58,10 @@ async def test_json_is_at_hand(sandbox: Sandbox) -> None:
         ("local t = {} while true do t[#t + 1] = {} end", "memory"),
         ("local s = 'x' while true do s = s .. s end", "memory"),
         ("return string.rep('x', 100 * 1024 * 1024)", "memory"),
-        ("error('no such route')", "no such route"),
+        ("error('no such route')", "^script:1: no such route$"),
+        ("error({ code = 2 })", "failed without saying why"),
+        ("error()", "failed without saying why"),
+        ("\x1bLuaQ", "compiled code"),
         ("this is not lua", "syntax|expected"),
         ("return { 1, nil, 3, [7] = 1 }", "holes"),
         ("local t = {1} return { a = t, b = t }", "the same table"),

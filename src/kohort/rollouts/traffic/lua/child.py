@@ -34,6 +34,8 @@ def confine() -> None:
 
 
 def run(prelude: str, order: dict[str, Any]) -> dict[str, str]:
+    if order["script"].startswith("\x1b"):
+        return {"problem": "is compiled code; only text is run"}
     lua = lupa.LuaRuntime(
         register_eval=False, register_builtins=False, max_memory=LUA_BYTES, unpack_returned_tuples=True
     )
@@ -41,12 +43,12 @@ def run(prelude: str, order: dict[str, Any]) -> dict[str, str]:
     lua.globals()["obj"] = decode(order["input"])
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])
     try:
-        text = encode(lua.execute(order["script"]))
+        text = encode(lua.execute(order["script"], name="=script"))
         return {"result": text.decode() if isinstance(text, bytes) else text}
     except (lupa.LuaMemoryError, MemoryError):
         return {"problem": f"needs more than {LUA_BYTES >> 20} MiB of memory"}
     except Exception as problem:
-        return {"problem": str(problem)}
+        return {"problem": str(problem) or "failed without saying why"}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 

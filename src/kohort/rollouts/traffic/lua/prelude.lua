@@ -3,11 +3,12 @@
 
 for _, name in ipairs({
   "os", "io", "debug", "package", "require", "module", "dofile", "loadfile", "load", "loadstring", "python", "newproxy",
-  "collectgarbage", "gcinfo", "getfenv", "setfenv", "coroutine", "print",
+  "collectgarbage", "gcinfo", "getfenv", "setfenv", "coroutine",
 }) do
   _G[name] = nil
 end
 string.dump = nil
+function print() end -- scripts that were tried out elsewhere may still have some; nobody listens here
 
 local empty = setmetatable({}, { __mode = "k" }) -- how tables that came in empty were written
 local byte, sub, find, format = string.byte, string.sub, string.find, string.format
