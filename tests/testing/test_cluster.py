@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,8 +13,18 @@ from tests.builders import lws
 from kohort.kube import errors, kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
+from kohort.kube.credentials import Credentials, Static
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, NAMESPACES, PODS, SECRETS, STATEFUL_SETS, Key
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    LEADER_WORKER_SETS,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+    Key,
+)
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
@@ -142,10 +154,41 @@ async def test_programs_outside_reach_it_through_a_socket(tmp_path: Path) -> Non
         found = await Client(transport).get(CONFIG_MAPS, "order", "default")
         assert found["metadata"]["name"] == "order"
         await transport.close()
-        stranger = HttpsTransport(Connection(address.server))
-        with pytest.raises(errors.Unauthorized):
+        stranger = HttpsTransport(Connection(address.server, ca=address.authority.encode()))
+        with pytest.raises(errors.Forbidden):
             await Client(stranger).get(CONFIG_MAPS, "order", "default")
         await stranger.close()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is needed")
+def test_kubectl_reaches_it_through_a_socket(tmp_path: Path) -> None:
+    """client-go keeps its token to itself unless the connection is encrypted."""
+
+    async def story() -> None:
+        async with Cluster() as cluster, cluster.listening() as address:
+            command = ("kubectl", f"--kubeconfig={address.kubeconfig(tmp_path)}", "auth", "whoami")
+            process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+            output, _ = await process.communicate()
+            assert (process.returncode, b"kubernetes-admin" in output) == (0, True)
+
+    asyncio.run(story())
+
+
+async def test_tokens_of_service_accounts_are_good_at_the_socket() -> None:
+    async with Cluster() as cluster, cluster.listening() as address:
+        await cluster.client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot", "namespace": "default"}})
+        request: JsonObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = await cluster.client.create(SERVICE_ACCOUNTS, request, "default", subresource="token", name="robot")
+        connection = Connection(address.server, ca=address.authority.encode())
+        transport = HttpsTransport(connection, Credentials(Static(answer["status"]["token"])))
+        with pytest.raises(errors.Forbidden, match=r"system:serviceaccount:default:robot"):
+            await Client(transport).list(PODS, "default")
+        await transport.close()
+
+
+def test_a_part_that_is_not_there_has_no_faults() -> None:
+    with pytest.raises(ValueError, match=r"no part 'mirrror' runs; there are: none"):
+        Cluster().faults("mirrror")
 
 
 async def test_waiting_in_vain_says_for_what() -> None:

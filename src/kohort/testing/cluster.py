@@ -14,18 +14,15 @@ Run it on virtual time (`kohort.testing.virtual_time`) unless you really want to
 import asyncio
 import inspect
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType, TracebackType
 
-import msgspec
-
 from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
@@ -34,6 +31,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import parts as known_parts
+from kohort.testing.address import Address, listening
 from kohort.testing.faults import Faults
 from kohort.testing.matching import is_write
 from kohort.testing.parts import Register
@@ -97,28 +95,6 @@ class Part:
             self._task.result()
 
 
-class Address(msgspec.Struct, frozen=True):
-    """Where a cluster listens, for programs that need a socket."""
-
-    server: str
-    token: str
-
-    def kubeconfig(self, directory: Path) -> Path:
-        """A file that kubectl and every client library understand."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "test", "cluster": {"server": self.server}}],
-            "users": [{"name": "test", "user": {"token": self.token}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-            "current-context": "test",
-        }
-        path = directory / "kubeconfig"
-        path.write_bytes(msgspec.json.encode(document))
-        path.chmod(0o600)
-        return path
-
-
 class Cluster:
     def __init__(
         self,
@@ -133,6 +109,8 @@ class Cluster:
         `topology`, `start_latency`); `extra` are other people's controllers, by any name."""
         simulated = {SIMULATION: known_parts.simulated_nodes(nodes, node_settings)} if nodes else {}
         self._registers = {name: known_parts.named(name) for name in parts} | simulated | {**extra}
+        self._token = secrets.token_urlsafe(16)
+        self._authenticator: Authenticator
         self.server: ApiServer
         self.client: Client
         self.parts: dict[str, Part] = {}
@@ -140,7 +118,9 @@ class Cluster:
         """Successful writes of everybody, leases and events aside."""
 
     async def __aenter__(self) -> "Cluster":
-        self.server, _ = await assemble(open_store(None), controllers="workloads" in self._registers)
+        self.server, self._authenticator = await assemble(
+            open_store(None), tokens={self._token: ADMIN}, controllers="workloads" in self._registers
+        )
         self.client = Client(self.transport(), field_manager="test", user_agent="test")
         try:
             await self._ensure_namespace("default")
@@ -167,24 +147,9 @@ class Cluster:
             await part.crash()
         await self.server.close()
 
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Address]:
-        """The API on a loopback port (plain HTTP), for programs that are no part of this process."""
-        from kohort.cluster.apiserver.http.front import Front
-
-        token = secrets.token_urlsafe(16)
-
-        def authenticate(headers: Mapping[str, str], _: Mapping[str, object] | None) -> User:
-            if headers.get("authorization") != f"Bearer {token}":
-                raise errors.unauthorized()
-            return ADMIN
-
-        front = Front(self.server, authenticate)
-        await front.start()
-        try:
-            yield Address(f"http://127.0.0.1:{front.port}", token)
-        finally:
-            await front.stop()
+    def listening(self) -> AbstractAsyncContextManager[Address]:
+        """The API on a loopback port, for programs that are no part of this process."""
+        return listening(self.server, self._authenticator, self._token)
 
     async def _ensure_namespace(self, name: str) -> None:
         if self.find(NAMESPACES, name) is None:
@@ -203,6 +168,8 @@ class Cluster:
 
     def faults(self, part: str) -> Faults:
         """What shall go wrong between a part and the server; new after every restart of the part."""
+        if part not in self.parts:
+            raise ValueError(f"no part {part!r} runs; there are: {', '.join(self.parts) or 'none'}")
         return self.parts[part].faults
 
     # Looking
