@@ -36,8 +36,10 @@ async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse
         await _by_streams(SpdyConnection(upgraded), pod)
         return upgraded
     offered = request.headers.get("Sec-WebSocket-Protocol", "")
+    tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=0, compress=False)
+    if not tunnel.can_prepare(request).ok:
+        return web.Response(status=400, text="Upgrade request required")
     if SPDY_TUNNEL in offered:
-        tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=0, compress=False)
         await tunnel.prepare(request)
         await _by_streams(SpdyConnection(Tunnel(tunnel)), pod)
         return tunnel

@@ -1,6 +1,5 @@
 """Logs, exec and port-forward, from the client through the API server to a node agent and back."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,9 +18,14 @@ from kohort.cluster.apiserver.http.streams import SPDY_TUNNEL, Streams
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.kube import spdy
 
 PODS = "/api/v1/namespaces/default/pods"
+WEBSOCKET = {
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "sec-websocket-protocol": f"v5.channel.k8s.io, {SPDY_TUNNEL}",
+}
 
 
 class NodeAgent:
@@ -57,18 +61,16 @@ class NodeAgent:
         return socket
 
     async def port(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(SPDY_TUNNEL, "v4.channel.k8s.io"))
+        if not socket.can_prepare(request).ok:
+            return web.Response(status=400, text="Upgrade request required")
         self.asked.append(request.path_qs)
-        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
         await socket.prepare(request)
-        number = int(request.query["port"])
-        for channel in (0, 1):
-            await socket.send_bytes(bytes([channel]) + number.to_bytes(2, "little"))
-        if number != 80:
-            await socket.send_bytes(b"\x01connection refused")
-            await socket.close()
-            return socket
         async for message in socket:
-            await socket.send_bytes(b"\x00" + message.data[1:].upper())
+            await socket.send_bytes(message.data.upper())
+            if message.data == b"bye":
+                break
+        await socket.close()
         return socket
 
 
@@ -169,7 +171,7 @@ async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession)
         assert (answer.status, (await answer.json())["message"]) == (400, "Upgrade request required")
 
 
-@pytest.mark.parametrize("upgrade", ["websocket", "SPDY/3.1"])
+@pytest.mark.parametrize("upgrade", [WEBSOCKET, {"upgrade": "SPDY/3.1"}], ids=["websocket", "spdy"])
 @pytest.mark.parametrize(
     ("pod", "container", "code", "message"),
     [
@@ -180,13 +182,10 @@ async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession)
     ],
 )
 async def test_whatever_the_protocol_a_refusal_says_why(
-    client: aiohttp.ClientSession, upgrade: str, pod: str, container: str, code: int, message: str
+    client: aiohttp.ClientSession, upgrade: dict[str, str], pod: str, container: str, code: int, message: str
 ) -> None:
     """kubectl shows only what was answered to the last protocol that it tried."""
-    headers = {"connection": "Upgrade", "upgrade": upgrade}
-    if upgrade == "websocket":
-        headers |= {"sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
-        headers |= {"sec-websocket-protocol": "v5.channel.k8s.io"}
+    headers = {"connection": "Upgrade", **upgrade}
     query = {"container": container, "stdout": "1"}
     async with client.get(f"{PODS}/{pod}/exec", params=query, headers=headers) as answer:
         status = await answer.json()
@@ -204,56 +203,28 @@ async def test_a_protocol_that_nobody_speaks_is_named(
     assert agent[0].asked == []
 
 
-class Forwarding:
-    """A client that forwards ports the way kubectl does."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
-        self.writer, self.reader = spdy.Writer(), spdy.Reader()
-
-    async def open(self, error: int, port: str) -> None:
-        for stream, kind in ((error, "error"), (error + 2, "data")):
-            headers = {"streamtype": kind, "port": port, "requestid": str(error)}
-            await self.socket.send_bytes(self.writer.open(stream, headers))
-
-    async def read(self, stream: int) -> bytes:
-        """Everything that arrives on a stream until it is finished."""
-        found = b""
-        async with asyncio.timeout(5):
-            async for message in self.socket:
-                for frame in self.reader.feed(message.data):
-                    if isinstance(frame, spdy.StreamData) and frame.stream == stream:
-                        found += frame.data
-                        if frame.fin:
-                            return found
-        return found
+@pytest.mark.parametrize("protocol", [SPDY_TUNNEL, "v4.channel.k8s.io"])
+async def test_port_forward(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int], protocol: str) -> None:
+    """What it says inside is between the client and the node."""
+    query = {"ports": "80"}
+    async with client.ws_connect(f"{PODS}/p/portforward", params=query, protocols=(protocol,)) as socket:
+        assert socket.protocol == protocol
+        for word in (b"hello", b"bye"):
+            await socket.send_bytes(word)
+            assert await socket.receive_bytes() == word.upper()
+        assert (await socket.receive()).type == aiohttp.WSMsgType.CLOSE
+    assert agent[0].asked == ["/portForward/default/p?port=80"]
 
 
-async def test_port_forward_in_a_tunnel(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]) -> None:
-    async with client.ws_connect(f"{PODS}/p/portforward", protocols=(SPDY_TUNNEL,)) as socket:
-        assert socket.protocol == SPDY_TUNNEL
-        forwarding = Forwarding(socket)
-        await forwarding.open(1, "80")
-        payload = forwarding.writer.data(3, b"hello ")
-        await socket.send_bytes(payload[:5])
-        await socket.send_bytes(payload[5:] + forwarding.writer.data(3, b"world"))
-        received = b""
-        async with asyncio.timeout(5):
-            while len(received) < 11:
-                message = await socket.receive_bytes()
-                frames = forwarding.reader.feed(message)
-                received += b"".join(frame.data for frame in frames if isinstance(frame, spdy.StreamData))
-        assert received == b"HELLO WORLD"
-        await socket.send_bytes(forwarding.writer.data(3, b"", fin=True))
-        assert await forwarding.read(1) == b""
-    assert agent[0].asked == ["/portForward/default/p?port=80&ports=80"]
-
-
-async def test_a_port_that_nobody_listens_on(client: aiohttp.ClientSession) -> None:
-    async with client.ws_connect(f"{PODS}/p/portforward", protocols=(SPDY_TUNNEL,)) as socket:
-        forwarding = Forwarding(socket)
-        await forwarding.open(1, "81")
-        assert await forwarding.read(1) == b"connection refused"
+@pytest.mark.parametrize("action", ["exec", "attach", "portforward"])
+@pytest.mark.parametrize("upgrade", [WEBSOCKET, {"upgrade": "SPDY/3.1"}], ids=["websocket", "spdy"])
+async def test_a_node_that_cannot_be_reached_is_named_before_the_upgrade(
+    client: aiohttp.ClientSession, action: str, upgrade: dict[str, str]
+) -> None:
+    headers = {"connection": "Upgrade", **upgrade}
+    async with client.get(f"{PODS}/lost/{action}", params={"stdout": "1"}, headers=headers) as answer:
+        assert answer.status == 500
+        assert (await answer.json())["message"].endswith(": dial tcp 127.0.0.1:1: connect: connection refused")
 
 
 async def test_a_node_is_reached_through_its_proxy(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]) -> None:

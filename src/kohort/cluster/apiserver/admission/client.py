@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from kohort.cluster.apiserver.http.dialing import dial_problem
 from kohort.objects.jsontypes import JsonObject
 
 if TYPE_CHECKING:
@@ -151,10 +152,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: x509: {_certificate_problem(error.certificate_error)}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ConnectionRefusedError):
-            return f"dial tcp {error.host}:{error.port}: connect: connection refused"
-        return f"dial tcp {error.host}:{error.port}: {cause.strerror or cause}"
+        return dial_problem(error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "EOF"
     return str(error) or type(error).__name__

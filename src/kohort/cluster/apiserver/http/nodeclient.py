@@ -11,6 +11,7 @@ import aiohttp
 
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation, unreachable
 from kohort.cluster.apiserver.endpoints.proxying import Target
+from kohort.cluster.apiserver.http.dialing import dial_problem
 from kohort.kube import errors
 from kohort.kube.http import Response
 
@@ -42,7 +43,7 @@ class HttpsNodeClient:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 answer = await self._connections().get(self._url(location, "https"), ssl=self._context())
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise unreachable(location, _worded(problem)) from None
+            raise unreachable(location, _worded(problem, location)) from None
         if answer.status >= 400:
             text = (await answer.read()).decode(errors="replace")
             raise refused(answer.status, text)
@@ -61,7 +62,7 @@ class HttpsNodeClient:
         except aiohttp.WSServerHandshakeError as problem:
             raise await self.objection(location) or refused(problem.status, problem.message) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise unreachable(location, _worded(problem)) from None
+            raise unreachable(location, _worded(problem, location)) from None
 
     async def objection(self, location: NodeLocation) -> errors.ApiError | None:
         """What a node has against a request to be upgraded, other than that it is none: asked without an upgrade it
@@ -96,7 +97,7 @@ class HttpsNodeClient:
                     allow_redirects=False,
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            message = f"error trying to reach service: {_worded(problem)}"
+            message = f"error trying to reach service: {_worded(problem, location)}"
             raise errors.failure(503, "ServiceUnavailable", message) from None
         kept = {key.lower(): value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}
         return Response(answer.status, kept, _chunks(answer))
@@ -134,5 +135,9 @@ def refused(code: int, text: str) -> errors.ApiError:
     return errors.failure(code, reasons.get(code, "InternalError"), message)
 
 
-def _worded(problem: BaseException) -> str:
+def _worded(problem: BaseException, location: NodeLocation) -> str:
+    if isinstance(problem, aiohttp.ClientConnectorError):
+        return dial_problem(problem)
+    if isinstance(problem, TimeoutError):
+        return f"dial tcp {location.host}:{location.port}: i/o timeout"
     return str(problem) or type(problem).__name__
