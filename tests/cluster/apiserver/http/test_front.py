@@ -42,7 +42,7 @@ def test_paths_are_decoded_by_segment(sent: str, path: str | None) -> None:
     assert decoded_path(sent) == (path or sent.replace("%3A", ":"))
 
 
-@pytest.mark.parametrize("sent", ["/a%2Fb", "/a/%2e%2e%2fb", "/a%00", "/%ff", "a/b"])
+@pytest.mark.parametrize("sent", ["/a%2Fb", "/a/%2e%2e%2fb", "/a%00", "/%ff", "a/b", "/%zz", "/a%2"])
 def test_paths_that_hide_something_are_refused(sent: str) -> None:
     with pytest.raises(ApiError):
         decoded_path(sent)
@@ -94,6 +94,56 @@ async def test_big_answers_are_compressed_for_those_who_can_read_them(client: ai
         assert json.loads(gzip.decompress(await answer.read()))["data"]["k"] == "x" * 200_000
     async with client.get("/version", headers={"Accept-Encoding": "gzip"}) as answer:
         assert "content-encoding" not in answer.headers
+
+
+async def test_what_claims_to_be_compressed_is_not_unpacked(client: aiohttp.ClientSession) -> None:
+    """As in Kubernetes: the claim is ignored, and what is no JSON is refused."""
+    packed = gzip.compress(json.dumps({"metadata": {"name": "packed"}}).encode())
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    for body, code in ((packed, 400), (b'{"metadata":{"name":"plain"}}', 201)):
+        async with client.post(CONFIG_MAPS, data=body, headers=headers) as answer:
+            assert answer.status == code
+
+
+async def test_who_waits_for_leave_to_send_a_body_gets_it(front: Front) -> None:
+    body = b'{"metadata":{"name":"late"}}'
+    head = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+    async with asyncio.timeout(5):
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert (await reader.readline()).split()[1] == b"201"
+    writer.close()
+
+
+async def test_a_selector_may_be_long(front: Front) -> None:
+    path = f"{CONFIG_MAPS}?labelSelector=a+in+({','.join(f'name-{number}' for number in range(50_000))})"
+    answer = await raw(front, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert answer.split(b" ")[1] == b"200"
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("https://elsewhere/version", b"200"),
+        ("http://elsewhere", b"404"),
+        ("elsewhere/version", b"400"),
+        ("//version", b"404"),
+        ("//api/v1/namespaces/default/configmaps", b"404"),
+        ("/api/v1/namespaces/default/configmaps/%2e%2e", b"400"),
+        ("/api/v1/namespaces/default/configmaps/a%25b", b"400"),
+        ("/api/v1/namespaces/a%25b/configmaps", b"200"),
+    ],
+)
+async def test_targets_that_clients_rarely_write(front: Front, target: str, code: bytes) -> None:
+    answer = await raw(front, f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert answer.split(b" ")[1] == code
+
+
+async def test_a_wish_for_a_protocol_that_nobody_speaks_is_ignored(front: Front) -> None:
+    head = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n"
+    assert (await raw(front, head)).split(b" ")[1] == b"200"
 
 
 async def test_bodies_have_a_limit(client: aiohttp.ClientSession) -> None:

@@ -53,9 +53,9 @@ def certificate_user(certificate: PeerCertificate) -> User | None:
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
     """The token in `Authorization`, or the one that a browser hides among the WebSocket subprotocols."""
-    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() == "bearer" and token.strip():
-        return token.strip()
+    scheme, token, *_ = *headers.get("authorization", "").strip().split(" "), ""
+    if scheme.lower() == "bearer" and token:
+        return token
     hidden = [item for item in _subprotocols(headers) if item.startswith(WEBSOCKET_BEARER)]
     if not hidden:
         return None

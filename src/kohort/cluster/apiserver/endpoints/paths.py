@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from kohort.kube import errors
+from kohort.objects import names
 
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
@@ -39,7 +40,7 @@ def parse(path: str) -> ResourcePath | None:
     | /apis/apps/v1/watch/deployments | apps, v1, "", deployments, "", "" (watch) |
     | /apis/apps/v1 | None: discovery |
     """
-    parts = path.strip("/").split("/")
+    parts = path[1:].rstrip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, parts = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
@@ -70,7 +71,13 @@ _AMBIGUOUS = re.compile(r"[\x00-\x1f\\]|(?:^|/)\.\.?(?:/|\Z)")
 
 def check_segments(path: str) -> None:
     """Refuse what could mean one thing here and another thing elsewhere."""
-    if _AMBIGUOUS.search(path):
+    ambiguous = _AMBIGUOUS.search(path)
+    if not ambiguous and "%" not in path:
+        return
+    found = parse(path)
+    if found is not None and (problems := names.path_segment(found.name)):
+        raise errors.bad_request(f'Name parameter invalid: "{found.name}": {problems[0]}')
+    if ambiguous:
         raise errors.path_not_found()
 
 

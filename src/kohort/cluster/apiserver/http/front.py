@@ -1,15 +1,17 @@
 """The socket in front of the API server: TLS, HTTP/1.1, and nothing that has an opinion about Kubernetes.
 
-A request is translated into `kohort.kube.http.Request` and back. Two things are done with care. Paths are decoded
-segment by segment, so an encoded slash cannot turn one segment into two. And the frames of a watch are written
-straight to the transport, without a task or a copy per frame; when a reader does not keep up, its stream waits, falls
-behind the history of the store and is closed, which costs the others nothing.
+A request is translated into `kohort.kube.http.Request` and back. Three things are done with care. Paths are decoded
+segment by segment, so an encoded slash cannot turn one segment into two. Bodies are taken as they come: what claims to
+be compressed is not unpacked, in Kubernetes neither, so nobody can send a gigabyte in a kilobyte. And the frames of a
+watch are written straight to the transport, without a task or a copy per frame; when a reader does not keep up, its
+stream waits, falls behind the history of the store and is closed, which costs the others nothing.
 """
 
 import asyncio
 import contextlib
 import gzip
 import logging
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
@@ -31,9 +33,13 @@ from kohort.kube.log import Log
 
 BACKLOG: Final = 4096
 GZIP_FROM: Final = 128 * 1024
-MAX_LINE: Final = 64 * 1024
+MAX_LINE: Final = 1024 * 1024
+"""A selector can name many objects."""
 MAX_FIELD: Final = 128 * 1024
 _NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
+_ORIGIN: Final = re.compile(r"\Ahttps?://[^/?#]+", re.IGNORECASE)
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 _QUIET: Final = logging.getLogger("kohort.front")
 _QUIET.setLevel(logging.CRITICAL)
@@ -110,6 +116,7 @@ class Front:
             max_line_size=MAX_LINE,
             max_field_size=MAX_FIELD,
             keepalive_timeout=180.0,
+            auto_decompress=False,
         )
         self._runner = web.ServerRunner(inner, shutdown_timeout=2.0)
         await self._runner.setup()
@@ -224,10 +231,18 @@ def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
 
 
 def head_of(incoming: web.BaseRequest, headers: dict[str, str]) -> Request:
-    raw_path, _, raw_query = incoming.raw_path.partition("?")
+    target = incoming.raw_path
+    if not target.startswith("/"):
+        target = without_origin(target)
+    raw_path, _, raw_query = target.partition("?")
     raw_query = raw_query.partition("#")[0]
     query = tuple(parse_qsl(raw_query, keep_blank_values=True, errors="replace")) if raw_query else ()
     return Request(incoming.method, decoded_path(raw_path), query, headers)
+
+
+def without_origin(target: str) -> str:
+    """A target as clients of proxies write it, `https://host/path`: who the host is has been settled by connecting."""
+    return _ORIGIN.sub("", target, count=1)
 
 
 def decoded_path(raw: str) -> str:
@@ -236,6 +251,8 @@ def decoded_path(raw: str) -> str:
         raise errors.path_not_found()
     if "%" not in raw:
         return raw
+    if _BAD_ESCAPE.search(raw):
+        raise errors.bad_request("the path of the request has a percent sign that escapes nothing")
     segments = []
     for segment in raw.split("/"):
         try:
@@ -258,6 +275,8 @@ async def body_of(incoming: web.BaseRequest) -> bytes:
         if len(body) > MAX_BODY:
             raise too_large()
         return body
+    if incoming.headers.get("expect", "").lower() == "100-continue" and incoming.transport is not None:
+        incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     chunks: list[bytes] = []
     size = 0
     async for chunk in incoming.content.iter_any():
@@ -274,4 +293,5 @@ def peer_certificate(incoming: web.BaseRequest) -> Mapping[str, object] | None:
 
 
 def is_upgrade(headers: dict[str, str]) -> bool:
-    return "upgrade" in headers.get("connection", "").lower() and bool(headers.get("upgrade"))
+    """Whether a client asks for a protocol that something here speaks; other wishes are ignored, as HTTP has it."""
+    return "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() in _PROTOCOLS
