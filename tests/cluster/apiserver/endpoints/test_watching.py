@@ -5,7 +5,10 @@ import asyncio
 import pytest
 from tests.cluster.apiserver.caller import Api
 
+from kohort.cluster.apiserver.auth.model import ADMIN
+from kohort.cluster.apiserver.schema import protobuf, wire
 from kohort.cluster.apiserver.storage.store import ObjectStore
+from kohort.objects.jsontypes import JsonObject
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 END = {"k8s.io/initial-events-end": "true"}
@@ -165,3 +168,45 @@ async def test_a_bad_revision_is_refused_before_the_stream(api: Api) -> None:
     found = await api.get(CONFIG_MAPS, watch="true", resourceVersion="abc")
     assert (found.code, found.reason) == (500, "")
     assert found.message == 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+
+
+def protobuf_events(stream: bytes) -> list[tuple[str, JsonObject]]:
+    """Type and object of every event in a stream: length, then field 1 (type) and 2 (an extension with field 1)."""
+    events = []
+    while stream:
+        end = 4 + int.from_bytes(stream[:4], "big")
+        (_, type_), (_, extension) = protobuf_fields(stream[4:end])
+        ((_, body),) = protobuf_fields(extension)
+        events.append((type_.decode(), protobuf.decode(body)))
+        stream = stream[end:]
+    return events
+
+
+def protobuf_fields(message: bytes) -> list[tuple[int, bytes]]:
+    return [(number, message[start:end]) for number, _, start, end in wire.fields(message, 0, len(message))]
+
+
+async def test_a_watcher_that_reads_protobuf_only(api: Api) -> None:
+    await api.config_map("a")
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    accept = {"accept": "application/vnd.kubernetes.protobuf"}
+    response = await api.send("GET", CONFIG_MAPS, None, accept, ADMIN, watch="true", timeoutSeconds="1", **query)
+    assert response.headers["content-type"] == "application/vnd.kubernetes.protobuf;stream=watch"
+    assert not isinstance(response.body, bytes)
+    (added, first), (bookmark, end) = protobuf_events(b"".join([chunk async for chunk in response.body]))
+    assert (added, first["kind"], first["data"]) == ("ADDED", "ConfigMap", {"k": "v"})
+    assert (bookmark, end["metadata"]["annotations"]) == ("BOOKMARK", END)
+
+
+async def test_a_watcher_that_reads_protobuf_only_is_told_of_errors_in_it(api: Api) -> None:
+    accept = {"accept": "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "999999"}
+    response = await api.send("GET", CONFIG_MAPS, None, accept, ADMIN, watch="true", **query)
+    assert not isinstance(response.body, bytes)
+    ((error, status),) = protobuf_events(b"".join([chunk async for chunk in response.body]))
+    assert (error, status["kind"], status["code"], status["reason"]) == ("ERROR", "Status", 504, "Timeout")
+
+
+async def test_there_is_no_watch_in_yaml(api: Api) -> None:
+    said = await api.send("GET", CONFIG_MAPS, None, {"accept": "application/yaml"}, ADMIN, watch="true")
+    assert said.status == 406

@@ -7,6 +7,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.http import Request
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PROTOBUF_METADATA = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io"
 KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 
 
@@ -20,6 +21,9 @@ KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applicatio
         ("application/yaml", Media("yaml")),
         ("application/vnd.kubernetes.protobuf,application/json", Media()),
         ("application/vnd.kubernetes.protobuf, */*", Media()),
+        ("application/vnd.kubernetes.protobuf;stream=watch", Media("protobuf")),
+        (f"application/cbor,{PROTOBUF_METADATA}", Media("protobuf", "PartialObjectMetadata", "v1beta1")),
+        (f"{PROTOBUF_METADATA},application/json", Media()),
         ("application/cbor, application/yaml", Media("yaml")),
         (TABLE, Media("json", "Table", "v1")),
         (KUBECTL, Media("json", "Table", "v1")),
@@ -34,11 +38,25 @@ def test_the_best_clause_that_we_can_serve_wins(accept: str, expected: Media) ->
     assert negotiate(Request("GET", "/", (), {"accept": accept})) == expected
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf;as=Table", "application/cbor"])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/html",
+        TABLE.replace("json", "vnd.kubernetes.protobuf"),
+        "application/vnd.kubernetes.protobuf;stream=other",
+        "application/cbor",
+    ],
+)
 def test_nothing_acceptable(accept: str) -> None:
     with pytest.raises(ApiError) as refused:
         negotiate(Request("GET", "/", (), {"accept": accept}))
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
+
+
+def test_custom_resources_have_metadata_but_nothing_else_in_protobuf() -> None:
+    assert negotiate(Request("GET", "/", (), {"accept": PROTOBUF_METADATA}), custom=True).format == "protobuf"
+    with pytest.raises(ApiError):
+        negotiate(Request("GET", "/", (), {"accept": "application/vnd.kubernetes.protobuf"}), custom=True)
 
 
 @pytest.mark.parametrize(

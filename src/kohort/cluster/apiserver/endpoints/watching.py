@@ -1,9 +1,7 @@
 """Watch: the present state (if asked for), then every change after it, for as long as the client listens.
 
-A frame is one line of JSON. It is made of the stored bytes, once per change and representation, and shared by all who
-watch; whoever watches a namespace, or all, without a selector even shares the joined bytes of a whole batch. A watcher
-with a selector sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the content from
-before and the revision of the change that made it leave.
+A watcher with a selector sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the
+content from before and the revision of the change that made it leave.
 
 A watcher costs one waiting task and one timer, which interrupts it for a bookmark or for its end. A bookmark tells a
 client that it has seen everything up to a revision, so before one is sent whatever was committed meanwhile is sent
@@ -18,151 +16,22 @@ from typing import Final
 
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import answers
-from kohort.cluster.apiserver.endpoints.bodies import complete
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.kept import Kept
+from kohort.cluster.apiserver.endpoints.frames import Frames, ProtobufFrames, TableFrames
 from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
-from kohort.cluster.apiserver.endpoints.views import View
-from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.http.negotiation import Media, negotiate
+from kohort.cluster.apiserver.http.negotiation import Media, negotiate, not_acceptable
 from kohort.cluster.apiserver.storage.model import Change, Changes, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
 from kohort.kube.counting import Count
 from kohort.kube.http import Response
-from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
 
 BOOKMARK_PERIOD: Final = 60.0
 LAST_BOOKMARK: Final = 2.0
 """How long before its end a watch gets a last bookmark, so that the next one can go on from there."""
 MIN_DURATION, MAX_DURATION = 1800.0, 3600.0
-FRAMES_KEPT: Final = 4 << 20
-BATCHES_KEPT: Final = 4 << 20
 INITIAL_CHUNK: Final = 500
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-class Frames:
-    """The frames of one representation of one kind."""
-
-    def __init__(self, view: View, media: Media) -> None:
-        self.view = view
-        self.media = media
-        self._known: Kept[tuple[str, int]] = Kept(FRAMES_KEPT)
-        self._batches: Kept[tuple[int, int, int, str]] = Kept(BATCHES_KEPT)
-
-    def of(self, type_: str, stored: Stored) -> bytes:
-        key = (type_, stored.revision)
-        frame = self._known.get(key)
-        if frame is None:
-            frame = self._known.put(key, frame_of(type_, self.body(stored)))
-        return frame
-
-    def of_exit(self, before: Stored, revision: int) -> bytes:
-        """An object that is still there but no longer selected."""
-        key = ("EXIT", revision)
-        frame = self._known.get(key)
-        if frame is None:
-            frame = self._known.put(key, frame_of("DELETED", self.shape(self.view.with_revision(before, revision))))
-        return frame
-
-    def of_batch(self, changes: Sequence[Change], namespace: str) -> bytes:
-        """All changes, or those of one namespace: an object never leaves its namespace, so there are no transitions."""
-        key = (changes[0].revision, changes[-1].revision, len(changes), namespace)
-        joined = self._batches.get(key)
-        if joined is None:
-            joined = self._batches.put(key, self._joined(changes, namespace))
-        return joined
-
-    def _joined(self, changes: Sequence[Change], namespace: str) -> bytes:
-        wanted = [change for change in changes if not namespace or change.after.namespace == namespace]
-        return b"".join([self.of(change.type, change.after) for change in wanted])
-
-    def body(self, stored: Stored) -> bytes:
-        return self.shape(self.view.raw(stored))
-
-    def shape(self, raw: bytes) -> bytes:
-        return raw if self.media.transform == "" else answers.partial_metadata_of(raw, self.media.version)
-
-    def bookmark(self, revision: int, *, end_of_initial: bool) -> bytes:
-        resource = self.view.kind.resource
-        metadata: JsonObject = {"resourceVersion": str(revision)}
-        if end_of_initial:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        if self.media.transform:
-            document = answers.partial_metadata(document, self.media.version)
-        else:
-            complete(self.view.kind, document, nulls=True)
-            _add_zero_replicas(resource, document)
-        return frame_of("BOOKMARK", compact(document))
-
-
-class TableFrames(Frames):
-    """Rows instead of objects. Only the first table of a stream names its columns, so nothing can be shared."""
-
-    def __init__(self, view: View, media: Media, include_object: str) -> None:
-        super().__init__(view, media)
-        self._include_object = include_object
-        self._first = True
-
-    def of(self, type_: str, stored: Stored) -> bytes:
-        return frame_of(type_, self.body(stored))
-
-    def of_exit(self, before: Stored, revision: int) -> bytes:
-        return frame_of("DELETED", self.shape(self.view.with_revision(before, revision)))
-
-    def of_batch(self, changes: Sequence[Change], namespace: str) -> bytes:
-        return self._joined(changes, namespace)
-
-    def shape(self, raw: bytes) -> bytes:
-        import msgspec
-
-        return self._table(msgspec.json.decode(raw))
-
-    def bookmark(self, revision: int, *, end_of_initial: bool) -> bytes:
-        resource = self.view.kind.resource
-        metadata: JsonObject = {"resourceVersion": str(revision), "creationTimestamp": None}
-        if end_of_initial:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        document: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        # a bookmark is nothing but its metadata, so that is included even when no objects are wanted
-        return frame_of("BOOKMARK", self._table(document, "Metadata"))
-
-    def _table(self, document: JsonObject, include_object: str = "") -> bytes:
-        from kohort.cluster.apiserver.http import tables
-
-        revision = (document.get("metadata") or {}).get("resourceVersion", "")
-        table = tables.table(
-            self.view.kind,
-            [document],
-            include_object=include_object or self._include_object,
-            metadata={"resourceVersion": revision},
-            version=self.media.version,
-        )
-        if not self._first:
-            table["columnDefinitions"] = None
-        self._first = False
-        return compact(table)
-
-
-_COUNTED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
-
-
-def _add_zero_replicas(resource: Resource, document: JsonObject) -> None:
-    """The empty object of a bookmark shows the replicas of these kinds as zero, though no default would be zero."""
-    if resource.kind in _COUNTED and resource.group in ("", "apps"):
-        document["spec"] = {"replicas": 0, **document["spec"]}
-
-
-def frame_of(type_: str, body: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
-
-
-def error_frame(error: errors.ApiError) -> bytes:
-    return frame_of("ERROR", compact(error.to_json()))
 
 
 class Watches:
@@ -170,21 +39,20 @@ class Watches:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._frames: dict[tuple[int, str, str], Frames] = {}
+        self._frames: dict[tuple[int, str, str, str], Frames] = {}
         self._catalog_revision = -1
 
     async def start(self, call: Call) -> Response:
         options = list_options(call.request, force_watch=True)
         selection = select(call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name)
         media = negotiate(call.request, custom=call.kind.custom)
-        if media.format != "json":
-            from kohort.cluster.apiserver.http.negotiation import not_acceptable
-
+        if media.format == "yaml":
             raise not_acceptable(call.request, custom=True)
         revision = revision_of(options.resource_version)
         open_ = self._parts.meters.watches(call.request, call.path)
-        body = Watch(self._parts, self.frames(call, media), selection, options, revision, open_).run()
-        return Response(200, {"content-type": "application/json"}, body)
+        frames = self.frames(call, media)
+        body = Watch(self._parts, frames, selection, options, revision, open_).run()
+        return Response(200, {"content-type": frames.content_type}, body)
 
     def frames(self, call: Call, media: Media) -> Frames:
         if media.transform == "Table":
@@ -192,9 +60,9 @@ class Watches:
         if self._catalog_revision != self._parts.catalog.revision:
             self._frames.clear()
             self._catalog_revision = self._parts.catalog.revision
-        key = (id(call.view), media.transform, media.version)
+        key = (id(call.view), media.format, media.transform, media.version)
         if key not in self._frames:
-            self._frames[key] = Frames(call.view, media)
+            self._frames[key] = (ProtobufFrames if media.format == "protobuf" else Frames)(call.view, media)
         return self._frames[key]
 
 
@@ -222,11 +90,12 @@ class Watch:
             async for chunk in self._stream():
                 yield chunk
         except HistoryExpired as expired:
-            yield error_frame(errors.expired(f"too old resource version: {self._revision} ({expired.oldest})"))
+            error = errors.expired(f"too old resource version: {self._revision} ({expired.oldest})")
+            yield self._frames.error(error)
         except SlowWatcher:
             return
         except errors.ApiError as error:
-            yield error_frame(error)
+            yield self._frames.error(error)
         finally:
             self._open.dec()
 
@@ -291,8 +160,7 @@ class Watch:
         return (selected[start : start + INITIAL_CHUNK] for start in range(0, len(selected), INITIAL_CHUNK))
 
     def _added(self, part: list[Stored]) -> bytes:
-        shape = self._frames.body
-        return b"".join([frame_of("ADDED", shape(stored)) for stored in part])
+        return b"".join([self._frames.once("ADDED", stored) for stored in part])
 
     async def _converted(self, render: Callable[[], bytes]) -> bytes:
         """Frames, once the webhook of the definition has converted what is in them."""

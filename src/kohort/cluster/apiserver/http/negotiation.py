@@ -81,8 +81,8 @@ def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) 
     """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
     header = request.headers.get("accept", "")
     media = _accepted(header)
-    if media is None and not custom and _is_protobuf(header):
-        return Media("protobuf")
+    if media is None and (only := _protobuf(header)) is not None and (only.transform or not custom):
+        return only
     if media is None or (not custom and not _is_named(header)):
         raise not_acceptable(request, custom=custom, of_list=of_list)
     return msgspec.structs.replace(media, pretty=True) if media.pretty or wants_pretty(request) else media
@@ -110,9 +110,17 @@ def negotiate_or_json(request: Request) -> Media:
     return Media(media.format, pretty=media.pretty or wants_pretty(request))
 
 
+@lru_cache(maxsize=512)
+def _protobuf(header: str) -> Media | None:
+    """What a client that reads protobuf wants in it. There are no tables in protobuf."""
+    offers = (_with_params("protobuf", clause.params) for clause in clauses(header) if clause.type == PROTOBUF)
+    return next((media for media in offers if media is not None and media.transform != "Table"), None)
+
+
 def _is_protobuf(header: str) -> bool:
     """Whether a client reads protobuf, untransformed."""
-    return any(clause.type == PROTOBUF and not clause.params for clause in clauses(header))
+    media = _protobuf(header)
+    return media is not None and not media.transform
 
 
 @lru_cache(maxsize=512)

@@ -29,9 +29,17 @@ def encode(document: JsonObject) -> bytes:
     """A whole answer: magic, the type of the object, the object. KeyError when it is of no built-in kind."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     group, _, version = (api_version or "v1").rpartition("/")
+    if group == "meta.k8s.io":
+        version = "v1"  # v1beta1 is another name for the same types
     message = _struct(kind_node(group, version, kind).name)(document)
     type_meta = _sized(1, api_version.encode()) + _sized(2, kind.encode())
     return MAGIC + _sized(1, type_meta) + _sized(2, message) + _sized(3, b"") + _sized(4, b"")
+
+
+def encode_event(type_: str, document: JsonObject) -> bytes:
+    """One event of a watch, with its length before it."""
+    event = _sized(1, type_.encode()) + _sized(2, _sized(1, encode(document)))
+    return struct.pack(">I", len(event)) + event
 
 
 def _number(value: int) -> bytes:
