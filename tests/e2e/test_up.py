@@ -101,7 +101,8 @@ def test_a_second_one_on_the_same_directory_is_refused(kohort: "Kohort") -> None
     before = fingerprint(kohort.data)
     assert kohort.refusal("--port", "0") == (
         f"kohort: a cluster runs on {kohort.data} already (pid {child.pid}): "
-        f"export KUBECONFIG={kohort.data / 'kubeconfig'}; stop it with kohort down, or choose another --data-dir"
+        f"export KUBECONFIG={kohort.data / 'kubeconfig'}; stop it with kohort down --data-dir {kohort.data}, "
+        "or choose another --data-dir"
     )
     assert fingerprint(kohort.data) == before
     assert kohort.request("/readyz") == "ok"

@@ -26,6 +26,8 @@ def test_all_parts_run_by_default() -> None:
 def test_a_name_that_is_no_part_is_refused_with_those_that_are() -> None:
     with pytest.raises(CannotStart, match=r"no part 'etcd'.*apiserver, workloads, scheduler"):
         parts.chosen("apiserver,etcd")
+    with pytest.raises(CannotStart, match=r"there is no part ' , '"):
+        parts.chosen(" , ")
 
 
 def test_with_simulated_nodes_this_machine_is_none_unless_asked_for() -> None:

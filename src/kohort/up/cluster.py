@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from kohort.cluster.apiserver.assembly import announce, assemble
-from kohort.cluster.apiserver.auth.certificates import IncompleteAuthority, Pki
+from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN, User
@@ -225,7 +225,7 @@ def _certificates(options: Options) -> Pki:
     pki = Pki(options.data.pki, (*names, *(_own_names() if options.host in EVERYWHERE else ())))
     try:
         pki.ensure()
-    except IncompleteAuthority as error:
+    except UnusableKeys as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(f"cannot write certificates to {options.data.pki}: {error.strerror}") from error

@@ -60,13 +60,16 @@ class DataDirectory:
             except BlockingIOError as error:
                 raise CannotStart(
                     f"a cluster runs on {self.path} already (pid {self._read_pid(descriptor)}): "
-                    f"export KUBECONFIG={self.kubeconfig}; stop it with kohort down, or choose another --data-dir"
+                    f"export KUBECONFIG={self.kubeconfig}; stop it with {self._down()}, or choose another --data-dir"
                 ) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
+
+    def _down(self) -> str:
+        return "kohort down" if self.path == default_directory() else f"kohort down --data-dir {self.path}"
 
     def owner(self) -> int | None:
         """The pid of the running process, None when nobody runs."""

@@ -57,7 +57,7 @@ def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
         left_out = (API_SERVER, NODE) if simulated else (API_SERVER,)
         return (API_SERVER, *(name for name in NAMES if name not in left_out))
     wanted = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    for name in wanted:
+    for name in wanted or (names,):
         if name not in NAMES:
             raise BadOption(f"there is no part {name!r}; --parts takes any of {', '.join(NAMES)}")
     return tuple(name for name in NAMES if name in wanted)

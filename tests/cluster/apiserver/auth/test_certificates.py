@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kohort.cluster.apiserver.auth.authentication import certificate_user
-from kohort.cluster.apiserver.auth.certificates import IncompleteAuthority, Pki, ensure_pki
+from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys, ensure_pki
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN
 
@@ -130,8 +130,37 @@ def test_what_is_lost_is_issued_again(pki: Pki, missing: str) -> None:
 def test_half_an_authority_is_not_replaced(pki: Pki, missing: str) -> None:
     (pki.directory / missing).unlink()
     before = contents(pki)
-    with pytest.raises(IncompleteAuthority, match=missing):
+    with pytest.raises(UnusableKeys, match=rf"{missing} is missing; restore it"):
         ensure_pki(pki.directory)
+    assert contents(pki) == before
+
+
+@pytest.mark.parametrize("damaged", ["server.crt", "server.key", "admin.crt", "admin.key", "inventory.json"])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_what_is_damaged_is_issued_again(pki: Pki, damaged: str, content: bytes) -> None:
+    (pki.directory / damaged).write_bytes(content)
+    again = ensure_pki(pki.directory, ["cluster.example.com", "192.0.2.7"])
+    handshake(again.server_context(), client_context(again), "localhost")
+
+
+@pytest.mark.parametrize("damaged", ["ca.crt", "service-account.key"])
+@pytest.mark.parametrize("cut", [0, 60])
+def test_what_others_rely_on_is_not_replaced_when_it_is_damaged(pki: Pki, damaged: str, cut: int) -> None:
+    path = pki.directory / damaged
+    path.write_bytes(path.read_bytes()[:cut])
+    before = contents(pki)
+    with pytest.raises(UnusableKeys, match=rf"{damaged} is damaged; restore it"):
+        ensure_pki(pki.directory)
+    assert contents(pki) == before
+
+
+def test_a_damaged_key_of_the_authority_is_noticed_when_it_is_needed(pki: Pki) -> None:
+    pki.ca_key.write_bytes(b"garbage")
+    before = contents(pki)
+    with pytest.raises(UnusableKeys, match=r"ca\.key is damaged"):
+        ensure_pki(pki.directory, ["other.example.com"])
     assert contents(pki) == before
 
 

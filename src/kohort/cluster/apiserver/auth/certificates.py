@@ -1,8 +1,8 @@
 """The certificates of a cluster: an authority of its own, the server's certificate and the administrator's.
 
 They are made at the first start and kept; the authority for ten years, what it signs for one. At every start, and once
-a day, what is about to expire or no longer fits is issued again. An inventory beside the files says what each
-certificate is for and until when, so that a start with everything in order needs no certificate parser.
+a day, what is about to expire, is damaged or no longer fits is issued again. An inventory beside the files says what
+each certificate is for and until when, so that a start with everything in order needs no certificate parser.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ SERVER_NAMES = (
 )
 
 
-class IncompleteAuthority(Exception):
-    """One half of the authority is missing. Making a new one would lock out everybody who trusts the old one."""
+class UnusableKeys(Exception):
+    """Something is missing or damaged that others rely on. Making a new one would lock them out."""
 
-    def __init__(self, directory: Path, missing: str) -> None:
+    def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
-            f"{directory / missing} is missing; restore it, or move {directory} away to make new certificates "
+            f"{path} is {problem}; restore it, or move {path.parent} away to make new certificates "
             "(then every kubeconfig and every token of this cluster must be replaced)"
         )
 
@@ -84,6 +84,8 @@ class Pki:
             from kohort.kube.issuing import new_key
 
             write_private(self.service_account_key, new_key())
+        elif not _is_framed(self.service_account_key):
+            raise UnusableKeys(self.service_account_key, "damaged")
         if not self.token_file.exists():
             write_private(self.token_file, secrets.token_urlsafe(32).encode())
         inventory = self._read_inventory()
@@ -112,7 +114,7 @@ class Pki:
         halves = [path for path in (self.ca_certificate, self.ca_key) if path.exists()]
         if len(halves) == 1:
             missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
-            raise IncompleteAuthority(self.directory, missing.name)
+            raise UnusableKeys(missing, "missing")
         if not halves:
             from kohort.kube.issuing import new_authority
 
@@ -132,12 +134,15 @@ class Pki:
             and entry.authority == self._authority_hash()
             and (entry.name, entry.names) == (name, names)
             and entry.expires > time.time() + RENEW_DAYS * 86400
-            and all(path.exists() for path in self._files(key))
+            and _fit(*self._files(key))
         )
 
     def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
         from kohort.kube.issuing import Authority
 
+        if not _fit(self.ca_certificate, self.ca_key):
+            damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
+            raise UnusableKeys(damaged, "damaged")
         authority = Authority(self.ca_certificate.read_bytes(), self.ca_key.read_bytes())
         life = timedelta(days=CERTIFICATE_DAYS)
         if key == "server":
@@ -153,6 +158,29 @@ class Pki:
 
     def _authority_hash(self) -> str:
         return hashlib.sha256(self.ca_certificate.read_bytes()).hexdigest()
+
+
+def _fit(certificate: Path, key: Path) -> bool:
+    """Whether both are there and belong together."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (FileNotFoundError, ssl.SSLError):
+        return False
+    return True
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def _is_framed(path: Path) -> bool:
+    """Whether a file looks like a key, as far as can be seen without the library that reads one."""
+    lines = path.read_bytes().split()
+    return lines[:1] == [b"-----BEGIN"] and lines[-1:] == [b"KEY-----"]
 
 
 def ensure_pki(directory: Path, server_names: Sequence[str] = ()) -> Pki:
