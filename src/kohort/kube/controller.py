@@ -50,12 +50,18 @@ BRISK = Pace(1 / 3, 0.1)
 """Never long enough for a person to notice."""
 LEISURELY = Pace(1 / 10, 0.5)
 """For what is costly, grows with every object it summarises, and is read by programs: long lists of addresses, say."""
+RESTLESS = Pace(1.0, 0.0)
+"""For what spends its time waiting for others, and is waited for."""
 
 PaceOf = Callable[[Key], Pace]
 
 
 def brisk(_: Key) -> Pace:
     return BRISK
+
+
+def restless(_: Key) -> Pace:
+    return RESTLESS
 
 
 class Requeue(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kohort.kube.controller import Requeue
+from kohort.kube.controller import Requeue, restless
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
@@ -80,7 +80,7 @@ class Agent:
         self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
         self._services = manager.informer(SERVICES, Service)
         self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
-        self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS)
+        self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS, pace=restless)
         tree = _tree(cgroup_parent, witness) if cgroups else None
         networks = _networks(directory) if own_networks else None
         self.limits = tree is not None
