@@ -61,7 +61,10 @@ async def test_f1_also_when_the_set_is_new() -> None:
 
 
 async def test_f1_the_set_says_what_is_wrong_with_a_template_until_it_is_mended() -> None:
-    async with bare(sample().but("spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.name", "M M")) as world:
+    """One that was there before the server was asked about templates, or when it could not be asked."""
+    async with bare(None) as world:
+        faults(world).refuse(errors.internal("no answer"), on=lambda request: bool(request.param("dryRun")), times=1)
+        await world.create(sample().but("spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.name", "M M"))
         waiting = world.condition("Waiting")
         assert (waiting["status"], waiting["reason"]) == ("True", "LeaderSetRefused")
         assert "spec.template.spec.containers[0].name" in waiting["message"]

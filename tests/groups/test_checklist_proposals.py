@@ -7,7 +7,7 @@ from tests.groups.test_checklist_cluster import image, one_revision_each, whole
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled, status
 
 from kohort.groups import wire
-from kohort.kube.errors import Forbidden, Invalid
+from kohort.kube.errors import ApiError, Forbidden, Invalid
 from kohort.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kohort.testing import Cluster
 
@@ -111,7 +111,7 @@ async def test_s6_scheduling_policy() -> None:
 async def test_s7_unsupported_toleration_effect() -> None:
     bad = {"replicaUniqueToleration": {"key": "pool", "effect": "Sometimes"}}
     async with whole() as cluster:
-        with pytest.raises(Invalid, match=r"replicaUniqueToleration.effect"):
+        with pytest.raises(ApiError, match=r"replicaUniqueToleration.effect: Unsupported value"):
             await create(cluster, lws("llm").size(2).but("spec.leaderWorkerTemplate.schedulingPolicy", bad))
 
 

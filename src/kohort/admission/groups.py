@@ -8,15 +8,17 @@ not of everything at once. The one that validates is asked once more, for what o
 from functools import partial
 from typing import Final
 
-from kohort.admission.reviews import Endpoints, Refused, mutating, validating
+from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, validating
 from kohort.groups.collisions import collision_errors
 from kohort.groups.defaulting import defaulted
 from kohort.groups.gang import GangProvider
 from kohort.groups.podmutation import PodRefused, mutated
 from kohort.groups.providers import provider_named
 from kohort.groups.shape import has_its_types
+from kohort.groups.trial import template_errors
 from kohort.groups.validation import create_errors, scale_errors, update_errors
 from kohort.groups.views import GroupCache
+from kohort.kube.client import Client
 from kohort.kube.resources import Key
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
@@ -30,17 +32,21 @@ VALIDATE_POD: Final = "/validate--v1-pod"
 
 class GroupWebhooks:
     """The endpoints. `cache` is set by whoever has one; without it, names of other sets are not compared, which is no
-    reason to refuse anything: a collision that slips through is told by the controllers."""
+    reason to refuse anything: a collision that slips through is told by the controllers. The same goes for `client`,
+    which asks the cluster about templates."""
 
-    def __init__(self, *, default_resize_policy: str = "None", gang_scheduler: str = "") -> None:
+    def __init__(
+        self, *, default_resize_policy: str = "None", gang_scheduler: str = "", client: Client | None = None
+    ) -> None:
         self._default_resize_policy = default_resize_policy
         self._gang = provider_named(gang_scheduler)
         self.cache: GroupCache | None = None
+        self.client = client
 
     def endpoints(self) -> Endpoints:
         return {
             MUTATE_SET: mutating(self._set),
-            VALIDATE_SET: validating(self._set_errors),
+            VALIDATE_SET: inquiring(self._all_errors),
             MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
             VALIDATE_POD: validating(lambda _: []),
         }
@@ -57,6 +63,15 @@ class GroupWebhooks:
             raise Refused.because_of(found)
         return wanted
 
+    async def _all_errors(self, request: JsonObject) -> list[FieldError]:
+        found = self._set_errors(request)
+        new = request.get("object")
+        if found or new is None or self.client is None or request.get("subResource"):
+            return found
+        if new["metadata"].get("deletionTimestamp"):
+            return []
+        return await template_errors(self.client, _namespace(request), new, request.get("oldObject"))
+
     def _set_errors(self, request: JsonObject) -> list[FieldError]:
         new, old = request.get("object"), request.get("oldObject")
         if new is None:
@@ -68,8 +83,7 @@ class GroupWebhooks:
         else:
             found = update_errors(new, old, default_resize_policy=self._default_resize_policy)
         if not found and self.cache is not None and not new["metadata"].get("deletionTimestamp"):
-            namespace = new["metadata"].get("namespace") or request.get("namespace") or ""
-            others = [*self.cache.sets.list(namespace)]
+            others = [*self.cache.sets.list(_namespace(request))]
             known = collision_errors(old, others) if old is not None else []
             found = [error for error in collision_errors(new, others) if error not in known]
         return found
@@ -79,8 +93,7 @@ class GroupWebhooks:
         others may have; fewer can always be had."""
         if self.cache is None:
             return []
-        metadata = scale["metadata"]
-        key = Key(metadata.get("namespace") or request.get("namespace") or "", metadata.get("name") or "")
+        key = Key(_namespace(request), scale["metadata"].get("name") or "")
         group_set = self.cache.sets.get(key)
         wanted = (scale.get("spec") or {}).get("replicas") or 0
         if group_set is None or group_set.metadata.deleting or wanted <= group_set.replicas:
@@ -92,8 +105,12 @@ class GroupWebhooks:
 
 def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:
     pod: JsonObject = request["object"]
-    namespace = pod["metadata"].get("namespace") or request.get("namespace") or ""
     try:
-        return mutated(pod, namespace, gang=gang)
+        return mutated(pod, _namespace(request), gang=gang)
     except PodRefused as refusal:
         raise Refused(str(refusal)) from refusal
+
+
+def _namespace(request: JsonObject) -> str:
+    """The object's own, which it may lack while it is created."""
+    return request["object"]["metadata"].get("namespace") or request.get("namespace") or ""

@@ -62,7 +62,7 @@ class InProcess:
         begun = time.perf_counter()
         code = 200
         try:
-            return msgspec.json.encode(review(self._endpoints, path, body))
+            return msgspec.json.encode(await review(self._endpoints, path, body))
         except ValueError as problem:
             code = 400
             raise OSError(str(problem)) from problem

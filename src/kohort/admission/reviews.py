@@ -6,7 +6,8 @@ that fields nobody here knows survive.
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +18,8 @@ from kohort.objects.jsontypes import JsonObject
 Mutate = Callable[[JsonObject], JsonObject]
 """From a request to the object that should be stored. Raises Refused."""
 Validate = Callable[[JsonObject], list[FieldError]]
+Inquire = Callable[[JsonObject], Awaitable[list[FieldError]]]
+"""As Validate, for those that have to ask somebody else."""
 
 
 class Refused(Exception):
@@ -57,6 +60,14 @@ def validating(handler: Validate) -> Callable[[JsonObject], JsonObject]:
     return answer
 
 
+def inquiring(handler: Inquire) -> Callable[[JsonObject], Awaitable[JsonObject]]:
+    async def answer(request: JsonObject) -> JsonObject:
+        found = await handler(request)
+        return _denied(request, Refused.because_of(found)) if found else {"allowed": True}
+
+    return answer
+
+
 def _denied(request: JsonObject, refusal: Refused) -> JsonObject:
     status: JsonObject = {"code": 403, "reason": "Forbidden", "message": str(refusal)}
     if refusal.found:
@@ -71,11 +82,11 @@ def _denied(request: JsonObject, refusal: Refused) -> JsonObject:
     return {"allowed": False, "status": status}
 
 
-Endpoints = Mapping[str, Callable[[JsonObject], JsonObject]]
+Endpoints = Mapping[str, Callable[[JsonObject], JsonObject | Awaitable[JsonObject]]]
 """What is answered at which path."""
 
 
-def review(endpoints: Endpoints, path: str, body: bytes) -> JsonObject:
+async def review(endpoints: Endpoints, path: str, body: bytes) -> JsonObject:
     """Answer a whole AdmissionReview, or ConversionReview. ValueError when it is none."""
     try:
         document = msgspec.json.decode(body)
@@ -83,7 +94,8 @@ def review(endpoints: Endpoints, path: str, body: bytes) -> JsonObject:
         uid = request["uid"]
     except (msgspec.DecodeError, KeyError, TypeError) as problem:
         raise ValueError(f"not a review: {problem}") from problem
-    response = endpoints[path](request)
+    answered = endpoints[path](request)
+    response = await answered if inspect.isawaitable(answered) else answered
     return {
         "apiVersion": document.get("apiVersion", "admission.k8s.io/v1"),
         "kind": document.get("kind", "AdmissionReview"),

@@ -70,7 +70,7 @@ class WebhookServer:
         if request.path not in self._endpoints:
             return web.Response(status=404, text=f"no webhook at {request.path}\n")
         try:
-            answer = review(self._endpoints, request.path, await request.read())
+            answer = await review(self._endpoints, request.path, await request.read())
         except ValueError as problem:
             return web.Response(status=400, text=f"{problem}\n")
         except Exception:

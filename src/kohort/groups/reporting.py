@@ -16,7 +16,7 @@ from kohort.groups.views import GroupCache, GroupStatefulSet
 from kohort.groups.waiting import Obstacle, Watchman
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError, Forbidden, Invalid, NotFound
+from kohort.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.jsontypes import JsonObject
@@ -150,7 +150,7 @@ class Reporter:
 
     async def write_refusal(self, group_set: LeaderWorkerSet, problem: ApiError) -> None:
         """The leader StatefulSet is refused, and nothing goes on until somebody mends what the message names."""
-        if not isinstance(problem, Invalid | Forbidden):
+        if not isinstance(problem, Invalid | Forbidden | BadRequest):
             return
         before = group_set.status.conditions
         obstacle = Obstacle(REFUSED, f"the leader StatefulSet is refused: {problem.message}")

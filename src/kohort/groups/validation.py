@@ -34,6 +34,8 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_size_errors(replicas, template.size),
         *_rolling_errors(spec, replicas),
         *_subgroup_errors(group_set, template),
+        *_placement_errors(group_set),
+        *_container_errors(template),
         *_claim_errors(template),
         *_scheduling_errors(group_set, template),
     ]
@@ -217,6 +219,24 @@ def _resize_errors(new: Template, old: Template, default_policy: str) -> list[Fi
         "have the groups recreated with the new size"
     )
     return [fielderrors.invalid(f"{_TEMPLATE}.size", new.size, text)]
+
+
+def _placement_errors(group_set: JsonObject) -> list[FieldError]:
+    """Both name a label of nodes. Pods that name another kind of text are refused by every server."""
+    annotations = group_set["metadata"].get("annotations") or {}
+    return [
+        fielderrors.invalid(f"metadata.annotations.{key}", annotations[key], text)
+        for key in (wire.EXCLUSIVE, wire.SUBGROUP_EXCLUSIVE)
+        if annotations.get(key)
+        for text in names.qualified_name(annotations[key])
+    ]
+
+
+def _container_errors(template: Template) -> list[FieldError]:
+    """A template without any list of containers, `{}` for one, would silently be taken for none."""
+    given = [name for name in ("leaderTemplate", "workerTemplate") if template.raw.get(name) is not None]
+    without = [name for name in given if (template.raw[name].get("spec") or {}).get("containers") is None]
+    return [fielderrors.required(f"{_TEMPLATE}.{name}.spec.containers") for name in without]
 
 
 def _claim_errors(template: Template) -> list[FieldError]:

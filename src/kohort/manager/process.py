@@ -105,6 +105,7 @@ class OperatorProcess:
         self._group_webhooks = GroupWebhooks(
             default_resize_policy=options.configuration.default_resize_policy,
             gang_scheduler=options.configuration.gang_scheduler,
+            client=self._client,
         )
         self._rollout_webhooks = RolloutWebhooks()
         self._metrics_tls: ssl.SSLContext | None = None
@@ -216,7 +217,7 @@ class OperatorProcess:
         name = self._options.namespace
         while True:
             try:
-                await self._client.create(NAMESPACES, {"metadata": {"name": name}})
+                await self._client.create(NAMESPACES, {"metadata": {"name": name, "labels": operator.LABELS}})
             except errors.AlreadyExists:
                 return
             except errors.ApiError as problem:
@@ -246,7 +247,11 @@ class OperatorProcess:
         stack.push_async_callback(server.stop)
         _log.info("serving webhooks", port=self.webhook_port)
         if loopback:
-            self._address = Address(bundle.ca_certificate, url=f"https://127.0.0.1:{self.webhook_port}")
+            self._address = Address(
+                bundle.ca_certificate,
+                url=f"https://127.0.0.1:{self.webhook_port}",
+                namespaces=tuple(configuration.namespaces),
+            )
 
     def _bring_along(self, manager: Manager, address: Address) -> None:
         """Definitions before any cache fills; configurations when this process leads, because they name it."""

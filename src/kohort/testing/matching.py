@@ -15,7 +15,7 @@ def anything(request: Request) -> bool:
 
 
 def is_write(request: Request) -> bool:
-    return request.method in _WRITES
+    return request.method in _WRITES and not request.param("dryRun")
 
 
 def is_watch(request: Request) -> bool:
