@@ -314,8 +314,10 @@ def test_versions_that_are_gone_lose_their_entries_and_others_are_compared_conve
 
 
 def test_an_object_whose_items_cannot_be_named_is_written_untracked() -> None:
-    live = created(config_map({"x": "1"}))
-    assert entries(updated(live, config_map({"x": "2"}, ownerReferences=[{"name": "no uid"}]))) == []
+    node = kind_node("", "v1", "ServiceAccount")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
+    live = created(account, node)
+    assert entries(updated(live, {**account, "secrets": [{"kind": "no name"}]}, node=node)) == []
 
 
 def test_custom_resources_own_their_structs() -> None:

@@ -327,9 +327,9 @@ def test_an_object_with_nothing_but_a_name_owns_nothing() -> None:
             '[name="c"].env: duplicate entries for key [name="A"]',
         ),
         (
-            workload([{"image": "c"}]),
-            DEPLOYMENT,
-            "(/w; apps/v1, Kind=Deployment): .spec.template.spec.containers: element 0: associative list with keys has "
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "w"}, "secrets": [{}]},
+            kind_node("", "v1", "ServiceAccount"),
+            "(/w; /v1, Kind=ServiceAccount): .secrets: element 0: associative list with keys has "
             'an element that omits all key fields ["name"] (and doesn\'t have default values for any key fields)',
         ),
         (

@@ -8,7 +8,8 @@
 | members  | set-like lists of scalars (`v:"x"`)     | each value |
 
 Without a schema (`any`, preserve-unknown-fields) maps are maps and lists are leaves. Key fields that an item leaves out
-take their schema default (a port's protocol).
+take their schema default (a port's protocol), those of built-in types without one their empty value (a container's
+name), so that validation can say what is missing.
 """
 
 from functools import lru_cache
@@ -20,6 +21,9 @@ from kohort.cluster.apiserver.schema.node import ANY, MISSING, Node
 from kohort.objects.jsontypes import Json
 
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+_LOCAL_REFERENCE: Final = "io.k8s.api.core.v1.LocalObjectReference"
+"""Its name may be left out, and is declared to be empty then."""
+_EMPTY: Final[dict[str, Json]] = {"string": "", "integer": 0}
 
 
 class TypedError(Exception):
@@ -94,8 +98,14 @@ def _by_keys(entry: Json, node: Node) -> str:
 
 
 def _key_default(node: Node, key: str) -> Json:
+    """What a key is when an item leaves it out. In built-in types what must be there is never absent, only empty."""
     field = node.items.fields.get(key)
-    return None if field is None or field.default is MISSING else field.default
+    if field is None:
+        return None
+    if field.default is not MISSING:
+        return field.default
+    named = node.items.name and (key in node.items.required or node.items.name == _LOCAL_REFERENCE)
+    return _EMPTY.get(field.type) if named else None
 
 
 def _member(value: Json) -> str:

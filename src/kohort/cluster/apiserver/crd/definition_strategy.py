@@ -25,6 +25,7 @@ _NUMBER_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "do
 
 
 class DefinitionStrategy(Strategy):
+    names_finalizers_freely = True
     unconditional_update = False
     deletion_returns_object = True
 

@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.crd.definitions import APPROVED, approval_problem,
 from kohort.cluster.apiserver.crd.simplepath import PathError, resolve
 from kohort.cluster.apiserver.schema.ruled import has_rules
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
-from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
+from kohort.cluster.apiserver.schema.vocabulary_rules import outside_errors, vocabulary_errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
 from kohort.objects.jsontypes import Json, JsonObject
@@ -95,6 +95,9 @@ def _spec_errors(spec: JsonObject, old: JsonObject | None = None) -> Iterator[Fi
     yield from _format_of_names(names, "spec.names")
     if versions:
         yield from _common_errors(versions, common, accepted)
+    strategy = (spec.get("conversion") or {}).get("strategy") or ""
+    if spec.get("preserveUnknownFields") and strategy != "None":
+        yield invalid("spec.conversion.strategy", strategy, "must be None if spec.preserveUnknownFields is true")
     yield from conversion_errors(spec.get("conversion"), "spec.conversion")
 
 
@@ -254,6 +257,9 @@ def _schema_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     if schema is None:
         return
     where = f"{path}.openAPIV3Schema"
+    if outside := outside_errors(schema, where):
+        yield from outside
+        return
     found = violations(schema, where, status_subresource="status" in (version.get("subresources") or {}))
     yield from found
     if not has_rules(schema):

@@ -5,7 +5,7 @@ then treats the result as if it had been sent. Apply says what the sender wants 
 """
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from kohort.cluster.apiserver.patch.wording import go_text
 from kohort.cluster.apiserver.schema import decode
 from kohort.cluster.apiserver.schema.mismatch import json_type
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.wrapping import wrapped
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
 from kohort.objects import fielderrors
@@ -128,11 +129,20 @@ def fit(
     def unfit(problem: str) -> errors.ApiError:
         return _invalid_patch(go_text(change.patch) if media_type == STRATEGIC else shown.decode(), problem)
 
-    try:
+    def attempt(obj: JsonObject) -> list[str]:
         _check_type(parts, call, live, obj, media_type)
-        problems = change.problems + (_fitted_status(obj, node) if only_status else bodies.fitted(obj, node))
+        return change.problems + (_fitted_status(obj, node) if only_status else bodies.fitted(obj, node))
+
+    try:
+        problems = attempt(obj)
     except decode.Undecodable as error:
-        raise unfit(error.detail) from None
+        obj = wrapped(_copy(patched), node)
+        if media_type != STRATEGIC or obj == patched:
+            raise unfit(error.detail) from None
+        try:
+            problems = attempt(obj)
+        except decode.Undecodable as further:
+            raise unfit(further.detail) from None
     if problems and field_validation == "Strict":
         raise unfit(f"strict decoding error: {', '.join(problems)}")
     if problems and field_validation == "Warn":
@@ -208,7 +218,7 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
     intent, duplicates = read_intent(call, options)
 
     def produce(live: JsonObject | None) -> JsonObject:
-        obj = serverside.apply(
+        merged = serverside.apply(
             live,
             intent,
             call.kind.schema(),
@@ -222,11 +232,10 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
             kind=call.kind.resource.kind,
             at_version=at_version(writer.parts, call),
         )
-        obj = cast(JsonObject, _copy(obj))
         _report_duplicates(call, duplicates, options.field_validation or "Warn")
-        if call.kind.custom and (nulls := null_values(obj, call.kind.schema())):
+        if call.kind.custom and (nulls := null_values(merged, call.kind.schema())):
             raise errors.invalid(call.kind.resource.kind, call.name, nulls, call.kind.resource.group)
-        decode.conform(obj, call.kind.schema())
+        obj = _converted(merged, call.kind)
         call.kind.strategy.default(obj)
         bodies.complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
@@ -241,6 +250,20 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
         return obj
 
     return produce
+
+
+def _converted(merged: JsonObject, kind: Kind) -> JsonObject:
+    """A copy of what was merged that fits the schema."""
+    node = kind.schema()
+    obj: JsonObject = _copy(merged)
+    try:
+        decode.conform(obj, node)
+    except decode.Undecodable:
+        if kind.custom:
+            raise
+        obj = wrapped(_copy(merged), node)
+        decode.conform(obj, node)
+    return obj
 
 
 def _copy(document: Json) -> Json:

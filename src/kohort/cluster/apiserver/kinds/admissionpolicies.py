@@ -19,6 +19,7 @@ class AdmissionPolicyStrategy(Strategy):
     names_finalizers_freely = True
     unconditional_update = False
     rechecks_metadata = 1
+    checks_metadata_change = False
     validating = True
 
     def default(self, obj: JsonObject) -> None:
@@ -108,6 +109,7 @@ class PolicyBindingStrategy(Strategy):
     unconditional_update = False
     has_status = False
     rechecks_metadata = 1
+    checks_metadata_change = False
     validating = True
 
     def default(self, obj: JsonObject) -> None:

@@ -186,14 +186,13 @@ def _check_domain(errors: Errors, path: str, name: str) -> None:
         errors.append(required(path))
         return
     plain = name.removesuffix(".")
-    problems = dns1123_subdomain(plain)
-    errors += [invalid(path, plain, problem) for problem in problems]
-    if not problems and "." not in plain:
+    if problems := dns1123_subdomain(plain):
+        errors.append(invalid(path, plain, ",".join(problems)))
+    elif "." not in plain:
         detail = "should be a domain with at least two segments separated by dots"
         errors.append(invalid(path, plain, detail))
-    if not problems:
-        for label in plain.split("."):
-            errors += [invalid(path, label, problem) for problem in dns1123_label(label)]
+    elif long := next((label for label in plain.split(".") if dns1123_label(label)), ""):
+        errors.append(invalid(path, long, ",".join(dns1123_label(long))))
 
 
 def _check_hints(errors: Errors, path: str, hints: JsonObject) -> None:

@@ -38,12 +38,14 @@ def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = Fa
     common = object_errors(new_meta, kind.resource.namespaced, path_segment, standard_finalizers=False)
     change = change_errors(new_meta, old_meta)
     errors, strategy = common + change, kind.strategy
+    free = kind.custom or strategy.names_finalizers_freely
     if strategy.checks_status_metadata if status else strategy.checks_metadata_change:
         errors += change
-        if not kind.custom:
+        if not free:
             errors += standard_finalizer_errors(new_meta.get("finalizers"), "metadata.finalizers")
     if not status and strategy.rechecks_metadata:
-        repeated = object_errors(new_meta, kind.resource.namespaced, strategy.validate_name)
+        rule = strategy.validate_name
+        repeated = object_errors(new_meta, kind.resource.namespaced, rule, standard_finalizers=not free)
         errors += repeated * strategy.rechecks_metadata
     return errors
 

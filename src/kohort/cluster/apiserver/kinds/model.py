@@ -52,7 +52,7 @@ class Strategy:
     deletion_returns_object = False
     """DELETE answers with the object instead of a Status."""
     names_finalizers_freely = False
-    """New objects may carry finalizers that are neither standard nor qualified with a domain."""
+    """Objects may carry finalizers that are neither standard nor qualified with a domain."""
     rechecks_metadata = 0
     """How often the update rules of this kind include the rules for new metadata; see `metadata.on_update`."""
     checks_metadata_change = True

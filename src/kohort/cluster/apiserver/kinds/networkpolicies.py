@@ -120,6 +120,8 @@ def _check_block(errors: Errors, path: str, block: JsonObject, accepted: list[st
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    if "/" not in text:
+        return None
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:

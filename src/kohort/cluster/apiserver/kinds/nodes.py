@@ -3,13 +3,14 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, problems_of, quantity
+from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, parse_address, problems_of, quantity
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
 from kohort.cluster.apiserver.kinds.resourcenames import check_amount
 from kohort.objects.fielderrors import (
     DUPLICATE,
+    INTERNAL,
     FieldError,
     duplicate,
     forbidden,
@@ -60,9 +61,8 @@ class NodeStrategy(Strategy):
         ranges = spec.get("podCIDRs") or []
         for index, text in enumerate(ranges):
             cidr(errors, f"spec.podCIDRs[{index}]", text)
-        if len(ranges) > 2 or (len(ranges) == 2 and (":" in ranges[0]) == (":" in ranges[1])):
-            detail = "may specify no more than one CIDR for each IP family"
-            errors.append(invalid("spec.podCIDRs", ranges, detail))
+        if len(ranges) > 1:
+            _check_pair(errors, ranges)
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -70,6 +70,23 @@ class NodeStrategy(Strategy):
 
     def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         return _changes(obj, old)
+
+
+def _check_pair(errors: Errors, ranges: list[str]) -> None:
+    """Several ranges are one for each family of addresses."""
+    broken = next((index for index, text in enumerate(ranges) if not _is_network(text)), None)
+    if broken is not None:
+        detail = f"invalid CIDR[{broken}]: <nil> (invalid CIDR address: {ranges[broken]})"
+        detail = f"Internal error: invalid PodCIDRs. failed to check with dual stack with error:{detail}"
+        errors.append(FieldError(INTERNAL, "spec.podCIDRs", detail))
+    if broken is not None or len(ranges) > 2 or (":" in ranges[0]) == (":" in ranges[1]):
+        detail = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid("spec.podCIDRs", ranges, detail))
+
+
+def _is_network(text: str) -> bool:
+    address, slash, length = text.partition("/")
+    return bool(slash) and parse_address(address) is not None and length.isdigit()
 
 
 def _mirror_ranges(spec: JsonObject) -> None:

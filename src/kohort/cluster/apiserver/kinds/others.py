@@ -37,6 +37,7 @@ class LeaseStrategy(Strategy):
 
 class RuntimeClassStrategy(Strategy):
     names_finalizers_freely = True
+    rechecks_metadata = 1
     create_on_update = True
     unconditional_update = False
     has_status = False
@@ -71,7 +72,7 @@ class RuntimeClassStrategy(Strategy):
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors: Errors = []
         immutable(errors, "handler", obj.get("handler"), old.get("handler"))
-        return errors
+        return errors + self.validate(context, obj)
 
 
 class PlainStrategy(Strategy):

@@ -16,6 +16,7 @@ _EVICTION_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 
 class PodDisruptionBudgetStrategy(Strategy):
     names_finalizers_freely = True
+    checks_metadata_change = False
     unconditional_update = False
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:

@@ -6,6 +6,7 @@ from kohort.cluster.apiserver.kinds.checks import Errors, immutable, named, nonn
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.volumesources import check_driver_name
+from kohort.cluster.apiserver.kinds.volumespec import check_inline_spec
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_subdomain
@@ -117,6 +118,11 @@ class CsiDriverStrategy(Strategy):
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
+    def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
+        """A new driver has no generation; its changes are counted nevertheless."""
+        if not same(obj["spec"], old["spec"]):
+            obj["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
         spec = obj["spec"]
@@ -179,6 +185,7 @@ class CsiNodeStrategy(Strategy):
     has_generation = False
     deletion_returns_object = True
     rechecks_metadata = 1
+    checks_metadata_change = False
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
@@ -243,6 +250,8 @@ class VolumeAttachmentStrategy(Strategy):
         named(errors, "spec.nodeName", spec.get("nodeName") or "", dns1123_subdomain)
         if volume is not None:
             named(errors, "spec.source.persistentVolumeName", volume, dns1123_subdomain)
+        elif inline is not None:
+            check_inline_spec(errors, "spec.source.inlineVolumeSpec", inline)
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

@@ -105,6 +105,18 @@ def _initiator(errors: Errors, path: str, name: str) -> None:
         errors.append(invalid(path, name, "must be valid format"))
 
 
+def check_namespace_of_endpoints(errors: Errors, path: str, source: JsonObject) -> None:
+    """Of a glusterfs volume that is not a pod's: a pod has a namespace."""
+    namespace = source.get("endpointsNamespace")
+    if namespace is None:
+        return
+    if not namespace:
+        detail = "if the endpointnamespace is set, it must be a valid namespace name"
+        errors.append(invalid(f"{path}.endpointsNamespace", namespace, detail))
+    else:
+        named(errors, f"{path}.endpointsNamespace", namespace, dns1123_label)
+
+
 def _fibre_channel(errors: Errors, path: str, source: JsonObject) -> None:
     names, ids = source.get("targetWWNs"), source.get("wwids")
     if not names and not ids:

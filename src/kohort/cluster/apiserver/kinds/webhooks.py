@@ -22,6 +22,7 @@ class WebhookConfigurationStrategy(Strategy):
     unconditional_update = False
     has_status = False
     rechecks_metadata = 1
+    checks_metadata_change = False
     mutating = False
 
     def default(self, obj: JsonObject) -> None:

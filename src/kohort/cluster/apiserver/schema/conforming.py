@@ -82,6 +82,8 @@ def _struct_conformer(described: Record) -> Conformer:
                 else:
                     raise Mismatch(json_type(value), go_type)
         except Mismatch as mismatch:
+            if not mismatch.struct:
+                obj[key] = None
             mismatch.inside(struct, paths[key])
             raise
         for key in dropped:
@@ -173,6 +175,7 @@ def _list_conformer(element: TypeExpression) -> Conformer:
             elif scalar is not None:
                 items[index] = scalar(item)
             else:
+                items[index] = None
                 raise Mismatch(json_type(item), element.go_type)
         return unknown or None
 
@@ -196,6 +199,7 @@ def _map_conformer(element: TypeExpression) -> Conformer:
             elif scalar is not None:
                 values[key] = scalar(value)
             else:
+                values[key] = None
                 raise Mismatch(json_type(value), element.go_type)
         return unknown or None
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from kohort.cluster.apiserver.schema import jsontext
 from kohort.cluster.apiserver.schema.completion import complete
 from kohort.cluster.apiserver.schema.conforming import conformer
-from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
+from kohort.cluster.apiserver.schema.mismatch import Mismatch, first_fault, json_type
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.pruning import prune
 from kohort.kube.errors import ApiError, BadRequest, Status, failure
@@ -145,7 +145,9 @@ def conform(obj: JsonObject, node: Node, *, prune: bool = True) -> list[str]:
     subject = obj if prune else copy.deepcopy(obj)
     try:
         unknown = _conform_to(subject, node)
-    except (Mismatch, ValueError) as error:
+    except Mismatch as mismatch:
+        raise undecodable(obj, str(first_fault(mismatch, lambda: _conform_to(subject, node)))) from None
+    except ValueError as error:
         raise undecodable(obj, str(error)) from None
     return [f'unknown field "{path}"' for path in unknown]
 

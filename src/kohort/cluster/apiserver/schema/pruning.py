@@ -50,7 +50,7 @@ def _conform_metadata(obj: JsonObject) -> list[str]:
         obj["metadata"] = {}
         return []
     if type(metadata) is not dict:
-        raise Mismatch(json_type(metadata), "v1.ObjectMeta")
+        raise Mismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
     return conformer(OBJECT_META)(metadata) or []
 
 
@@ -118,12 +118,13 @@ class _Walk:
         metadata = obj.get("metadata")
         if metadata is None:
             return
+        as_sent = _by_name(metadata)
         try:
             if type(metadata) is not dict:
-                raise Mismatch(json_type(metadata), "v1.ObjectMeta")
+                raise Mismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
             found = conformer(OBJECT_META)(metadata) or []
         except (Mismatch, ValueError) as error:
-            raise ValueError(str(invalid(_below(path, "metadata"), _by_name(metadata), str(error)))) from None
+            raise ValueError(str(invalid(_below(path, "metadata"), as_sent, str(error)))) from None
         self.in_metadata += [f"{_below(path, 'metadata')}.{unknown}" for unknown in found]
 
 

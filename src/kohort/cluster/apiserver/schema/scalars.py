@@ -17,13 +17,13 @@ Scalar = Callable[[Json], Json]
 _ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def integer(bits: int, go_type: str) -> Scalar:
+def integer(bits: int, go_type: str, *, stops: bool = False) -> Scalar:
     lowest, highest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def check(value: Json) -> Json:
         if type(value) is int and lowest <= value <= highest:
             return value
-        raise Mismatch(_number_literal(value), go_type)
+        raise Mismatch(_number_literal(value), go_type, stops=stops)
 
     return check
 
@@ -78,18 +78,18 @@ def int_or_string(value: Json) -> Json:
     return _INT32(value)
 
 
-_INT32: Final = integer(32, "int32")
+_INT32: Final = integer(32, "int32", stops=True)
 
 
 def time(value: Json) -> Json:
     if type(value) is not str:
-        raise Mismatch(json_type(value), "string")
+        raise Mismatch(json_type(value), "string", stops=True)
     return canonical_time(value)
 
 
 def micro_time(value: Json) -> Json:
     if type(value) is not str:
-        raise Mismatch(json_type(value), "string")
+        raise Mismatch(json_type(value), "string", stops=True)
     return canonical_micro_time(value)
 
 

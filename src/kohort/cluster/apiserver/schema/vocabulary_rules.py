@@ -21,6 +21,35 @@ _UNSUPPORTED: Final = (
 )
 
 
+def outside_errors(schema: JsonObject, path: str) -> list[FieldError]:
+    """Errors of a schema with keywords that have no place in a structural one; empty when there are none such. Nothing
+    else is known about such a schema than how it is spelt."""
+    if not _has_outsider(schema):
+        return []
+    detail = "OpenAPIV3Schema 'schema' is not supported"
+    return list(vocabulary_errors(schema, path)) or [invalid(path, "", detail)]
+
+
+def _has_outsider(schema: JsonObject) -> bool:
+    if any(_uses(schema, key) for key, _ in (*_UNSUPPORTED, ("$schema", ""))):
+        return True
+    return any(_has_outsider(inner) for inner in _schemas_below(schema))
+
+
+def _schemas_below(schema: JsonObject) -> Iterator[JsonObject]:
+    yield from (schema.get("properties") or {}).values()
+    for key in ("allOf", "oneOf", "anyOf"):
+        yield from schema.get(key) or ()
+    for key in ("not", "items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield schema[key]
+
+
+def _uses(schema: JsonObject, key: str) -> bool:
+    value = schema.get(key)
+    return value is not None if key == "additionalItems" else value not in (None, "", {})
+
+
 def vocabulary_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
     return _vocabulary(schema, path, _Place(root=True))
 
@@ -56,7 +85,7 @@ def _keyword_errors(schema: JsonObject, path: str, place: _Place) -> Iterator[Fi
     if schema.get("default") is not None and place.no_defaults:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
     for key, detail in _UNSUPPORTED:
-        if schema.get(key) not in (None, "", {}):
+        if _uses(schema, key):
             yield forbidden(f"{path}.{key}", detail)
     if declared == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")

@@ -141,6 +141,8 @@ def _ports(spec: JsonObject, path: str) -> list[str]:
     for here, container in all_containers(spec, path):
         for index, port in enumerate(container.get("ports") or ()):
             where = f"{here}.ports[{index}]"
+            if port.get("hostIP") and not port.get("hostPort"):
+                found.append(f"{where}: hostIP set without hostPort: {_as_go_prints(port)}")
             key = (port.get("containerPort") or 0, port.get("protocol") or "")
             others = taken.setdefault(key, [])
             found += [text for place, other in others if (text := _overlap(where, port, place, other))]
@@ -152,6 +154,11 @@ def _ports(spec: JsonObject, path: str) -> list[str]:
             elif name:
                 names[name] = where
     return found + named
+
+
+def _as_go_prints(port: JsonObject) -> str:
+    shown = (port.get("name") or "", port.get("containerPort") or 0, port.get("protocol") or "", port["hostIP"])
+    return "{{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{}}}".format(*shown)
 
 
 def _overlap(where: str, port: JsonObject, place: str, other: JsonObject) -> str:
