@@ -150,6 +150,7 @@ class PodStatus(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     qos_class: str = ""
     host_ip: str = field(default="", name="hostIP")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.cluster.simulation.orders import BadOrder, Orders, is_lost, pod_orders, unready_words
+from kohort.cluster.simulation.orders import PREFIX, BadOrder, Orders, is_lost, pod_orders, understood, unready_words
 
 
 def orders(*, node: str = "", **pod: str) -> Orders:
@@ -57,7 +57,24 @@ def test_what_cannot_be_understood_is_named(name: str, value: str) -> None:
         orders(**{name: value})
 
 
-@pytest.mark.parametrize(("value", "lost"), [("true", True), ("false", False), (None, False)])
+@pytest.mark.parametrize("name", ["start", "lost", "capacity"])
+def test_what_is_no_order_for_a_pod_is_named(name: str) -> None:
+    with pytest.raises(BadOrder, match=name):
+        orders(**{name: "1s"})
+
+
+def test_what_can_be_understood_counts_beside_what_cannot() -> None:
+    pod = {f"{PREFIX}crashes": "many", f"{PREFIX}never-ready": "true", f"{PREFIX}unheard-of": "x"}
+    found, problems = understood(pod, {f"{PREFIX}ready-latency": "later", f"{PREFIX}lost": "false"}, 3.0)
+    assert (found.never_ready, found.crashes, found.ready_latency, found.start_latency) == (True, None, 0.0, 3.0)
+    assert [str(problem) for problem in problems] == [
+        f"annotation {PREFIX}unheard-of: there is no such order",
+        f"annotation {PREFIX}crashes: 'many' is not a whole number",
+        f"annotation {PREFIX}ready-latency: 'later' is not a time such as 1.5s, 500ms or 2m",
+    ]
+
+
+@pytest.mark.parametrize(("value", "lost"), [("true", True), ("yes", True), ("false", False), (None, False)])
 def test_a_lost_node(value: str | None, lost: bool) -> None:
     assert is_lost({"simulation.kohort.dev/lost": value} if value else {}) is lost
 

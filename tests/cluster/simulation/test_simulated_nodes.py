@@ -91,6 +91,15 @@ async def test_nodes_register_as_long_as_it_takes() -> None:
     assert len([one for one in faults.writes if writes(NODES, method="POST")(one)]) == 2 + 4
 
 
+async def test_a_start_does_not_wait_for_a_node_that_is_to_be_silent() -> None:
+    async with cluster() as c:
+        await ordered(c, "sim-1", lost="true")
+        manager = Manager(Client(c.transport()))
+        registered = register(manager, nodes=2)
+        async with manager.running(), asyncio.timeout(60):
+            await registered()
+
+
 async def test_a_pod_runs_like_on_a_real_node() -> None:
     async with cluster() as c:
         await started(c, pod())
@@ -416,3 +425,38 @@ async def test_an_order_that_cannot_be_understood_is_told_by_an_event() -> None:
     async with cluster() as c:
         await started(c, pod(start_latency="soon"))
         await c.until(lambda: any(event["reason"] == "BadSimulationOrder" for event in c.objects(EVENTS)))
+
+
+async def added(cluster: Cluster, name: str = "debugger") -> JsonObject:
+    """The status of a container that was added to the running pod."""
+    container = {"name": name, "image": "busybox"}
+    patch = {"spec": {"ephemeralContainers": [container]}}
+    await cluster.client.patch(PODS, "p", "default", patch, PatchType.STRATEGIC, "ephemeralcontainers")
+    await cluster.until(lambda: bool(status(cluster).get("ephemeralContainerStatuses")))
+    return ephemeral(cluster)
+
+
+def ephemeral(cluster: Cluster) -> JsonObject:
+    container: JsonObject = status(cluster)["ephemeralContainerStatuses"][-1]
+    return container
+
+
+async def test_a_container_that_is_added_to_a_running_pod_runs() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        found = await added(c)
+        assert (found["name"], found["ready"], list(found["state"])) == ("debugger", False, ["running"])
+        assert ready(c)
+        await c.parts["simulation"].restart()
+        await c.settle()
+        assert ephemeral(c) == found
+
+
+async def test_what_was_added_ends_with_the_pod() -> None:
+    async with cluster() as c:
+        subject = pod(exit_after="100s")
+        subject["spec"]["restartPolicy"] = "Never"
+        await started(c, subject)
+        await added(c)
+        await c.until(lambda: status(c)["phase"] == "Succeeded")
+        assert list(ephemeral(c)["state"]) == ["terminated"]

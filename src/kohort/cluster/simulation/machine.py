@@ -6,6 +6,7 @@ and decides, `stamp` is the time of day that goes into the status.
 """
 
 import secrets
+from collections.abc import Iterable
 from itertools import accumulate
 
 import msgspec
@@ -70,6 +71,7 @@ class Machine(msgspec.Struct):
     refused: str = ""
     containers: dict[str, ContainerRun] = {}
     sidecars: dict[str, ContainerRun] = {}
+    ephemeral: dict[str, ContainerRun] = {}
     crash_seen: str = ""
     stopping: float | None = None
     """When its containers end because the pod is deleted."""
@@ -88,8 +90,14 @@ class Machine(msgspec.Struct):
         """A pod that an earlier process has been running, from what that one has reported."""
         started = pod.status.start_time or at.stamp
         machine = Machine(pod.metadata.uid, Moment(at.before(started), started), crash_seen=orders.crash)
+        reported = pod.status
         statuses = {
-            status.name: status for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+            status.name: status
+            for status in (
+                *reported.container_statuses,
+                *reported.init_container_statuses,
+                *reported.ephemeral_container_statuses,
+            )
         }
         machine.containers = {
             each.name: _recovered(each, statuses.get(each.name), at) for each in pod.spec.main_containers
@@ -98,6 +106,11 @@ class Machine(msgspec.Struct):
             each.name: _recovered(each, statuses.get(each.name), at)
             for each in pod.spec.init_containers
             if each.sidecar
+        }
+        machine.ephemeral = {
+            each.name: _recovered(each, statuses[each.name], at)
+            for each in pod.spec.ephemeral_containers
+            if each.name in statuses
         }
         machine.begun = any(run.id for run in machine.containers.values())
         return machine
@@ -117,6 +130,15 @@ class Machine(msgspec.Struct):
             self._advance_container(run, orders, restart_policy, at, crash)
             waits += _waits(run, orders, at.now)
         return min(waits, default=None)
+
+    def attend(self, ephemeral: Iterable[Container], at: Moment) -> None:
+        """Start what was added to a running pod to look into it; that ends with the pod, and is never started again."""
+        for container in ephemeral:
+            run = self.ephemeral.setdefault(container.name, ContainerRun(container.name))
+            if self.phase == "Running" and not self.stopped and not run.id:
+                _begin(run, at)
+            elif self.phase != "Running" and run.running:
+                _end(run, 0, at)
 
     def stop(self, orders: Orders, grace: float, at: Moment) -> None:
         """The pod is being deleted; its containers get `grace` seconds at most."""
@@ -199,7 +221,7 @@ class Machine(msgspec.Struct):
         assert self.stopping is not None
         if at.now < self.stopping:
             return self.stopping - at.now
-        for run in (*self.containers.values(), *self.sidecars.values()):
+        for run in (*self.containers.values(), *self.sidecars.values(), *self.ephemeral.values()):
             if run.running:
                 _end(run, 0, at)
             run.due = None

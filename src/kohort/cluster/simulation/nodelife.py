@@ -61,7 +61,7 @@ class SimulatedNodes:
             await asyncio.gather(*(self._create(index) for index in missing[start : start + AT_ONCE]))
 
     async def registered(self) -> None:
-        """Wait until all nodes that were asked for have reported that they are ready."""
+        """Wait until all nodes that were asked for have said how they are, but for those that are to be silent."""
         await self._complete.wait()
 
     async def _create(self, index: int) -> None:
@@ -85,6 +85,7 @@ class SimulatedNodes:
             self._reported.pop(key.name, None)
             return None
         if not is_simulated(node) or is_lost(node.metadata.annotations):
+            self._count_registered(key.name)
             return None
         await self._report(node)
         await self._renew(node)

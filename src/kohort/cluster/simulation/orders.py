@@ -47,8 +47,9 @@ RESIZES = ("accept", "deferred", "infeasible", "error")
 class BadOrder(ValueError):
     """An annotation that cannot be understood."""
 
-    def __init__(self, name: str, value: str, allowed: str) -> None:
-        super().__init__(f"annotation {PREFIX}{name}: {value!r} is not {allowed}")
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(f"annotation {PREFIX}{name}: {words}")
+        self.annotation = PREFIX + name
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -73,8 +74,29 @@ class Orders(msgspec.Struct, frozen=True):
         return not self.container or self.container == container
 
 
+_ON_PODS = frozenset(name.replace("_", "-") for name in Orders.__struct_fields__)
+_ON_NODES = _ON_PODS | {"lost", "not-ready", "capacity"}
+
+
+def understood(
+    pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0
+) -> tuple[Orders, list[BadOrder]]:
+    """The orders for a pod as far as they can be understood, and what is wrong with the others."""
+    pod, node = dict(pod), dict(node)
+    problems: list[BadOrder] = []
+    while True:
+        try:
+            return pod_orders(pod, node, start_latency), problems
+        except BadOrder as problem:
+            problems.append(problem)
+            for annotations in (pod, node):
+                annotations.pop(problem.annotation, None)
+
+
 def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0) -> Orders:
     """The orders in the annotations of a pod and of its node. Raises BadOrder."""
+    _check_names(pod, _ON_PODS)
+    _check_names(node, _ON_NODES)
     given = {**_ours(node), **_ours(pod)}
     crashes = _number(given, "crashes")
     code = _number(given, "exit-code")
@@ -103,8 +125,15 @@ def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: f
     )
 
 
+def _check_names(annotations: Mapping[str, str], known: frozenset[str]) -> None:
+    for name in _ours(annotations):
+        if name not in known:
+            elsewhere = "only nodes can be ordered that" if name in _ON_NODES else "there is no such order"
+            raise BadOrder(name, elsewhere)
+
+
 def is_lost(node: Mapping[str, str]) -> bool:
-    return _flag(_ours(node), "lost")
+    return _ours(node).get("lost", "false") != "false"
 
 
 def unready_words(node: Mapping[str, str]) -> str:
@@ -124,7 +153,7 @@ def _seconds(given: Mapping[str, str], name: str) -> float | None:
 def _parse_seconds(name: str, text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise BadOrder(name, text, "a time such as 1.5s, 500ms or 2m")
+        raise BadOrder(name, f"{text!r} is not a time such as 1.5s, 500ms or 2m")
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -132,7 +161,7 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
     if not given[name].isdecimal():
-        raise BadOrder(name, given[name], "a whole number")
+        raise BadOrder(name, f"{given[name]!r} is not a whole number")
     return int(given[name])
 
 
@@ -143,7 +172,7 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
     value = given.get(name, allowed[0])
     if value not in allowed:
-        raise BadOrder(name, value, f"one of {', '.join(allowed)}")
+        raise BadOrder(name, f"{value!r} is not one of {', '.join(allowed)}")
     return value
 
 

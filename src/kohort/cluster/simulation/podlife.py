@@ -10,7 +10,7 @@ from kohort.cluster.simulation import room
 from kohort.cluster.simulation.addresses import AddressBook
 from kohort.cluster.simulation.machine import Machine, Moment
 from kohort.cluster.simulation.nodelife import SimulatedNodes
-from kohort.cluster.simulation.orders import BadOrder, Orders, pod_orders
+from kohort.cluster.simulation.orders import Orders, understood
 from kohort.cluster.simulation.resizing import Refusal, Resize
 from kohort.cluster.simulation.statuses import Addresses, pod_status, refusal, said_before, status_patch
 from kohort.kube import clock
@@ -75,6 +75,7 @@ class PodLife:
         if pod.metadata.deleting:
             life.machine.stop(orders, float(pod.metadata.deletion_grace_period_seconds or 0), at)
         wait = life.machine.advance(orders, pod.spec.restart_policy, at)
+        life.machine.attend(pod.spec.ephemeral_containers, at)
         resize_wait = self._resize(life, pod, node, orders, at)
         await self._report(key, life, pod, node, orders, at)
         if life.machine.stopped:
@@ -97,11 +98,10 @@ class PodLife:
         return life
 
     def _orders(self, pod: Pod, node: Node) -> Orders:
-        try:
-            return pod_orders(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
-        except BadOrder as problem:
+        orders, problems = understood(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
+        for problem in problems:
             self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
-            return Orders(start_latency=self._start_latency)
+        return orders
 
     def _resize(self, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> float | None:
         if not life.machine.begun or life.machine.stopping is not None:

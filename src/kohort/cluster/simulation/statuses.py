@@ -74,6 +74,10 @@ def pod_status(
         status["initContainerStatuses"] = [
             _init_container(each, machine, resize, orders, ready) for each in pod.spec.init_containers
         ]
+    if pod.spec.ephemeral_containers:
+        status["ephemeralContainerStatuses"] = [
+            _ephemeral(each, machine.ephemeral[each.name], machine, orders) for each in pod.spec.ephemeral_containers
+        ]
     if machine.begun:
         status["podIP"] = addresses.pod
         status["podIPs"] = [{"ip": addresses.pod}]
@@ -222,6 +226,20 @@ def _init_container(
         ended = Ended(0, stamp, stamp, f"{machine.uid}-{container.name}")
         status |= {"state": {"terminated": _terminated(ended)}, "containerID": SCHEME + ended.id}
     return status
+
+
+def _ephemeral(container: Container, run: ContainerRun, machine: Machine, orders: Orders) -> JsonObject:
+    """Such a container is probed by nobody, so it never is ready."""
+    status: JsonObject = {
+        "name": container.name,
+        "image": container.image,
+        "imageID": f"{SCHEME}{container.image}" if run.id else "",
+        "ready": False,
+        "restartCount": 0,
+        "state": _state(run, machine, orders),
+        "lastState": {},
+    }
+    return {**status, "containerID": SCHEME + run.id} if run.id else status
 
 
 def _state(run: ContainerRun, machine: Machine, orders: Orders) -> JsonObject:

@@ -133,3 +133,18 @@ def test_why_a_budget_refuses(status: JsonObject, code: int, text: str) -> None:
     assert details is not None
     shown = [cause.message for cause in details.causes] + [refused.value.message]
     assert any(text in one for one in shown)
+
+
+async def test_nobody_is_asked_for_the_logs_of_a_simulated_node(api: Api) -> None:
+    """Its address is made up, and may be that of a machine in somebody's network."""
+    labels = {"simulation.kohort.dev/node": "true"}
+    addresses = [{"type": "InternalIP", "address": "192.0.2.1"}]
+    node = {"metadata": {"name": "sim-0", "labels": labels}, "status": {"addresses": addresses}}
+    assert (await api.post("/api/v1/nodes", node)).code == 201
+    await api.pod("p", nodeName="sim-0")
+    for said in (
+        await api.get(f"{PODS}/p/log"),
+        await api.get(f"{PODS}/p/exec", command="ls", stdout="true"),
+        await api.get("/api/v1/nodes/sim-0/proxy/metrics"),
+    ):
+        assert (said.code, "nothing runs on simulated nodes" in said.message) == (503, True)

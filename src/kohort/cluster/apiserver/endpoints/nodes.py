@@ -21,6 +21,7 @@ from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 
 KUBELET_PORT: Final = 10250
+SIMULATED: Final = "simulation.kohort.dev/node"
 _ADDRESS_ORDER: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalIP", "ExternalDNS")
 
 Query = tuple[tuple[str, str], ...]
@@ -119,6 +120,10 @@ _NODE_PATHS: Final = {"exec": "exec", "attach": "attach", "portforward": "portFo
 
 
 def address_of(node: JsonObject) -> tuple[str, int]:
+    """Where the agent of a node listens. A simulated node has none, and its address may be that of somebody else."""
+    if ((node.get("metadata") or {}).get("labels") or {}).get(SIMULATED) == "true":
+        words = "nothing runs on simulated nodes: they have no logs, no shells and no ports"
+        raise errors.failure(503, "ServiceUnavailable", f"{node['metadata']['name']}: {words}")
     status = node.get("status") or {}
     endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
     known = {one["type"]: one["address"] for one in status.get("addresses") or []}
