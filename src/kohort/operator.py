@@ -18,7 +18,7 @@ from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
 from kohort.kube.errors import Invalid, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, Resource
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
 from kohort.rollouts.features import Features
@@ -28,6 +28,8 @@ from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.registration import register as register_traffic
 
 FIELD_MANAGER: Final = "kohort-operator"
+LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
+"""Of everything that the operator, or who installs it, brings to a cluster; by these it is found again for removal."""
 _ESTABLISHED_SECONDS: Final = 10.0
 
 
@@ -77,7 +79,18 @@ def register(
 def definitions(address: Address | None = None, *, rollouts: bool = True) -> list[JsonObject]:
     """Every CustomResourceDefinition of kohort. `address` is where older versions of Rollouts are converted."""
     converter = None if address is None else address.client(CONVERT)
-    return [group_definition.definition(), *(rollout_definitions.definitions(converter) if rollouts else [])]
+    found = [group_definition.definition(), *(rollout_definitions.definitions(converter) if rollouts else [])]
+    return [_labelled(one) for one in found]
+
+
+def webhooks(address: Address, *, rollouts: bool = True) -> list[JsonObject]:
+    """Every webhook configuration of kohort, for webhooks that are served at `address`."""
+    return [_labelled(one) for one in configurations(address, rollouts=rollouts)]
+
+
+def _labelled(obj: JsonObject) -> JsonObject:
+    labels = {**obj["metadata"].get("labels", {}), **LABELS}
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 async def install_definitions(
@@ -112,7 +125,9 @@ async def apply_definition(client: Client, definition: JsonObject, field_manager
         if found is None:
             raise
         # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
-        await client.update(CUSTOM_RESOURCE_DEFINITIONS, {**found, "spec": definition["spec"]})
+        labels = {**found["metadata"].get("labels", {}), **definition["metadata"].get("labels", {})}
+        metadata = {**found["metadata"], "labels": labels}
+        await client.update(CUSTOM_RESOURCE_DEFINITIONS, {**found, "metadata": metadata, "spec": definition["spec"]})
 
 
 def contains(live: Json, wanted: Json) -> bool:
@@ -125,16 +140,20 @@ def contains(live: Json, wanted: Json) -> bool:
 
 
 async def install_webhooks(client: Client, address: Address, *, rollouts: bool = True) -> None:
-    for configuration in configurations(address, rollouts=rollouts):
-        await apply_webhooks(client, configuration, FIELD_MANAGER)
+    """What is as it should be is not written again."""
+    for configuration in webhooks(address, rollouts=rollouts):
+        found: JsonObject | None = await client.find(_resource(configuration), configuration["metadata"]["name"])
+        if found is None or not contains(found, configuration):
+            await apply_webhooks(client, configuration, FIELD_MANAGER)
+
+
+def _resource(configuration: JsonObject) -> Resource:
+    mutating = configuration["kind"] == "MutatingWebhookConfiguration"
+    return MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
 
 
 async def apply_webhooks(client: Client, configuration: JsonObject, field_manager: str) -> None:
-    mutating = configuration["kind"] == "MutatingWebhookConfiguration"
-    resource = MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS
-    found: JsonObject | None = await client.find(resource, configuration["metadata"]["name"])
-    if found is not None and contains(found, configuration):
-        return
+    resource = _resource(configuration)
     try:
         made: JsonObject = await client.apply(resource, configuration, field_manager=field_manager)
     except Invalid:

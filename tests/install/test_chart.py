@@ -1,11 +1,13 @@
 """The chart is what its source makes, and rendered it is what `kohort manifests` prints.
 
-Templates use a small part of Helm's language: values, one default, one comparison, and if/else; that much is rendered
-here.
+Templates use a small part of Helm's language: values, one default, one comparison, if/else and with, a value as YAML,
+and the digest of a file; that much is rendered here.
 """
 
+import hashlib
 import itertools
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -43,14 +45,20 @@ class Rendering:
 
     def _render(self, text: str) -> str:
         lines, open_branches = [], [True]
+        given: Json = None
         for line in text.splitlines(keepends=True):
-            if found := re.fullmatch(r"\{\{- if (.+) \}\}\n", line):
+            if found := re.fullmatch(r"\{\{- (?:if|with) (.+) \}\}\n", line):
                 open_branches.append(self._holds(found[1]))
+                given = self._value(found[1]) if "with" in line else given
             elif line == "{{- else }}\n":
                 open_branches[-1] = not open_branches[-1]
             elif line == "{{- end }}\n":
                 open_branches.pop()
-            elif all(open_branches):
+            elif not all(open_branches):
+                continue
+            elif found := re.fullmatch(r"\{\{ toYaml \. \| indent (\d+) \}\}\n", line):
+                lines.append(textwrap.indent(yaml.safe_dump(given), " " * int(found[1])))
+            else:
                 lines.append(re.sub(r"\{\{ (.*?) \}\}", lambda match: str(self._value(match[1])), line))
         assert open_branches == [True]
         return "".join(lines)
@@ -61,6 +69,11 @@ class Rendering:
         return bool(self._value(condition))
 
     def _value(self, expression: str) -> Json:
+        if found := re.fullmatch(
+            r'include \(print \$\.Template\.BasePath "/(.+)"\) \. \| trim \| sha256sum \| quote', expression
+        ):
+            text = self._render((CHART / "templates" / found[1]).read_text()).strip()
+            return f'"{hashlib.sha256(text.encode()).hexdigest()}"'
         first, _, default = expression.partition(" | default ")
         place: Json = self._scope
         for step in first.removeprefix(".").split("."):
@@ -110,6 +123,31 @@ def test_a_gang_scheduler_can_be_chosen(provider: str) -> None:
     assert rendered[role] == plain[role]
     settings = yaml.safe_load(rendered[CONFIGURATION]["data"]["controller_manager_config.yaml"])
     assert settings["gangSchedulingManagement"] == {"schedulerProvider": provider}
+
+
+def test_where_the_pods_of_the_operator_run_can_be_chosen() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    chosen = {
+        "imagePullSecrets": [{"name": "pull"}],
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    objects = {one["kind"]: one for one in Rendering({**values, **chosen}, "somewhere").objects()}
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    assert {name: {**pod, **pod["containers"][0]}[name] for name in chosen} == chosen
+    assert "priorityClassName" not in pod
+
+
+def test_another_configuration_means_other_pods() -> None:
+    """The operator reads it once, at the start."""
+
+    def digest(policy: str) -> str:
+        values = yaml.safe_load((CHART / "values.yaml").read_text()) | {"defaultResizePolicy": policy}
+        (found,) = [one for one in Rendering(values, "somewhere").objects() if one["kind"] == "Deployment"]
+        return str(found["spec"]["template"]["metadata"]["annotations"]["kohort.dev/configuration"])
+
+    assert digest("None") != digest("Recreate")
 
 
 def test_definitions_are_in_their_folder() -> None:

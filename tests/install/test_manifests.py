@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
-from kohort.install.manifests import manifests, render
+from kohort.install.manifests import manifests
 from kohort.install.options import Options
+from kohort.install.rendering import render
 from kohort.install.resources import resource_of
 from kohort.manager.configuration import parse
 from kohort.objects.jsontypes import JsonObject

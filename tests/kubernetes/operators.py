@@ -30,6 +30,7 @@ from kohort.kube.resources import (
 )
 from kohort.manager.configuration import SERVICE
 from kohort.objects.jsontypes import JsonObject
+from kohort.operator import LABELS
 
 
 def service_words(port: int, namespace: str, *, metrics: str = "0") -> tuple[str, ...]:
@@ -136,7 +137,8 @@ async def outside_service(kubernetes: ControlPlane, client: Client, options: Opt
     containers. Returns a kubeconfig with the token of the operator's service account."""
     await client.delete(SERVICES, SERVICE, options.namespace)
     outside = {"type": "ExternalName", "externalName": "localhost"}
-    await client.create(SERVICES, {"metadata": {"name": SERVICE}, "spec": outside}, options.namespace)
+    metadata = {"name": SERVICE, "labels": LABELS}
+    await client.create(SERVICES, {"metadata": metadata, "spec": outside}, options.namespace)
     for resource, name in names(rollouts=options.rollouts):
         hooks = (await client.get(resource, name)).get("webhooks") or []
         paths = [f"/webhooks/{number}" for number in range(len(hooks))] or ["/spec/conversion/webhook"]

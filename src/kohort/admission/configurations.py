@@ -39,6 +39,8 @@ class Address(msgspec.Struct, frozen=True):
     url: str = ""
     exempt_namespace: str = ""
     """The operator's own namespace: its pods must start without it."""
+    namespaces: tuple[str, ...] = ()
+    """Ask only about objects in these, where the operator is confined to them; about all when empty."""
 
     def client(self, path: str) -> JsonObject:
         config: JsonObject = {"caBundle": base64.b64encode(self.ca).decode()} if self.ca else {}
@@ -108,7 +110,7 @@ def _configuration(kind: str, name: str, hooks: list[JsonObject]) -> JsonObject:
 
 
 def _hook(address: Address, name: str, path: str, rule: JsonObject) -> JsonObject:
-    return {
+    hook: JsonObject = {
         "name": name,
         "clientConfig": address.client(path),
         "rules": [rule],
@@ -117,6 +119,13 @@ def _hook(address: Address, name: str, path: str, rule: JsonObject) -> JsonObjec
         "failurePolicy": "Fail",
         "timeoutSeconds": TIMEOUT_SECONDS,
     }
+    if address.namespaces:
+        hook["namespaceSelector"] = {"matchExpressions": [_namespace("In", *address.namespaces)]}
+    return hook
+
+
+def _namespace(operator: str, *values: str) -> JsonObject:
+    return {"key": "kubernetes.io/metadata.name", "operator": operator, "values": [*values]}
 
 
 def _set_hook(address: Address, name: str, path: str) -> JsonObject:
@@ -140,6 +149,6 @@ def _pod_hook(address: Address, name: str, path: str) -> JsonObject:
     hook = _hook(address, name, path, rule)
     hook["objectSelector"] = {"matchExpressions": [{"key": wire.NAME, "operator": "Exists"}]}
     if address.exempt_namespace:
-        own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [address.exempt_namespace]}
-        hook["namespaceSelector"] = {"matchExpressions": [own]}
+        selected = hook.get("namespaceSelector", {}).get("matchExpressions", [])
+        hook["namespaceSelector"] = {"matchExpressions": [*selected, _namespace("NotIn", address.exempt_namespace)]}
     return hook

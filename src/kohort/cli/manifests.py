@@ -10,6 +10,7 @@ from kohort.objects.jsontypes import Json
 @with_options
 def command(**values: Json) -> None:
     """Print everything that `kohort install` applies, as YAML for `kubectl apply --server-side -f -`."""
-    from kohort.install.manifests import manifests, render
+    from kohort.install.manifests import manifests
+    from kohort.install.rendering import render
 
     click.echo(render(manifests(options_of(values))), nl=False)

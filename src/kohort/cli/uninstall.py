@@ -28,9 +28,9 @@ def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Js
         fail("this would remove all sets and their pods: say --yes if that is meant, or --keep-objects to keep them")
 
     async def work(client: "Client") -> None:
-        from kohort.install.installation import sets_in, uninstall
+        from kohort.install.installation import objects_in, uninstall
 
-        doomed = [] if keep_objects else await sets_in(client)
+        doomed = [] if keep_objects else await objects_in(client)
         if doomed:
             click.echo(_warning(doomed), err=True)
         if not sure:
@@ -43,9 +43,8 @@ def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Js
 def _warning(doomed: list[str]) -> str:
     """
     >>> _warning(["default/llm"])
-    '1 set will be removed with all its pods: default/llm'
+    '1 object will be removed, sets with all their pods: default/llm'
     """
-    many = "1 set will be removed with all its pods" if len(doomed) == 1 else ""
-    many = many or f"{len(doomed)} sets will be removed with all their pods"
+    many = f"{len(doomed)} object{'s' if len(doomed) > 1 else ''} will be removed, sets with all their pods"
     more = f" and {len(doomed) - _NAMED_AT_MOST} more" if len(doomed) > _NAMED_AT_MOST else ""
     return f"{many}: {', '.join(doomed[:_NAMED_AT_MOST])}{more}"

@@ -3,13 +3,15 @@
     python -m kohort.install.chart deploy/chart
 
 Objects are rendered with marks in the places of what a user may choose, and the marks are then replaced by Helm's
-expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch.
+expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch. What
+a user may add to the pods of the operator, and nobody else, is inserted where it belongs.
 
 Helm fills nothing into its folder `crds`. Definitions that name the operator, because it converts their versions, are
 therefore templates; Helm is told to leave them when it goes, as it leaves the others: objects of users would go too.
 """
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +21,8 @@ import yaml
 from kohort import __version__
 from kohort.groups.providers import PROVIDERS
 from kohort.install import roles, workload
-from kohort.install.manifests import render
 from kohort.install.options import IMAGE, Options
+from kohort.install.rendering import render
 from kohort.objects.jsontypes import JsonObject
 
 MARKS: Final = {
@@ -31,6 +33,12 @@ MARKS: Final = {
     "1000007": "{{ .Values.replicaCount }}",
 }
 """What stands for what while an object is rendered."""
+CONFIGURATION: Final = "templates/configuration.yaml"
+_DIGEST: Final = (
+    f'{{{{ include (print $.Template.BasePath "/{CONFIGURATION.partition("/")[2]}") . | trim | sha256sum | quote }}}}'
+)
+_PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations", "priorityClassName")
+_BEFORE_PLACED: Final = "serviceAccountName: "
 KEPT: Final = {"helm.sh/resource-policy": "keep"}
 
 _MARKED: Final = Options(
@@ -57,6 +65,13 @@ gangSchedulingManagement:
   schedulerProvider: ""
 # What a set without resizePolicy gets when its size changes: None or Recreate.
 defaultResizePolicy: None
+# Of the operator's pods, as in any pod.
+resources:
+{textwrap.indent(yaml.safe_dump(workload.RESOURCES, sort_keys=False).rstrip(), "  ")}
+imagePullSecrets: []
+nodeSelector: {{}}
+tolerations: []
+priorityClassName: ""
 """
 
 
@@ -70,6 +85,7 @@ def files() -> dict[str, str]:
         "templates/definitions.yaml": _only(
             ".Values.enableRollouts", _either(".Values.enableCertManager", _converted(True), _converted(False))
         ),
+        CONFIGURATION: _either(".Values.enableCertManager", _settings(True), _settings(False)),
         "templates/manager.yaml": _either(".Values.enableCertManager", _manager(True), _manager(False)),
         "templates/servicemonitor.yaml": _only(".Values.enablePrometheus", _template([workload.monitor(_MARKED)])),
         "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
@@ -110,21 +126,47 @@ def _gang_access(provider: str) -> str:
     return _only(f'eq {_GANG} "{provider}"', _template(roles.gang_access(_choose(gang=provider))))
 
 
+def _settings(cert_manager: bool) -> str:
+    """The configuration, alone in its file: what it is when rendered decides whether pods must be made anew."""
+
+    def shape(rollouts: bool, gang: str) -> str:
+        options = _choose(rollouts=rollouts, cert_manager=cert_manager, gang=gang)
+        return _template([workload.configuration(options)])
+
+    each = (_either(_GANG, shape(rollouts, "mark-gang"), shape(rollouts, "")) for rollouts in (True, False))
+    return _either(".Values.enableRollouts", *each)
+
+
 def _manager(cert_manager: bool) -> str:
-    """Everything but access, webhooks, definitions and the namespace, which is Helm's own affair."""
-
-    def settings(rollouts: bool) -> str:
-        shapes = (_choose(rollouts=rollouts, cert_manager=cert_manager, gang=gang) for gang in ("mark-gang", ""))
-        return _either(_GANG, *(_template([workload.configuration(one)]) for one in shapes))
-
+    """Everything but access, configuration, webhooks, definitions and the namespace, which is Helm's own affair."""
     options = _choose(cert_manager=cert_manager)
     objects = [
         *workload.certificate_store(options),
         *workload.services(options),
-        workload.deployment(options),
         *workload.surroundings(options),
     ]
-    return _either(".Values.enableRollouts", settings(True), settings(False)) + _template(objects)
+    return _deployment(options) + _template(objects)
+
+
+def _deployment(options: Options) -> str:
+    text = _template([workload.deployment(options)]).replace(workload.digest(options), _DIGEST)
+    (place,) = (line for line in text.splitlines(keepends=True) if line.strip().startswith(_BEFORE_PLACED))
+    margin = place[: -len(place.lstrip())]
+    text = text.replace(place, place + "".join(_insertion(name, margin) for name in _PLACED))
+    written = yaml.safe_dump({"resources": workload.RESOURCES}, sort_keys=False)
+    deeper = margin + "  "
+    assert textwrap.indent(written, deeper) in text
+    return text.replace(textwrap.indent(written, deeper), _insertion("resources", deeper))
+
+
+def _insertion(name: str, margin: str) -> str:
+    """A field whose value is what the user gave, if anything."""
+    lines = (f"{{{{- with .Values.{name} }}}}", f"{margin}{name}:", _nested(len(margin) + 2), "{{- end }}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _nested(width: int) -> str:
+    return f"{{{{ toYaml . | indent {width} }}}}"
 
 
 def _webhooks(cert_manager: bool) -> str:

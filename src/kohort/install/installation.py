@@ -1,30 +1,49 @@
 """Installing and removing.
 
 Everything is applied server-side and by force, so an installation can be repeated, changed, or laid over one of
-LeaderWorkerSet; what the operator itself owns (the certificate, the bundle in the webhook configurations) stays.
+LeaderWorkerSet; what the operator itself owns (the certificate, the bundle in the webhook configurations) stays. What
+an earlier installation had and this one does not is removed: hooks that nobody answers any more would refuse writes,
+and Roles that nobody needs would stay for ever.
 
-The order of removal matters: webhook configurations go first, because without the operator they would refuse every
-write that the rest of the removal needs.
+The order of a removal: webhook configurations first, because without the operator they would refuse every write that
+the rest needs. Then the definitions with their objects, while the operator still runs: it gives routes and workloads of
+releases back. Then the operator, and its namespace if that was made for it and holds nothing else.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
 
 from kohort import operator
-from kohort.groups import crd
+from kohort.install import belongings
+from kohort.install.availability import NotAvailable, wait_available
+from kohort.install.belongings import MADE_BY_THE_OPERATOR, Belonging
 from kohort.install.manifests import manifests
 from kohort.install.options import Options
 from kohort.install.resources import resource_of
-from kohort.install.workload import DEPLOYMENT
 from kohort.kube import errors
 from kohort.kube.client import Client
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, LEADER_WORKER_SETS, NAMESPACES
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    ROLLOUTS,
+    SECRETS,
+    TRAFFIC_ROUTINGS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from kohort.objects.jsontypes import JsonObject
 
 FIELD_MANAGER: Final = "kohort-install"
 _LOOK_SECONDS: Final = 0.25
-_FIRST_REMOVED: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_FINALIZE_SECONDS: Final = 20.0
+"""For an operator that runs to end the releases that go with their definitions."""
+_HOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+_NAMED_AT_MOST: Final = 5
 
 Tell = Callable[[str], None]
 
@@ -35,47 +54,80 @@ class InstallationFailed(Exception):
 
 async def install(client: Client, options: Options, tell: Tell, *, wait: float = 0.0) -> None:
     """Apply everything; with `wait`, return when the operator is available."""
-    for one in manifests(options):
-        await _apply(client, one)
-        tell(f"{one['kind']} {one['metadata']['name']} applied")
+    await _check_places(client, options, wait)
+    wanted = manifests(options)
+    for one in wanted:
+        tell(f"{one['kind']} {one['metadata']['name']} {await _apply(client, one)}")
         if one["kind"] == "CustomResourceDefinition":
             await operator.wait_established(client, one["metadata"]["name"])
+    for left in _surplus(await belongings.ours(client), wanted, options.namespace):
+        await _remove(client, left)
+        tell(f"{left} removed, which an earlier installation had")
     if wait > 0:
-        await _wait_available(client, options.namespace, wait)
+        try:
+            await wait_available(client, options.namespace, wait)
+        except NotAvailable as problem:
+            raise InstallationFailed(str(problem)) from problem
         tell(f"the operator is available in namespace {options.namespace}")
 
 
 async def uninstall(client: Client, options: Options, tell: Tell, *, keep_objects: bool, wait: float = 60.0) -> None:
     """Remove everything; the definitions, and with them all sets, only when `keep_objects` is not asked for."""
-    everything = manifests(options)
-    first = [one for one in everything if one["kind"] in _FIRST_REMOVED]
-    rest = [one for one in reversed(everything) if one["kind"] not in _FIRST_REMOVED]
-    for one in [*first, *rest]:
-        if one["kind"] == "CustomResourceDefinition" and keep_objects:
-            tell(f"CustomResourceDefinition {one['metadata']['name']} kept, and all its objects")
-            continue
-        if await _remove(client, one):
-            tell(f"{one['kind']} {one['metadata']['name']} removed")
-    await _wait_gone(client, options.namespace, keep_objects, wait)
+    found = await belongings.ours(client)
+    operators = [one for one in found if one.resource == DEPLOYMENTS]
+    await _remove_all(client, [one for one in found if one.resource in _HOOKS], tell)
+    if keep_objects:
+        await _keep_definitions(client, tell)
+    else:
+        await _remove_definitions(client, tell, wait)
+    await _remove_all(client, [one for one in found if one.resource not in _HOOKS], tell)
+    if not await _gone(client, operators, wait):
+        raise InstallationFailed(f"the operator is still ending after {wait:g} s")
+    for namespace in sorted({options.namespace, *(one.namespace for one in operators)}):
+        await _leave(client, namespace, tell, wait)
 
 
-async def sets_in(client: Client) -> list[str]:
-    """The sets that a removal of the definitions would take along."""
-    try:
-        page = await client.list(LEADER_WORKER_SETS, metadata_only=True)
-    except errors.NotFound:
-        return []
-    return [f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in page.items]
+async def objects_in(client: Client) -> list[str]:
+    """What a removal of the definitions would take along."""
+    doomed: list[str] = []
+    ours = {one.name for one in await belongings.definitions(client)}
+    for resource in (LEADER_WORKER_SETS, ROLLOUTS):
+        if resource.qualified in ours:
+            page = await client.list(resource, metadata_only=True)
+            doomed += [_title(resource, one["metadata"]) for one in page.items]
+    return doomed
 
 
-async def _apply(client: Client, obj: JsonObject) -> None:
+def _title(resource: Resource, metadata: JsonObject) -> str:
+    kind = "" if resource == LEADER_WORKER_SETS else f"{resource.kind} "
+    return f"{kind}{metadata['namespace']}/{metadata['name']}"
+
+
+async def _check_places(client: Client, options: Options, wait: float) -> None:
+    """Everything that must be there, before anything is changed."""
+    for name in options.namespaces:
+        if await client.find(NAMESPACES, name) is None:
+            raise InstallationFailed(f"there is no namespace {name} to confine the operator to: create it first")
+    deadline = asyncio.get_running_loop().time() + wait
+    while (found := await client.find(NAMESPACES, options.namespace)) is not None:
+        if not found["metadata"].get("deletionTimestamp"):
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise InstallationFailed(f"namespace {options.namespace} is still being removed: try again when it is gone")
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _apply(client: Client, obj: JsonObject) -> str:
+    """What was done to it."""
     resource = resource_of(obj)
-    if obj["kind"] in _FIRST_REMOVED:
+    if resource in _HOOKS:
         await operator.apply_webhooks(client, obj, FIELD_MANAGER)
-        return
+        return "applied"
     if obj["kind"] == "CustomResourceDefinition":
         await operator.apply_definition(client, obj, FIELD_MANAGER)
-        return
+        return "applied"
+    if obj["kind"] == "Namespace":
+        return await _apply_namespace(client, obj)
     try:
         await client.apply(resource, obj, field_manager=FIELD_MANAGER)
     except errors.NotFound as problem:
@@ -84,45 +136,110 @@ async def _apply(client: Client, obj: JsonObject) -> None:
         if obj["kind"] != "Deployment" or "immutable" not in problem.message:
             raise
         # Another operator stands here whose Deployment selects its pods differently: that cannot be changed.
-        await _remove(client, obj)
+        await client.delete(resource, obj["metadata"]["name"], obj["metadata"]["namespace"], propagation="Background")
         await client.apply(resource, obj, field_manager=FIELD_MANAGER)
+    return "applied"
 
 
-async def _remove(client: Client, obj: JsonObject) -> bool:
-    metadata = obj["metadata"]
+async def _apply_namespace(client: Client, obj: JsonObject) -> str:
+    """A namespace that somebody made for other things is used as it is: neither its labels, which decide what pods may
+    run in it, nor its end are ours."""
+    found: JsonObject | None = await client.find(NAMESPACES, obj["metadata"]["name"])
+    if found is not None and not belongings.is_an_installation(found):
+        return "used as it is"
+    await client.apply(NAMESPACES, obj, field_manager=FIELD_MANAGER)
+    return "applied"
+
+
+def _surplus(found: Iterable[Belonging], wanted: list[JsonObject], namespace: str) -> list[Belonging]:
+    """What is ours and not wanted any more. A Secret that cert-manager fills from now on is the same Secret."""
+    needed = {_belonging(one) for one in wanted}
+    return [one for one in found if one not in needed and not (one.resource == SECRETS and one.namespace == namespace)]
+
+
+def _belonging(obj: JsonObject) -> Belonging:
+    return Belonging(resource_of(obj), obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+async def _remove(client: Client, one: Belonging) -> bool:
+    # Foreground for the Deployment: it is gone when its pods are, which write a lease and a status until their end.
+    propagation: Literal["Foreground", "Background"] = "Foreground" if one.resource == DEPLOYMENTS else "Background"
     try:
-        await client.delete(resource_of(obj), metadata["name"], metadata.get("namespace", ""), propagation="Background")
+        await client.delete(one.resource, one.name, one.namespace, propagation=propagation)
     except errors.NotFound:
         return False
     return True
 
 
-async def _wait_available(client: Client, namespace: str, seconds: float) -> None:
-    problem = "it has not been looked at"
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                found = await client.get(DEPLOYMENTS, DEPLOYMENT, namespace)
-                status, wanted = found.get("status") or {}, found["spec"]["replicas"]
-                ready = status.get("availableReplicas", 0)
-                if status.get("observedGeneration") == found["metadata"]["generation"] and ready >= min(1, wanted):
-                    return
-                problem = f"{ready} of {wanted} replicas are available"
-                await asyncio.sleep(_LOOK_SECONDS)
-    except TimeoutError:
-        raise InstallationFailed(
-            f"the operator is not available after {seconds:g} s: {problem}; "
-            f"see kubectl -n {namespace} describe deployment {DEPLOYMENT}"
-        ) from None
+async def _remove_all(client: Client, which: Iterable[Belonging], tell: Tell) -> None:
+    for one in which:
+        if await _remove(client, one):
+            tell(f"{one.title} removed")
 
 
-async def _wait_gone(client: Client, namespace: str, keep_objects: bool, seconds: float) -> None:
-    waiting = [(NAMESPACES, namespace)]
-    if not keep_objects:
-        waiting.append((CUSTOM_RESOURCE_DEFINITIONS, crd.NAME))
+async def _keep_definitions(client: Client, tell: Tell) -> None:
+    for one in await belongings.definitions(client):
+        await belongings.give_up(client, one, FIELD_MANAGER)
+        tell(f"{one.title} kept, and all its objects")
+
+
+async def _remove_definitions(client: Client, tell: Tell, wait: float) -> None:
+    doomed = await belongings.definitions(client)
+    for one in doomed:
+        await _remove(client, one)
+    if not await _gone(client, doomed, min(wait, _FINALIZE_SECONDS)):
+        # Nobody is there to end these releases in order.
+        for name in await _without_finalizers(client, {one.name for one in doomed}):
+            tell(f"{name} removed without its operator: what it held or routed stays as it is")
+    if not await _gone(client, doomed, wait):
+        raise InstallationFailed(f"the definitions are still being removed after {wait:g} s")
+    for one in doomed:
+        tell(f"{one.title} removed")
+
+
+async def _without_finalizers(client: Client, definitions: set[str]) -> list[str]:
+    freed: list[str] = []
+    for resource in (ROLLOUTS, BATCH_RELEASES, TRAFFIC_ROUTINGS):
+        if resource.qualified not in definitions or not await _exists(client, resource):
+            continue
+        for one in (await client.list(resource, metadata_only=True)).items:
+            metadata = one["metadata"]
+            if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
+                await client.patch(
+                    resource, metadata["name"], metadata["namespace"], {"metadata": {"finalizers": None}}
+                )
+                freed.append(f"{resource.kind} {metadata['namespace']}/{metadata['name']}")
+    return freed
+
+
+async def _exists(client: Client, resource: Resource) -> bool:
+    return await client.find(CUSTOM_RESOURCE_DEFINITIONS, resource.qualified) is not None
+
+
+async def _leave(client: Client, namespace: str, tell: Tell, wait: float) -> None:
+    """What the operator itself has made goes; the namespace, too, if it was made for it and nothing else uses it."""
+    for resource, name in MADE_BY_THE_OPERATOR:
+        await _remove(client, Belonging(resource, namespace, name))
+    found: JsonObject | None = await client.find(NAMESPACES, namespace)
+    if found is None or not belongings.is_ours(found):
+        return
+    if others := await belongings.strangers(client, namespace):
+        more = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
+        tell(f"Namespace {namespace} kept: it holds {', '.join(others[:_NAMED_AT_MOST])}{more}")
+        return
+    place = Belonging(NAMESPACES, "", namespace)
+    await _remove(client, place)
+    if not await _gone(client, [place], wait):
+        raise InstallationFailed(f"Namespace {namespace} is still being removed after {wait:g} s")
+    tell(f"{place.title} removed")
+
+
+async def _gone(client: Client, which: Iterable[Belonging], seconds: float) -> bool:
+    """Whether all of them are gone, at the latest after so many seconds."""
     deadline = asyncio.get_running_loop().time() + seconds
-    for resource, name in waiting:
-        while await client.find(resource, name) is not None:
+    for one in which:
+        while await client.find(one.resource, one.name, one.namespace) is not None:
             if asyncio.get_running_loop().time() > deadline:
-                raise InstallationFailed(f"{resource.kind} {name} is still being removed after {seconds:g} s")
+                return False
             await asyncio.sleep(_LOOK_SECONDS)
+    return True

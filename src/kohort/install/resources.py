@@ -16,31 +16,30 @@ SERVICE_MONITORS: Final = Resource("monitoring.coreos.com", "v1", "servicemonito
 ISSUERS: Final = Resource("cert-manager.io", "v1", "issuers", "Issuer")
 CERTIFICATES: Final = Resource("cert-manager.io", "v1", "certificates", "Certificate")
 
-_KNOWN: Final = {
-    one.kind: one
-    for one in (
-        CLUSTER_ROLES,
-        CLUSTER_ROLE_BINDINGS,
-        ROLES,
-        ROLE_BINDINGS,
-        NETWORK_POLICIES,
-        SERVICE_MONITORS,
-        ISSUERS,
-        CERTIFICATES,
-        resources.NAMESPACES,
-        resources.CUSTOM_RESOURCE_DEFINITIONS,
-        resources.SERVICE_ACCOUNTS,
-        resources.SECRETS,
-        resources.CONFIG_MAPS,
-        resources.SERVICES,
-        resources.DEPLOYMENTS,
-        resources.POD_DISRUPTION_BUDGETS,
-        resources.MUTATING_WEBHOOKS,
-        resources.VALIDATING_WEBHOOKS,
-    )
-}
+KNOWN: Final = (
+    resources.MUTATING_WEBHOOKS,
+    resources.VALIDATING_WEBHOOKS,
+    SERVICE_MONITORS,
+    NETWORK_POLICIES,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.DEPLOYMENTS,
+    resources.SERVICES,
+    CERTIFICATES,
+    ISSUERS,
+    resources.SECRETS,
+    resources.CONFIG_MAPS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    resources.SERVICE_ACCOUNTS,
+)
+"""In the order in which they can be removed. Webhook configurations go first: without the operator they would refuse
+every write that the rest of a removal needs."""
+
+_BY_KIND: Final = {one.kind: one for one in (*KNOWN, resources.NAMESPACES, resources.CUSTOM_RESOURCE_DEFINITIONS)}
 
 
 def resource_of(obj: JsonObject) -> Resource:
     """Where an object of an installation belongs."""
-    return _KNOWN[obj["kind"]]
+    return _BY_KIND[obj["kind"]]

@@ -14,6 +14,7 @@ from kohort.install.options import Options
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.jsontypes import JsonObject
+from kohort.operator import LABELS
 from kohort.rollouts.traffic.names import CONFIGURATION as SCRIPTS
 
 ACCOUNT: Final = "lws-controller-manager"
@@ -22,7 +23,6 @@ OWN_NAMESPACE: Final = "lws-leader-election-role"
 GANGS: Final = "lws-gang-scheduling-role"
 METRICS_AUTH: Final = "lws-metrics-auth-role"
 METRICS_READER: Final = "lws-metrics-reader"
-LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
 
 _SETS: Final = "leaderworkerset.x-k8s.io"
 _RELEASES: Final = "rollouts.kruise.io"
@@ -44,7 +44,7 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule([""], ["services"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods"], ["delete", "get", "list", "watch"]),
         rule([""], ["pods/finalizers"], ["update"]),
-        rule([""], ["events"], ["create", "patch"]),
+        rule([""], ["events"], ["create", "list", "patch"]),
     ]
     return rules + rollout_rules() if options.rollouts else rules
 

@@ -1,16 +1,19 @@
 """The operator itself on the cluster: its Deployment and what stands around it."""
 
+import hashlib
 from typing import Final
 
 import yaml
 
 from kohort import operator
-from kohort.admission.configurations import Address, configurations
+from kohort.admission.configurations import Address
 from kohort.install.options import Options
-from kohort.install.roles import ACCOUNT, LABELS
+from kohort.install.rendering import render
+from kohort.install.roles import ACCOUNT
 from kohort.manager.certificates import METRICS_SERVICE
 from kohort.manager.configuration import API_VERSION, KIND, SECRET, SERVICE
 from kohort.objects.jsontypes import JsonObject
+from kohort.operator import LABELS
 
 CONFIGURATION: Final = "lws-manager-config"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
@@ -19,6 +22,8 @@ SELECTOR: Final = {"control-plane": "controller-manager", "app.kubernetes.io/nam
 CERTIFICATE: Final = "lws-serving-cert"
 ISSUER: Final = "lws-selfsigned-issuer"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+RESOURCES: Final[JsonObject] = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+CONFIGURED: Final = "kohort.dev/configuration"
 
 
 def place(options: Options) -> JsonObject:
@@ -40,6 +45,11 @@ def configuration(options: Options) -> JsonObject:
         settings["defaultResizePolicy"] = options.default_resize_policy
     text = yaml.safe_dump(settings, sort_keys=False)
     return _object("v1", "ConfigMap", CONFIGURATION, options, {"data": {CONFIGURATION_FILE: text}})
+
+
+def digest(options: Options) -> str:
+    """Of the configuration. It is read once, at the start: pods of another one must be made anew."""
+    return hashlib.sha256(render([configuration(options)]).strip().encode()).hexdigest()
 
 
 def certificate_store(options: Options) -> list[JsonObject]:
@@ -72,7 +82,7 @@ def deployment(options: Options) -> JsonObject:
         "replicas": options.replicas,
         "selector": {"matchLabels": SELECTOR},
         "template": {
-            "metadata": {"labels": {**LABELS, **SELECTOR}},
+            "metadata": {"labels": {**LABELS, **SELECTOR}, "annotations": {CONFIGURED: digest(options)}},
             "spec": {
                 "serviceAccountName": ACCOUNT,
                 "terminationGracePeriodSeconds": 15,
@@ -88,7 +98,12 @@ def deployment(options: Options) -> JsonObject:
 
 def surroundings(options: Options) -> list[JsonObject]:
     """What guards the operator: a budget for disruptions, and the ports that others may reach."""
-    budget = {"maxUnavailable": 1, "selector": {"matchLabels": SELECTOR}}
+    # A replica that does not come up must not keep its node from being drained.
+    budget = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": SELECTOR},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
     ports = [{"port": number, "protocol": "TCP"} for number in (9443, 8443, 8081)]
     policy = {"podSelector": {"matchLabels": SELECTOR}, "policyTypes": ["Ingress"], "ingress": [{"ports": ports}]}
     return [
@@ -131,16 +146,20 @@ def is_converted(definition: JsonObject) -> bool:
 
 def webhooks(options: Options) -> list[JsonObject]:
     """The authority is left out: the operator or cert-manager puts it in."""
-    found = configurations(_address(options), rollouts=options.rollouts)
+    found = operator.webhooks(_address(options), rollouts=options.rollouts)
     for one in found:
-        one["metadata"]["labels"] = LABELS
         if options.cert_manager:
             one["metadata"]["annotations"] = _injected(options)
     return found
 
 
 def _address(options: Options) -> Address:
-    return Address(b"", service=(options.namespace, SERVICE), exempt_namespace=options.namespace)
+    return Address(
+        b"",
+        service=(options.namespace, SERVICE),
+        exempt_namespace=options.namespace,
+        namespaces=options.namespaces,
+    )
 
 
 def _injected(options: Options) -> JsonObject:
@@ -169,12 +188,13 @@ def _container(options: Options) -> JsonObject:
         ],
         "livenessProbe": _probe("/healthz", delay=15, period=20),
         "readinessProbe": _probe("/readyz", delay=1, period=5),
-        "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": RESOURCES,
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
             "runAsUser": 65532,
+            "runAsGroup": 65532,
         },
         "volumeMounts": mounts,
     }

@@ -217,7 +217,7 @@ class OperatorProcess:
         name = self._options.namespace
         while True:
             try:
-                await self._client.create(NAMESPACES, {"metadata": {"name": name}})
+                await self._client.create(NAMESPACES, {"metadata": {"name": name, "labels": operator.LABELS}})
             except errors.AlreadyExists:
                 return
             except errors.ApiError as problem:
@@ -247,7 +247,11 @@ class OperatorProcess:
         stack.push_async_callback(server.stop)
         _log.info("serving webhooks", port=self.webhook_port)
         if loopback:
-            self._address = Address(bundle.ca_certificate, url=f"https://127.0.0.1:{self.webhook_port}")
+            self._address = Address(
+                bundle.ca_certificate,
+                url=f"https://127.0.0.1:{self.webhook_port}",
+                namespaces=tuple(configuration.namespaces),
+            )
 
     def _bring_along(self, manager: Manager, address: Address) -> None:
         """Definitions before any cache fills; configurations when this process leads, because they name it."""
