@@ -30,6 +30,7 @@ SPACE = "roles"
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("", "events", "list"): "only when a pod has been missing for fifteen seconds, to tell why",
     ("apps", "controllerrevisions", "get"): "only when two operators create the same revision at the same moment",
 }
 """Rights that the audit log does not show, and who needs them."""

@@ -14,6 +14,7 @@ from kohort.groups.observation import size_of
 from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
 from kohort.groups.succession import leaders_behind, predecessors
 from kohort.groups.views import BY_GROUP, GroupCache, GroupStatefulSet, by_group
+from kohort.groups.waiting import REFUSALS
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import reference_to
@@ -23,6 +24,8 @@ from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STA
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta
 
+_NAME_TAKEN: Final = 15.0
+"""Seconds after which a name that was taken is tried again."""
 _NEEDS_START_ORDINALS: Final = (
     "leader pod {} carries the annotation " + wire.LEADER_NAME + ", which only workers have; worker StatefulSets need "
     "start ordinals: Kubernetes 1.27, or 1.26 with the feature gate StatefulSetStartOrdinal"
@@ -50,6 +53,7 @@ class PodController:
         pod = self.cache.pods.get(key)
         if pod is None:
             self._baselines.forget(key)
+            self.cache.refused_workers.pop(key, None)
             return None
         labels = pod.metadata.labels
         group_set = self.cache.sets.get(Key(key.namespace, labels.get(wire.NAME, "")))
@@ -186,11 +190,12 @@ class PodController:
         then = revision.applied_to(group_set)
         if then.subdomain_policy == wire.UNIQUE:
             await self._ensure_service(then, leader)
-        again = await self.gangs.ensure(then, revision, leader) if self.gangs is not None else 0.0
+        again = [await self.gangs.ensure(then, revision, leader) if self.gangs is not None else 0.0]
         waits = group_set.startup_policy == wire.LEADER_READY and not leader.ready
         if then.template.size > 1 and not waits:
-            await self._ensure_workers(group_set, then, leader)
-        return Requeue(after=again) if again else None
+            again.append(await self._ensure_workers(group_set, then, leader))
+        soonest = min((wait for wait in again if wait), default=0.0)
+        return Requeue(after=soonest) if soonest else None
 
     async def _ensure_service(self, then: LeaderWorkerSet, leader: Pod) -> None:
         existing = self.cache.services.get(Key(leader.metadata.namespace, leader.metadata.name))
@@ -202,20 +207,21 @@ class PodController:
             # The Service of the previous leader is being collected; its end wakes this pod again.
             return
 
-    async def _ensure_workers(self, group_set: LeaderWorkerSet, then: LeaderWorkerSet, leader: Pod) -> None:
+    async def _ensure_workers(self, group_set: LeaderWorkerSet, then: LeaderWorkerSet, leader: Pod) -> float:
+        """Returns in how many seconds to try again, 0 for never."""
         name = leader.metadata.name
         existing = self.cache.stateful_sets.get(Key(leader.metadata.namespace, name))
         if existing is not None:
             # One that belongs to the previous leader is on its way out; its end wakes this pod again.
             self._tell_taken(group_set, leader, existing)
-            return
+            return 0.0
         if predecessors(self._members(leader)):
-            return
+            return 0.0
         topology = group_set.exclusive_topology
         value = ""
         if topology:
             if not leader.spec.node_name:
-                return
+                return 0.0
             try:
                 value = await self._topology_value(leader.spec.node_name, topology)
             except LookupError as problem:
@@ -226,10 +232,14 @@ class PodController:
         try:
             await self.client.create(STATEFUL_SETS, body, type=GroupStatefulSet)
         except AlreadyExists:
-            return
+            # Ours, which the cache does not show yet; or somebody else's without our label, whose end nobody tells us.
+            return _NAME_TAKEN
         except ApiError as problem:
             self._warn(group_set, leader, f"Failed to create worker statefulset for leader pod {name}: {problem}")
+            if isinstance(problem, REFUSALS):
+                self.cache.refused_workers[Key(leader.metadata.namespace, name)] = problem.message
             raise
+        self.cache.refused_workers.pop(Key(leader.metadata.namespace, name), None)
         text = f"Created worker statefulset for leader pod {name}"
         self.recorder.normal(
             LEADER_WORKER_SETS,
@@ -239,6 +249,7 @@ class PodController:
             action="Create",
             related=reference_to(PODS, leader),
         )
+        return 0.0
 
     def _tell_taken(self, group_set: LeaderWorkerSet, leader: Pod, existing: GroupStatefulSet) -> None:
         """A StatefulSet that no leader pod owns belongs to another set, whose name is that of our leader."""

@@ -8,15 +8,16 @@ import msgspec
 
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.inquiry import AGAIN, Inquiry
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState
 from kohort.groups.status import AVAILABLE, REASONS, WAITING, Tally, next_conditions
 from kohort.groups.views import GroupCache, GroupStatefulSet
-from kohort.groups.waiting import Obstacle, Watchman
+from kohort.groups.waiting import REFUSALS, Obstacle, Watchman
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
+from kohort.kube.errors import ApiError, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.jsontypes import JsonObject
@@ -53,6 +54,7 @@ class Reporter:
         self._metrics = metrics
         self._recorder = recorder
         self._watchman = Watchman(cache)
+        self._inquiry = Inquiry(client, cache)
         self._next_write: dict[str, float] = {}
         """By uid of a set: when counters alone may be written again."""
         self._rolls: dict[str, float] = {}
@@ -63,6 +65,7 @@ class Reporter:
     def forget(self, key: Key, uid: str) -> None:
         self._metrics.forget(key)
         self._watchman.forget(key)
+        self._inquiry.forget(key)
         self._next_write.pop(uid, None)
         self._rolls.pop(uid, None)
         for leader in [one for one in self._waiting if one.namespace == key.namespace]:
@@ -114,9 +117,11 @@ class Reporter:
         obstacle, again = self._watchman.report(facts.key, facts.group_set.replicas, facts.states)
         if facts.tally.true_conditions == (AVAILABLE,):
             obstacle, again = None, 0.0
+        if obstacle is not None and obstacle.missing:
+            obstacle, again = await self._inquiry.explained(facts.key, obstacle), AGAIN
         group_set, before = facts.group_set, facts.group_set.status
         told = [one for one in before.conditions if one["type"] == WAITING and one["status"] == "True"]
-        if again and told and told[0]["reason"] != REFUSED:
+        if again and obstacle is None and told and told[0]["reason"] != REFUSED:
             # It waits for something else now: what was told stays until that has stood as long.
             obstacle = Obstacle(told[0]["reason"], told[0]["message"])
         conditions = next_conditions(
@@ -150,7 +155,7 @@ class Reporter:
 
     async def write_refusal(self, group_set: LeaderWorkerSet, problem: ApiError) -> None:
         """The leader StatefulSet is refused, and nothing goes on until somebody mends what the message names."""
-        if not isinstance(problem, Invalid | Forbidden | BadRequest):
+        if not isinstance(problem, REFUSALS):
             return
         before = group_set.status.conditions
         obstacle = Obstacle(REFUSED, f"the leader StatefulSet is refused: {problem.message}")

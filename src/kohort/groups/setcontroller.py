@@ -1,5 +1,6 @@
 """The reconciler of sets: revision, leader StatefulSet, shared Service, status, history."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -213,13 +214,15 @@ class SetController:
     async def _name_taken(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None) -> str:
         """Whose StatefulSet stands in the way. One without our label is not in the cache."""
         metadata = group_set.metadata
-        try:
-            found = leaders or await self.client.get(
-                STATEFUL_SETS, metadata.name, metadata.namespace, type=GroupStatefulSet
-            )
-        except ApiError:
-            return ""
-        foreign = not owned_by(found.metadata, group_set)
+        found = [leaders] if leaders is not None else []
+        if not found:
+            selector = f"metadata.name={metadata.name}"  # the operator may list them, not get one
+            with contextlib.suppress(ApiError):
+                page = await self.client.list(
+                    STATEFUL_SETS, metadata.namespace, field_selector=selector, type=GroupStatefulSet
+                )
+                found = list(page.items)
+        foreign = any(not owned_by(one.metadata, group_set) for one in found)
         return f"a StatefulSet {metadata.name} exists and does not belong to this set" if foreign else ""
 
     def _report_failure(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None, problem: str) -> None:

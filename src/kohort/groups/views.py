@@ -144,6 +144,8 @@ class GroupCache:
         self.revisions = manager.informer(
             CONTROLLER_REVISIONS, Revision, label_selector=wire.NAME, indexes={BY_SET: by_set}
         )
+        self.refused_workers: dict[Key, str] = {}
+        """By leader: why the server does not take the StatefulSet of its workers."""
 
     def leaders(self, key: Key) -> dict[int, Pod]:
         """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""

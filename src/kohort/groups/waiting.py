@@ -5,7 +5,8 @@ that simply start would otherwise rewrite the status with every pod.
 
 | reason | the pod |
 |---|---|
-| LeaderMissing, WorkersMissing | does not exist yet |
+| LeaderMissing, WorkersMissing | does not exist yet; `inquiry` asks why |
+| WorkersRefused | none: the API server refuses the StatefulSet of a group's workers, with its words |
 | WebhookMissed | was created while the webhook was away, and is replaced |
 | PodTerminating | is being deleted, and is not gone |
 | PodUnschedulable | has no node |
@@ -25,6 +26,7 @@ from kohort.groups.identity import index_of, leader_name
 from kohort.groups.missed import missed_webhook
 from kohort.groups.rolling import GroupState
 from kohort.groups.views import BY_GROUP, GroupCache, by_group
+from kohort.kube.errors import BadRequest, Forbidden, Invalid
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
@@ -34,9 +36,22 @@ PATIENCE: Final = 15.0
 """Seconds for which the same obstacle must stand before it is written down."""
 
 
+LEADER_MISSING: Final = "LeaderMissing"
+WORKERS_MISSING: Final = "WorkersMissing"
+REFUSALS: Final = (BadRequest, Forbidden, Invalid)
+"""Answers of a server that stay the same until somebody mends what they name."""
+
+
 class Obstacle(msgspec.Struct, frozen=True):
     reason: str
     message: str
+    group: int = 0
+    leader: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Something does not exist, which has a reason that pods cannot tell."""
+        return self.reason in (LEADER_MISSING, WORKERS_MISSING)
 
 
 class Watchman:
@@ -68,7 +83,13 @@ class Watchman:
         for index in range(wanted):
             state = states.get(index)
             if state is None or not state.ready:
-                return obstacle_in(index, leader_name(key.name, index), self._members(key, index))
+                leader = leader_name(key.name, index)
+                found = obstacle_in(index, leader, self._members(key, index))
+                refusal = self._cache.refused_workers.get(Key(key.namespace, leader))
+                if refusal and found is not None and found.reason == WORKERS_MISSING:
+                    text = f"group {index}: the StatefulSet of its workers is refused: {refusal}"
+                    return Obstacle("WorkersRefused", text, index, leader)
+                return found
         return None
 
     def _members(self, key: Key, index: int) -> list[Pod]:
@@ -82,14 +103,15 @@ def obstacle_in(index: int, leader: str, members: Iterable[Pod]) -> Obstacle | N
     """Why a group is not ready; None when nothing is wrong with the pods that it has."""
     pods = sorted(members, key=_worker)
     if not pods:
-        return Obstacle("LeaderMissing", f"group {index}: pod {leader} does not exist yet")
+        return Obstacle(LEADER_MISSING, f"group {index}: pod {leader} does not exist yet", index, leader)
     for pod in pods:
         found = _why(pod)
         if found is not None:
             return Obstacle(found.reason, f"group {index}: pod {pod.metadata.name} {found.message}")
     size = index_of(pods[0].metadata.annotations.get(wire.SIZE)) or 1
     if len(pods) < size:
-        return Obstacle("WorkersMissing", f"group {index}: {size - len(pods)} of {size - 1} workers do not exist yet")
+        text = f"group {index}: {size - len(pods)} of {size - 1} workers do not exist yet"
+        return Obstacle(WORKERS_MISSING, text, index, leader)
     return None
 
 
