@@ -2,13 +2,18 @@
 
 import asyncio
 import base64
+import contextlib
 from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from kohort.admission.bundles import Bundle
 from kohort.admission.certificates import issue
 from kohort.admission.configurations import MUTATING, Address, configurations, names
 from kohort.admission.craft import Here
-from kohort.admission.rotation import Rotation, bundle_of, data_of, injection
+from kohort.admission.rotation import SETTLE_SECONDS, Rotation, authorities, bundle_of, data_of, injection
 from kohort.kube.client import Client
 from kohort.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from kohort.kube.tasks import cancel_all
@@ -119,6 +124,77 @@ def test_a_certificate_of_others_making_is_used_and_nonsense_is_replaced() -> No
     virtual_time.run(story())
 
 
+@pytest.mark.parametrize("usable", [True, False])
+def test_an_exchange_fails_no_request_of_any_replica(usable: bool) -> None:
+    """Somebody puts a pair of another authority into the Secret: one that can be used, or one for other names. Whatever
+    a replica serves, and whenever it changes, the API servers have trusted it for a while."""
+
+    async def story() -> None:
+        async with Cluster() as cluster:
+            scene = Scene(cluster.client)
+            await scene.install()
+            served: dict[str, list[tuple[float, Bundle]]] = {}
+            clock = asyncio.get_running_loop().time
+
+            async def replica(name: str) -> None:
+                rotation = scene.rotation()
+                served[name] = [(clock(), await rotation.first())]
+                await rotation.follow(lambda bundle: served[name].append((clock(), bundle)))
+
+            replicas = [asyncio.create_task(replica(name)) for name in ("one", "two")]
+            await asyncio.sleep(200)
+            exchanged = clock()
+            foreign = issue(DNS if usable else ["elsewhere"], now=START)
+            await scene.client.patch(SECRETS, SECRET, SPACE, {"data": data_of(foreign)})
+            while clock() < exchanged + 30:
+                await asyncio.sleep(0.5)
+                for trusted in await scene.trusted():
+                    assert all(is_trusted(history[-1][1], trusted) for history in served.values()), (
+                        "the API server would refuse a replica"
+                    )
+            for (_, before), (changed, after) in served.values():
+                assert changed - exchanged >= SETTLE_SECONDS
+                assert authorities(after.ca_certificate)[0] == authorities(foreign.ca_certificate)[0]
+                assert before != after
+
+            await asyncio.sleep(300)
+            (trusted,) = await scene.trusted()
+            assert authorities(before.ca_certificate)[0] not in authorities(trusted), "an authority must retire"
+            await cancel_all(*replicas)
+
+    virtual_time.run(story())
+
+
+def is_trusted(served: Bundle, trusted: bytes) -> bool:
+    """Whether a client that trusts these authorities accepts the certificate."""
+    certificate = x509.load_pem_x509_certificate(served.certificate)
+    for one in x509.load_pem_x509_certificates(trusted):
+        with contextlib.suppress(ValueError, InvalidSignature):
+            certificate.verify_directly_issued_by(one)
+            return True
+    return False
+
+
+def test_a_secret_that_is_gone_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async def story() -> None:
+        async with Cluster() as cluster:
+            scene = Scene(cluster.client)
+            await scene.install()
+            rotation = scene.rotation()
+            await rotation.first()
+            following = asyncio.create_task(rotation.follow(scene.used.append))
+            await scene.client.delete(SECRETS, SECRET, SPACE)
+            await asyncio.sleep(600)
+            assert scene.used == []
+            await scene.client.create(SECRETS, {"metadata": {"name": SECRET, "namespace": SPACE}})
+            await asyncio.sleep(60)
+            assert [await scene.stored()] == scene.used
+            await cancel_all(following)
+
+    virtual_time.run(story())
+    assert capsys.readouterr().err.count("apply the Secret again") == 1
+
+
 def configuration(annotations: dict[str, str] | None = None, ca: str = "") -> JsonObject:
     client = {"service": {"name": "s", "namespace": "n"}, **({"caBundle": ca} if ca else {})}
     metadata = {"name": MUTATING, "resourceVersion": "7", "annotations": annotations or {}}
@@ -126,9 +202,10 @@ def configuration(annotations: dict[str, str] | None = None, ca: str = "") -> Js
 
 
 def test_only_what_leads_to_the_service_is_changed() -> None:
-    assert [one["path"] for one in injection(configuration(), "new")] == [
+    new = issue(DNS, now=START).ca_certificate
+    assert [one["path"] for one in injection(configuration(), new)] == [
         "/metadata/resourceVersion",
         "/webhooks/0/clientConfig/caBundle",
     ]
-    assert injection(configuration(ca="new"), "new") == []
-    assert injection(configuration({"cert-manager.io/inject-ca-from": "a/b"}), "new") == []
+    assert injection(configuration(ca=base64.b64encode(new).decode()), new) == []
+    assert injection(configuration({"cert-manager.io/inject-ca-from": "a/b"}), new) == []

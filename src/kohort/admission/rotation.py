@@ -6,14 +6,18 @@ a new one; the resource version decides between two that do so at once.
 The order of a change is what keeps requests from failing:
 
 1. the Secret gets the new certificate; when the authority is new as well, its `ca.crt` holds both;
-2. every replica sees to it that the webhook configurations trust all of `ca.crt`;
+2. every replica sees to it that the webhook configurations trust all of `ca.crt`. What they trusted before they go on
+   trusting: other replicas still serve the old certificate, whoever put the new one there and whatever is in it;
 3. a replica that serves already goes on with the old certificate for `settle` seconds, in which all API servers learn
-   what to trust, and then uses the new one for new connections. Open connections are not touched.
+   what to trust, and then uses the new one for new connections. Open connections are not touched. A replica cannot
+   know when another one has told the API servers, so it waits whenever there is an authority that it did not know;
+4. when a certificate has been in use for `RETIRE_SECONDS`, only what its Secret names is trusted.
 """
 
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -28,10 +32,13 @@ from kohort.objects.jsontypes import JsonObject
 
 SETTLE_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 60
+RETIRE_SECONDS: Final = 150.0
+"""Longer than any replica needs to see a new certificate, wait, and use it."""
 JUDGE_AGAIN: Final = timedelta(hours=12)
 _PAUSE: Final = 2.0
 _FIELDS: Final = {"ca.crt": "ca_certificate", "ca.key": "ca_key", "tls.crt": "certificate", "tls.key": "key"}
 _INJECTED_BY_OTHERS: Final = "cert-manager.io/inject-ca-from"
+_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 _log = Log(module="kohort.admission.rotation")
 
@@ -57,13 +64,17 @@ class Rotation:
         self._now = now
         self._craft = craft or Apart()
         self._current: Bundle | None = None
+        self._since = 0.0
+        """When it came into use, by the clock of the loop."""
+        self._told = ""
+        """The problem that the log knows about."""
         self._judged: tuple[Bundle, datetime, Verdict] | None = None
 
     async def first(self) -> Bundle:
         """The certificate to start with, trusted by the webhook configurations that exist."""
         bundle = await self._agreed()
         await self._inject(bundle)
-        self._current = bundle
+        self._keep(bundle)
         return bundle
 
     async def follow(self, use: Callable[[Bundle], None]) -> None:
@@ -72,9 +83,19 @@ class Rotation:
             try:
                 async with asyncio.timeout(CHECK_SECONDS + 30):
                     await self._watch_once(use)
+                self._told = ""
             except (errors.ApiError, TimeoutError) as problem:
-                _log.warning("certificate not checked", secret=self._secret, problem=str(problem))
+                self._tell(problem)
                 await asyncio.sleep(_PAUSE)
+
+    def _tell(self, problem: Exception) -> None:
+        """Once: what lasts, lasts in silence."""
+        words = str(problem) or type(problem).__name__
+        if isinstance(problem, errors.NotFound):
+            words += "; the certificate in use goes on, but the next operator to start has none: apply the Secret again"
+        if words != self._told:
+            _log.warning("certificate not checked", secret=self._secret, problem=words)
+        self._told = words
 
     async def _watch_once(self, use: Callable[[Bundle], None]) -> None:
         await self._check(use)
@@ -89,12 +110,20 @@ class Rotation:
         trusted_now = await self._inject(bundle)
         if bundle == self._current:
             return
-        if trusted_now:
+        if trusted_now or self._is_news(bundle):
             _log.info("certificate will be used when it is trusted everywhere", seconds=self._settle)
             await asyncio.sleep(self._settle)
         use(bundle)
-        self._current = bundle
+        self._keep(bundle)
         _log.info("certificate changed", expires=(await self._verdict(bundle)).expires)
+
+    def _is_news(self, bundle: Bundle) -> bool:
+        """Whether it names an authority that was not trusted when the present certificate came into use."""
+        known = authorities(self._current.ca_certificate) if self._current is not None else []
+        return not set(authorities(bundle.ca_certificate)) <= set(known)
+
+    def _keep(self, bundle: Bundle) -> None:
+        self._current, self._since = bundle, asyncio.get_running_loop().time()
 
     # The Secret
 
@@ -127,12 +156,16 @@ class Rotation:
 
     async def _inject(self, bundle: Bundle) -> bool:
         """True when a configuration did not trust the bundle until now."""
-        wanted = base64.b64encode(bundle.ca_certificate).decode()
+        settled = bundle == self._current and asyncio.get_running_loop().time() - self._since > RETIRE_SECONDS
         changed = False
         for resource, name in self._configurations:
             while True:
                 found = await self._client.find(resource, name)
-                operations = injection(found, wanted, self._namespace) if found is not None else []
+                operations = (
+                    injection(found, bundle.ca_certificate, self._namespace, retire=settled)
+                    if found is not None
+                    else []
+                )
                 if not operations:
                     break
                 try:
@@ -144,17 +177,23 @@ class Rotation:
         return changed
 
 
-def injection(configuration: JsonObject, wanted: str, namespace: str = "") -> list[JsonObject]:
-    """A JSON patch that makes a configuration, or the conversion of a definition, trust `wanted`; none when it does, or
-    when somebody else sees to it. A definition comes from a chart that could not know in which `namespace` it would be
-    installed; that is put right on the way."""
+def injection(
+    configuration: JsonObject, wanted: bytes, namespace: str = "", *, retire: bool = False
+) -> list[JsonObject]:
+    """A JSON patch that makes a configuration, or the conversion of a definition, trust `wanted`, and nobody else if
+    the others shall `retire`; none when it does, or when somebody else sees to it. A definition comes from a chart that
+    could not know in which `namespace` it would be installed; that is put right on the way."""
     metadata = configuration["metadata"]
     if _INJECTED_BY_OTHERS in (metadata.get("annotations") or {}):
         return []
     changes: list[JsonObject] = []
     for path, client in _clients(configuration):
-        if "service" in client and client.get("caBundle") != wanted:
-            changes.append({"op": "add", "path": f"{path}/caBundle", "value": wanted})
+        if "service" in client:
+            trusted = _decoded(client.get("caBundle") or "")
+            bundle = wanted if retire else trusting(trusted, wanted)
+            if bundle != trusted:
+                value = base64.b64encode(bundle).decode()
+                changes.append({"op": "add", "path": f"{path}/caBundle", "value": value})
         if (
             path.startswith("/spec")
             and namespace
@@ -164,6 +203,25 @@ def injection(configuration: JsonObject, wanted: str, namespace: str = "") -> li
     if not changes:
         return []
     return [{"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}, *changes]
+
+
+def trusting(trusted: bytes, wanted: bytes) -> bytes:
+    """A bundle of all authorities of both, the wanted ones first; the one that is there if it has them already."""
+    known = authorities(trusted)
+    if known and set(authorities(wanted)) <= set(known):
+        return trusted
+    return b"".join([wanted, *(b"%s\n" % one for one in known if one not in authorities(wanted))])
+
+
+def authorities(pem: bytes) -> list[bytes]:
+    return _BLOCK.findall(pem)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except binascii.Error:
+        return b""
 
 
 def _clients(configuration: JsonObject) -> list[tuple[str, JsonObject]]:
