@@ -5,6 +5,7 @@
 | nothing | it is created |
 | ours, as it should be | nothing |
 | ours, changed by somebody | its selector and its early publishing are put back |
+| as it should be, but nobody's | it becomes ours |
 | somebody else's, of the same name | it is left alone, and told |
 
 When the last group of a set has gone over to Services of their own, the shared one is deleted.
@@ -14,6 +15,7 @@ import asyncio
 from typing import Final
 
 from kohort.groups import objects, wire
+from kohort.groups.adoption import adopt
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.views import GroupCache, GroupService, owned_by
 from kohort.kube.client import Client
@@ -44,6 +46,9 @@ class SharedServices:
         if existing is None:
             return await self._create(group_set, key)
         self._made.pop(key, None)
+        if existing.metadata.controller is None and _in_order(existing, group_set):
+            await adopt(self._client, group_set, SERVICES, existing.metadata)
+            return LAG
         if not owned_by(existing.metadata, group_set):
             return self._tell_taken(group_set, key)
         if not _in_order(existing, group_set):
@@ -96,4 +101,5 @@ class SharedServices:
 
 
 def _in_order(service: GroupService, group_set: LeaderWorkerSet) -> bool:
+    """Cached are only those that carry our label."""
     return service.spec.publish_not_ready_addresses and service.spec.selector == {wire.NAME: group_set.metadata.name}

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from kohort.groups import objects, revisions, wire
+from kohort.groups.adoption import adopt
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.founding import founding_revision, template_revision
 from kohort.groups.metrics import GroupMetrics
@@ -91,6 +92,8 @@ class SetController:
     async def _revision(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet | None) -> tuple[Revision, bool]:
         """The revision that the set is at, and whether this pass began it."""
         known = self.cache.revisions_of(group_set)
+        for orphan in (one.metadata for one in known if one.metadata.controller is None):
+            await adopt(self.client, group_set, CONTROLLER_REVISIONS, orphan)
         key = leaders.metadata.labels.get(wire.REVISION, "") if leaders is not None else ""
         current = revisions.by_key(known, key)
         if current is not None and revisions.same(group_set, current):
