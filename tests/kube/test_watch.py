@@ -248,6 +248,21 @@ async def test_a_server_that_closes_every_watch_at_once_is_not_stormed() -> None
         assert len(server.requests) - before < 40
 
 
+async def test_a_server_that_was_away_and_lost_its_history_is_followed_again_soon() -> None:
+    """A restart of the API server: connections are refused for minutes, and then the history begins anew."""
+    server, faults = ModelServer(), Faults()
+    server.put(MAPS, "n", "a")
+    async with following(server, faults) as seen:
+        faults.refuse(errors.Unreachable("connection refused"), times=None)
+        server.break_watches()
+        await asyncio.sleep(600)
+        server.put(MAPS, "n", "b")
+        server.forget_history()
+        faults.clear()
+        await asyncio.sleep(8)
+        assert names(seen.informer) == {"a", "b"}
+
+
 async def test_a_watch_that_hangs_is_given_up_after_its_timeout() -> None:
     server, faults = ModelServer(), Faults()
     async with following(server, faults) as seen:

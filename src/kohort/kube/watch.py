@@ -22,6 +22,14 @@ load balancer answers.
 
 Events at or below the version already seen are dropped: within one resource the server sends in version order, so they
 can only be repetitions.
+
+Pauses before the next attempt grow, each kind of failure for itself:
+
+| failure                         | longest pause | because                                                             |
+|---------------------------------|--------------:|---------------------------------------------------------------------|
+| the server cannot be reached    |           5 s | a refused connection costs nobody much, stale caches cost users     |
+| it needs newer history (410)    |          30 s | it is there: the first time it is asked for everything at once      |
+| anything else that it answers   |          30 s | it is busy, or cannot help; asking more often would not             |
 """
 
 import asyncio
@@ -51,6 +59,8 @@ _OVERTIME = 30.0
 """A watch that outlives its timeout by this much hangs on a dead connection."""
 _SHORT = 1.0
 """A watch that ends sooner and brought nothing counts as a failure; without this rule a broken server gets a storm."""
+
+_ABSENT = 5.0
 
 Item = WatchEvent[T] | Bookmark | Unreadable
 
@@ -86,7 +96,9 @@ class Follower(Generic[T]):
         self._decoder = msgspec.json.Decoder(view)
         self._sharing = Sharing(view)
         self._streams_lists = True
-        self._backoff = Backoff()
+        self._absence = Backoff(limit=_ABSENT)
+        self._expiry = Backoff()
+        self._refusal = Backoff()
         self._log = _log.bind(resource=selection.resource.qualified)
 
     async def run(self) -> None:
@@ -96,9 +108,12 @@ class Follower(Generic[T]):
                 await self._follow_once()
             except errors.Expired as problem:
                 self._seen = ""
-                await self._pause(problem)
-            except (errors.ApiError, msgspec.DecodeError, TimeoutError, OSError) as problem:
-                await self._pause(problem)
+                self._absence.reset()
+                await self._pause(problem, self._expiry)
+            except (errors.Unreachable, TimeoutError, OSError) as problem:
+                await self._pause(problem, self._absence)
+            except (errors.ApiError, msgspec.DecodeError) as problem:
+                await self._pause(problem, self._refusal)
 
     async def _follow_once(self) -> None:
         """From the present knowledge to the end of one watch request, or to a full state."""
@@ -109,8 +124,8 @@ class Follower(Generic[T]):
         else:
             await self._list()
 
-    async def _pause(self, problem: Exception) -> None:
-        pause = self._backoff.next()
+    async def _pause(self, problem: Exception, backoff: Backoff) -> None:
+        pause = backoff.next()
         self._log.warning("watch interrupted", problem=str(problem) or type(problem).__name__, pause=round(pause, 2))
         await asyncio.sleep(pause)
 
@@ -126,7 +141,7 @@ class Follower(Generic[T]):
         except TimeoutError:
             if self._seen:
                 raise
-            self._stop_streaming("no end of the initial events")
+            self._stop_streaming(f"no end of the initial events after {_PATIENCE:g} s of silence")
         except (errors.BadRequest, errors.Invalid, errors.NotAcceptable, errors.MethodNotAllowed) as problem:
             if self._seen:
                 raise
@@ -158,7 +173,7 @@ class Follower(Generic[T]):
             state[key_of(event.object)] = event.object
 
     def _stop_streaming(self, reason: str) -> None:
-        self._log.info("server has no streaming lists, listing instead", reason=reason)
+        self._log.info("no streaming list, listing instead", reason=reason)
         self._streams_lists = False
 
     async def _list(self) -> None:
@@ -192,6 +207,8 @@ class Follower(Generic[T]):
             raise errors.failure(500, "InternalError", "the server gave a list without a resource version")
         self._sink.replace(state)
         self._seen = version
+        self._absence.reset()
+        self._refusal.reset()
 
     # Changes
 
@@ -201,8 +218,8 @@ class Follower(Generic[T]):
         async with self._watching({"resourceVersion": self._seen}) as items:
             await self._consume(items)
         if self._seen == before and loop.time() - start < _SHORT:
-            raise errors.Unreachable("the watch ended at once and brought nothing")
-        self._backoff.reset()
+            raise errors.failure(500, "InternalError", "the watch ended at once and brought nothing")
+        self._progress()
 
     async def _consume(self, items: "AsyncIterator[Item[T]]") -> None:
         async for item in items:
@@ -219,8 +236,12 @@ class Follower(Generic[T]):
         if not newer(version, self._seen):
             return False
         self._seen = version
-        self._backoff.reset()
+        self._progress()
         return True
+
+    def _progress(self) -> None:
+        for backoff in (self._absence, self._expiry, self._refusal):
+            backoff.reset()
 
     def _report(self, item: Unreadable) -> None:
         self._log.error("object does not fit the view", namespace=item.namespace, name=item.name, problem=item.problem)
