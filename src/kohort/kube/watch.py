@@ -25,11 +25,11 @@ can only be repetitions.
 
 Pauses before the next attempt grow, each kind of failure for itself:
 
-| failure                         | longest pause | because                                                             |
-|---------------------------------|--------------:|---------------------------------------------------------------------|
-| the server cannot be reached    |           5 s | a refused connection costs nobody much, stale caches cost users     |
-| it needs newer history (410)    |          30 s | it is there: the first time it is asked for everything at once      |
-| anything else that it answers   |          30 s | it is busy, or cannot help; asking more often would not             |
+| failure                         | longest pause | because                                                          |
+|---------------------------------|--------------:|------------------------------------------------------------------|
+| the server cannot be reached    |           5 s | a refused connection costs nobody much, stale caches cost users  |
+| it needs newer history (410)    |          30 s | it is there: the first time it is asked for everything at once   |
+| anything else that it answers   |          30 s | it is busy, or cannot help; asking more often would not          |
 """
 
 import asyncio
