@@ -7,22 +7,14 @@ them out happens elsewhere, pod by pod.
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
-
 from kohort.node.checkpoint import Checkpoint, Witness, nobody
+from kohort.node.fitting import Refusal, misfit
 from kohort.node.resize.judging import Accepted, NodeFacts, Verdict, judge, room_for
 from kohort.node.views import Actuated, Allocated, Desired
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
 
 NOT_SUPPORTED = "PodLevelResourcesNotSupported"
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a pod is not run here."""
-
-    reason: str
-    message: str
 
 
 class Allocations:
@@ -57,8 +49,10 @@ class Allocations:
             return Refusal(NOT_SUPPORTED, "Pod-level resources are not enabled on this node")
         if pod_level_set(seen.spec) and not (node.linux and node.cgroup_v2):
             return Refusal(NOT_SUPPORTED, "Pod-level resources need a node with writable cgroup v2")
-        wanted = requests(seen, SPEC)
         running = [each for each in others if self._allocated.get(each.metadata.uid) is not None]
+        if (unfit := misfit(seen, running)) is not None:
+            return unfit
+        wanted = requests(seen, SPEC)
         pods = node.allocatable.get("pods")
         if pods is not None and len(running) + 1 > pods.value:
             words = (

@@ -9,6 +9,8 @@ from kohort.objects.nodepods import NodeContainer
 
 LEAST_GRACE = 2.0
 """What is left after a hook that took all the time there was."""
+LEAST_WAIT = 0.001
+"""Less is a matter of rounding."""
 
 
 class Ending:
@@ -79,11 +81,11 @@ class Ending:
         gone = self._held.exits.setdefault(id, asyncio.Event())
         loop = asyncio.get_running_loop()
         while not gone.is_set():
-            limit = min(deadline, self._deadline) if self._deadline else deadline
-            if loop.time() >= limit:
+            left = (min(deadline, self._deadline) if self._deadline else deadline) - loop.time()
+            if left < LEAST_WAIT:
                 return
             waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(self._sooner.wait())]
-            await asyncio.wait(waits, timeout=limit - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             for each in waits:
                 each.cancel()
             self._sooner.clear()

@@ -45,7 +45,7 @@ class Evictions:
                 if limit is None or not (most := Quantity.parse(limit).value):
                     continue
                 if await asyncio.to_thread(pressure.written_bytes, volumes / volume.name) > most:
-                    worker.evict("Evicted", f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
+                    worker.evict(f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
                     break
 
     def under(self, found: Pressure) -> None:
@@ -61,7 +61,7 @@ class Evictions:
             self._evict(chosen, pressure.disk_words(chosen))
 
     def _evictable(self) -> list[PodWorker]:
-        return [each for each in self._workers.values() if each.admitted and not each.finished and each.evicted is None]
+        return [each for each in self._workers.values() if each.admitted and not each.finished and not each.evicted]
 
     def _memory_users(self) -> list[Candidate]:
         cgroups = self._node.cgroups
@@ -83,4 +83,4 @@ class Evictions:
     def _evict(self, chosen: Candidate, words: str) -> None:
         for worker in self._workers.values():
             if worker.uid == chosen.pod.metadata.uid:
-                worker.evict("Evicted", words)
+                worker.evict(words)

@@ -29,6 +29,7 @@ from kohort.node.reporting import Reporting
 from kohort.node.runtimes.interface import Instance
 from kohort.node.sandbox import Sandbox
 from kohort.node.starting import instance_id
+from kohort.node.statuses import EVICTED
 from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.nodepods import NodePod
@@ -44,7 +45,8 @@ class PodWorker(HeldPod):
         self.admitted = False
         self.refused = False
         self.finished = False
-        self.evicted: tuple[str, str] | None = None
+        self.evicted = ""
+        """Why the node ends it."""
         self._ending = Ending(self)
         self._sandbox = Sandbox(self)
         self._starts = ContainerStarts(self, self._sandbox, self._ending)
@@ -70,10 +72,10 @@ class PodWorker(HeldPod):
         self.exits.setdefault(instance.id, asyncio.Event()).set()
         self.wake()
 
-    def evict(self, reason: str, message: str) -> None:
+    def evict(self, message: str) -> None:
         """End the pod for a reason of the node's."""
-        if self.evicted is None:
-            self.evicted = (reason, message)
+        if not self.evicted:
+            self.evicted = message
             self.wake()
 
     def take_over(self) -> None:
@@ -108,8 +110,10 @@ class PodWorker(HeldPod):
         if not self.admitted and not await self._admit(pod):
             return None
         overdue = self._overdue()
-        if overdue or self.evicted is not None:
-            return await self._fail(*(self.evicted or ("DeadlineExceeded", overdue)))
+        if self.evicted:
+            return await self._fail(EVICTED, self.evicted)
+        if overdue:
+            return await self._fail("DeadlineExceeded", overdue)
         resize_before = self.resize
         self.node.judge()
         if self.resize is not resize_before and self.resize.progress is not None:
@@ -171,11 +175,10 @@ class PodWorker(HeldPod):
     # Ending
 
     async def _delete(self, pod: NodePod) -> Requeue | None:
-        assert pod.metadata.deletion_timestamp is not None
-        left = clock.parse_time(pod.metadata.deletion_timestamp).timestamp() - clock.seconds()
-        left = 0.0 if pod.metadata.deletion_grace_period_seconds == 0 else max(left, 0.0)
-        self._ending.hurry(left)
-        self._ending.begin(left)
+        seconds = pod.metadata.deletion_grace_period_seconds
+        grace = self.grace if seconds is None else float(seconds)  # the timestamp knows whole seconds only
+        self._ending.hurry(grace)
+        self._ending.begin(grace)
         if not self._ending.over:
             await self._reporting.report(stopping=True)
             return None
@@ -192,7 +195,9 @@ class PodWorker(HeldPod):
         return "Succeeded" if good and mains else "Failed"
 
     async def _fail(self, reason: str, message: str) -> Requeue | None:
-        self._ending.begin(EVICTION_GRACE if reason == "Evicted" else self.grace)
+        if not self.ending:
+            self.event("Warning" if reason == EVICTED else "Normal", reason, message)
+        self._ending.begin(EVICTION_GRACE if reason == EVICTED else self.grace)
         if not self._ending.over:
             return None
         self.resize = self.resize.cleared()

@@ -9,7 +9,7 @@ import msgspec
 
 from kohort.node.environment import command_line, environment, service_environment
 from kohort.node.images import root_of
-from kohort.node.names.hosts import write_hosts
+from kohort.node.names.hosts import full_name, write_hosts
 from kohort.node.rights import rights_of
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.surroundings import Surroundings
@@ -18,6 +18,7 @@ from kohort.objects.nodepods import NodeContainer, NodePod
 from kohort.resources import oom_score_adj
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LONGEST_KERNEL_NAME = 64
 
 
 class InvalidContainer(Exception):
@@ -61,6 +62,20 @@ def hostname_of(pod: NodePod) -> str:
     return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
 
 
+def kernel_name_of(pod: NodePod) -> str:
+    """What `hostname` says in the pod. Raises InvalidContainer if no kernel takes it."""
+    short = hostname_of(pod)
+    if not pod.spec.set_hostname_as_fqdn or not pod.spec.subdomain:
+        return short
+    full = full_name(short, pod.spec.subdomain, pod.metadata.namespace)
+    if len(full) > LONGEST_KERNEL_NAME:
+        raise InvalidContainer(
+            f"Failed to construct FQDN from Pod hostname and cluster domain, FQDN {full} is too long "
+            f"({LONGEST_KERNEL_NAME} characters is the max, {len(full)} characters requested)"
+        )
+    return full
+
+
 def write_pod_names(node: Surroundings, pod: NodePod, address: str) -> Path:
     """The names that the pod knows, as its /etc/hosts."""
     path = pod_directory(node, pod.metadata.uid) / "hosts"
@@ -86,20 +101,20 @@ async def launch_of(
         raise InvalidContainer("no command specified, and local images have none of their own")
     if any("\0" in word for word in command):
         raise InvalidContainer("the command holds a NUL byte, which no program can be given")
-    uid = pod.metadata.uid
+    uid, name = pod.metadata.uid, kernel_name_of(pod)
     mounts = (*mounts_of(pod, container, places, env), *_own_files(node, pod, container, attempt, address))
     rights = rights_of(pod, container)
     return Launch(
         instance_id(uid, container.name, attempt),
         command,
-        {"PATH": DEFAULT_PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root" if not rights.uid else "/", **env},
+        {"PATH": DEFAULT_PATH, "HOSTNAME": name, "HOME": "/root" if not rights.uid else "/", **env},
         directory=container.working_dir or ("/" if root else ""),
         root=root,
         cgroup=cgroup,
         log=str(log_path(node, uid, container.name, attempt)),
         mounts=mounts,
         netns=netns,
-        hostname="" if pod.spec.host_network else hostname_of(pod),
+        hostname="" if pod.spec.host_network else name,
         **msgspec.structs.asdict(rights),
         oom_score_adj=oom_score_adj(pod, container, node.memory) if os.geteuid() == 0 else None,
         stdin=container.stdin,

@@ -33,6 +33,9 @@ OURS: Final = (
 """Conditions that belong to the node. Others are not touched."""
 
 
+EVICTED: Final = "Evicted"
+
+
 class Report(msgspec.Struct):
     """Everything that a status is made of."""
 
@@ -306,4 +309,7 @@ def _conditions(report: Report, said: JsonObject, terminal: bool) -> list[JsonOb
         condition("Ready", all_ready and not closed, pod_reason, pod_words),
         condition("ContainersReady", all_ready, reason, words),
     ]
+    if report.reason == EVICTED:
+        target = condition("DisruptionTarget", True)
+        found.append({**target, "reason": "TerminationByKubelet", "message": report.message})
     return found if terminal else found + report.resize.conditions()

@@ -32,12 +32,12 @@ class Bench:
     def agent(self) -> Agent:
         return self._agents[-1]
 
-    async def create(self, name: str = "p", **spec: Json) -> str:
+    async def create(self, name: str = "p", labels: JsonObject | None = None, **spec: Json) -> str:
         """A pod that is bound to the node; its UID."""
         containers = spec.pop("containers", [{"name": "c", "image": "host", "command": ["run"]}])
         whole = {"nodeName": NODE, "automountServiceAccountToken": False, "containers": containers, **spec}
         answer = await self.cluster.client.create(
-            PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": whole}, "default"
+            PODS, {"metadata": {"name": name, "namespace": "default", "labels": labels or {}}, "spec": whole}, "default"
         )
         return str(answer["metadata"]["uid"])
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from tests.node.agent.onenode import Bench, container, node
 
 from kohort.kube.resources import PODS, PRIORITY_CLASSES
+from kohort.objects.jsontypes import JsonObject
 
 
 async def run(
     bench: Bench, name: str, sizes: Mapping[str, str], *, guaranteed: bool = False, priority: str = ""
 ) -> None:
     resources = {"requests": dict(sizes), **({"limits": dict(sizes)} if guaranteed else {})}
-    more = {"priorityClassName": priority} if priority else {}
+    more: JsonObject = {"priorityClassName": priority} if priority else {}
     await bench.create(name, containers=[container("c", resources=resources)], terminationGracePeriodSeconds=1, **more)
     await bench.until(lambda: bench.phase(name) == "Running")
 

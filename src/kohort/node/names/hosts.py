@@ -70,13 +70,17 @@ def pod_records(services: Iterable[Service], pods: Iterable[tuple[Pod, str]]) ->
     return found
 
 
+def full_name(hostname: str, subdomain: str, namespace: str) -> str:
+    return f"{hostname}.{subdomain}.{namespace}.svc.{DOMAIN}"
+
+
 def hosts_text(
     found: Iterable[Record], namespace: str, address: str, hostname: str, subdomain: str, aliases: Iterable[HostAlias]
 ) -> str:
     """The file of one pod."""
     own = [hostname]
     if subdomain:
-        own.insert(0, f"{hostname}.{subdomain}.{namespace}.svc.{DOMAIN}")
+        own.insert(0, full_name(hostname, subdomain, namespace))
     lines = [f"{address}\t{' '.join(own)}"]
     lines += [f"{alias.ip}\t{' '.join(alias.hostnames)}" for alias in aliases]
     lines += [f"{ip}\t{' '.join(_forms(name, of, namespace))}" for ip, name, of in sorted(set(found))]

@@ -1,0 +1,45 @@
+"""What keeps a pod from running here whatever room there is, in the words of Kubernetes. The scheduler knows all of it;
+pods that were bound by hand come past it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from kohort.objects.pods import Pod
+
+OS_LABEL: Final = "kubernetes.io/os"
+OS: Final = "linux"
+_ANY: Final = ("", "0.0.0.0", "::")
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a pod is not run here."""
+
+    reason: str
+    message: str
+
+
+def misfit(pod: Pod, others: Iterable[Pod]) -> Refusal | None:
+    """`others` are the pods that this node has taken in."""
+    if pod.metadata.labels.get(OS_LABEL, OS) != OS:
+        words = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
+        return Refusal("PodOSSelectorNodeLabelDoesNotMatch", words)
+    if pod.spec.os is not None and pod.spec.os.name != OS:
+        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    wanted = list(_host_ports(pod))
+    if wanted and any(_collide(own, taken) for each in others for taken in _host_ports(each) for own in wanted):
+        words = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+        return Refusal("NodePorts", words)
+    return None
+
+
+def _host_ports(pod: Pod) -> Iterator[tuple[str, int, str]]:
+    for container in pod.spec.all_containers:
+        for port in container.ports:
+            if port.host_port:
+                yield port.protocol or "TCP", port.host_port, port.host_ip
+
+
+def _collide(one: tuple[str, int, str], other: tuple[str, int, str]) -> bool:
+    return one[:2] == other[:2] and (one[2] == other[2] or one[2] in _ANY or other[2] in _ANY)
