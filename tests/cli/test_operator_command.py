@@ -23,6 +23,8 @@ def test_version_has_three_lines() -> None:
         ("leaderelection: {}", [], 'unknown field "leaderelection"'),
         ("", ["--leader-elect-lease-duration", "long"], "leaseDuration"),
         ("", ["--namespaces", "Nope"], "namespaces"),
+        ("", ["--namespaces", " ,"], "--namespaces: names no namespace"),
+        ("", ["--zap-log-level", "loud"], "--zap-log-level: 'loud'"),
     ],
 )
 def test_a_wrong_configuration_ends_the_start(tmp_path: Path, text: str, words: list[str], expected: str) -> None:

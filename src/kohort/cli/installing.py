@@ -46,6 +46,8 @@ def options_of(values: dict[str, Json]) -> "Options":
     chosen = {name: value for name, value in values.items() if value is not None}
     if "namespaces" in chosen:
         chosen["namespaces"] = tuple(one.strip() for one in chosen["namespaces"].split(",") if one.strip())
+        if not chosen["namespaces"]:  # a variable that was not set must not mean everything
+            raise click.UsageError("--namespaces: names no namespace; leave it out to look after all")
     _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
     _check_names("--namespaces", *chosen.get("namespaces", ()))
     return Options(**chosen)

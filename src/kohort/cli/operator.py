@@ -100,7 +100,14 @@ def command(
 
 
 def _names(text: str | None) -> list[str] | None:
-    return [one.strip() for one in text.split(",") if one.strip()] if text else None
+    from kohort.manager.configuration import ConfigurationError
+
+    if text is None:
+        return None
+    found = [one.strip() for one in text.split(",") if one.strip()]
+    if not found:  # a variable that was not set must not mean everything
+        raise ConfigurationError("--namespaces: names no namespace; leave it out to watch all")
+    return found
 
 
 def _gates(text: str | None) -> dict[str, bool] | None:
@@ -150,7 +157,9 @@ def _level(text: str) -> str:
     """zap's numbers: the higher, the more is said; from 4 on it is for developers."""
     if text.isdecimal():
         return "debug" if int(text) >= 4 else "info"
-    return _LEVELS.get(text, "info")
+    if text not in _LEVELS:
+        _fail(f"--zap-log-level: {text!r} is not one of {', '.join(_LEVELS)}, or a number")
+    return _LEVELS[text]
 
 
 def _fail(text: str) -> NoReturn:

@@ -117,8 +117,16 @@ class LeaderElection:
         if not taken:
             self._log.info("standing by", holder=self.holder)
         while not taken:
-            await self._wait_for_a_chance(self._retry_period * random.uniform(1.0, 2.2))
+            await self._wait_for_a_chance(self._until_next_look())
             taken = await self._try()
+
+    def _until_next_look(self) -> float:
+        """The usual pause, or until the lease runs out if that is sooner: a dead leader is missed from then on."""
+        usual = self._retry_period * random.uniform(1.0, 2.2)
+        if self._seen is None:
+            return usual
+        left = self._seen_at + self._seen.spec.lease_duration_seconds - asyncio.get_running_loop().time()
+        return min(usual, left) if left > 0 else usual
 
     async def _wait_for_a_chance(self, longest: float) -> None:
         """Return when the lease is given back, or after `longest` seconds: time itself may have made it free."""
@@ -129,6 +137,7 @@ class LeaderElection:
                 ):
                     if event.type == "DELETED" or not event.object.spec.holder_identity:
                         return
+                    self._observe(event.object)
                 # The server ended the watch early.
                 await asyncio.sleep(longest)
         except TimeoutError:
@@ -223,7 +232,7 @@ class LeaderElection:
             async with asyncio.timeout(self._retry_period):
                 await self._client.update(LEASES, self._document(lease, spec))
         except (errors.ApiError, TimeoutError) as problem:
-            self._log.warning("lease not given back, it will expire", problem=str(problem))
+            self._log.warning("lease not given back, it will expire", problem=str(problem) or type(problem).__name__)
 
     def _set_leading(self, leading: bool) -> None:
         self._leading = leading

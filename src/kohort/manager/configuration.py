@@ -154,6 +154,10 @@ def _problems(configuration: Configuration) -> Iterator[str]:
     yield from _of_tls(configuration.tls)
     yield from _of_certificates(configuration.internal_cert_management)
     yield from _of_choices(configuration)
+    if not 0 < configuration.webhook.port < 65536:
+        yield f"webhook.port: {configuration.webhook.port} is no port"
+    if configuration.client_connection.burst < 1 and configuration.client_connection.qps > 0:
+        yield f"clientConnection.burst: {configuration.client_connection.burst} would let no request through"
     for namespace in configuration.namespaces:
         yield from (f"namespaces: {namespace!r}: {one}" for one in names.dns1123_label(namespace))
     for name, address in (
@@ -167,15 +171,19 @@ def _problems(configuration: Configuration) -> Iterator[str]:
 
 
 def _of_election(election: LeaderElection) -> Iterator[str]:
+    periods: list[float] = []
     for name, text in (
         ("leaseDuration", election.lease_duration),
         ("renewDeadline", election.renew_deadline),
         ("retryPeriod", election.retry_period),
     ):
         try:
-            parse_duration(text)
+            periods.append(parse_duration(text))
         except ValueError as problem:
             yield f"leaderElection.{name}: {problem}"
+    if len(periods) == 3 and not periods[0] > periods[1] > periods[2] > 0:
+        found = f"{election.lease_duration}, {election.renew_deadline}, {election.retry_period}"
+        yield f"leaderElection: leaseDuration must be longer than renewDeadline, and that than retryPeriod, not {found}"
     if election.resource_lock != "leases":
         yield f"leaderElection.resourceLock: {election.resource_lock!r} is not supported, only leases"
 
