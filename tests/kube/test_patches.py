@@ -39,6 +39,8 @@ def apply(target: Json, patch: Json) -> Json:
         ({"a": [False]}, {"a": [0]}, {"a": [0]}),
         ({"a": None}, {}, None),
         ({}, {"a": None}, None),
+        ({"a": ({"b": 1},)}, {"a": [{"b": 1}]}, None),
+        ({"a": (1,)}, {"a": [2]}, {"a": [2]}),
     ],
 )
 def test_the_smallest_patch(before: JsonObject, after: JsonObject, patch: JsonObject | None) -> None:

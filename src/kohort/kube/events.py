@@ -9,7 +9,8 @@ Four dams against floods, with the limits that Kubernetes users know:
 |-------------|----------------------------------------------------------------------------------------------|
 | repetition  | the same event again raises `count` of the existing one                                      |
 | similarity  | after 10 events in 10 minutes that differ only in their message, they are merged into one    |
-| spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped          |
+| spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped. A       |
+|             | component whose objects have long stories to tell may be allowed more                        |
 | haste       | per component: 100 at once, then 50 a second; the rest waits. Events are for people to read  |
 |             | later; a thousand pods that start at once need the server for themselves                     |
 """
@@ -37,12 +38,21 @@ _REMEMBERED = 4096
 _QUEUED = 5000
 _SIMILAR = 10
 _SIMILAR_SECONDS = 600.0
-_SPAM_BURST = 25
-_SPAM_RATE = 1 / 300
 _RATE, _BURST = 50.0, 100
 _ATTEMPTS = 5
 
 EventType = Literal["Normal", "Warning"]
+
+
+class Allowance(msgspec.Struct, frozen=True):
+    """How many events there may be about one object, before the rest counts as spam."""
+
+    burst: int = 25
+    per_second: float = 1 / 300
+
+
+USUAL = Allowance()
+
 V = TypeVar("V")
 
 
@@ -110,8 +120,9 @@ class _Similar(msgspec.Struct):
 
 
 class EventRecorder:
-    def __init__(self, client: Client, component: str, host: str = "") -> None:
+    def __init__(self, client: Client, component: str, host: str = "", allowance: Allowance = USUAL) -> None:
         self._client = client
+        self._allowance = allowance
         self._component = component
         self._host = host
         self._notes: asyncio.Queue[_Note] = asyncio.Queue(_QUEUED)
@@ -229,7 +240,8 @@ class EventRecorder:
     def _bucket(self, note: _Note) -> TokenBucket:
         about = note.about
         key = (about.kind, about.namespace, about.name, about.uid)
-        return self._buckets.get(key) or self._buckets.put(key, TokenBucket(_SPAM_RATE, _SPAM_BURST))
+        allowed = self._allowance
+        return self._buckets.get(key) or self._buckets.put(key, TokenBucket(allowed.per_second, allowed.burst))
 
     def _merged(self, note: _Note) -> _Note:
         """The note itself, or the one that stands for many similar ones."""

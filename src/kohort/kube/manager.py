@@ -2,8 +2,9 @@
 
 Order of a start: preparations are made, informers fill, then controllers begin, so no reconcile ever sees half a cache.
 With leader election, informers run on every candidate and controllers only on the leader, which therefore takes over at
-once. Order of a stop: controllers finish the keys in their hands (for `grace` seconds), the lease is given back,
-informers end, and what was prepared is cleaned up.
+once; what only a leader may tell the cluster, it tells before its controllers begin. Order of a stop: controllers
+finish the keys in their hands (for `grace` seconds), the lease is given back, informers end, and what was prepared is
+cleaned up.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import cast
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
 from kohort.kube.controller import Controller, PaceOf, Reconcile, brisk
-from kohort.kube.events import EventRecorder
+from kohort.kube.events import USUAL, Allowance, EventRecorder
 from kohort.kube.identity import T
 from kohort.kube.informer import Index, Informer
 from kohort.kube.leases import LeaderElection
@@ -52,6 +53,7 @@ class Manager:
         self._controllers: list[Controller] = []
         self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._preparations: list[Callable[[], Awaitable[None]]] = []
+        self._first_acts: list[Callable[[], Awaitable[None]]] = []
         self._clean_ups: list[Callable[[], Awaitable[None]]] = []
         self._recorders: dict[str, EventRecorder] = {}
         self._attached: dict[Informer[Json], asyncio.Task[None]] = {}
@@ -105,6 +107,11 @@ class Manager:
         opened. Its failure ends the manager."""
         self._preparations.append(run)
 
+    def first_act(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Something that must be done by the one who leads, before its controllers begin: the cluster told whom to ask.
+        Its failure ends the manager."""
+        self._first_acts.append(run)
+
     def clean_up(self, run: Callable[[], Awaitable[None]]) -> None:
         """Something to undo when the manager ends, in reverse order."""
         self._clean_ups.append(run)
@@ -113,11 +120,11 @@ class Manager:
         """A coroutine that runs beside the controllers (on the leader only); its failure ends the manager."""
         self._background.append((name, run))
 
-    def recorder(self, component: str) -> EventRecorder:
+    def recorder(self, component: str, allowance: Allowance = USUAL) -> EventRecorder:
         """Events in the name of `component`, written while the manager runs."""
         found = self._recorders.get(component)
         if found is None:
-            found = self._recorders[component] = EventRecorder(self.client, component)
+            found = self._recorders[component] = EventRecorder(self.client, component, allowance=allowance)
         return found
 
     # Running
@@ -229,6 +236,8 @@ class Manager:
             await self._leader_election.run(self._operate)
 
     async def _operate(self) -> None:
+        for act in self._first_acts:
+            await act()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._until_stopped(), name=f"{self.name}-until-stopped")
             for controller in self._controllers:

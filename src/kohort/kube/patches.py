@@ -42,13 +42,13 @@ def _difference(before: JsonObject, after: JsonObject) -> JsonObject:
 
 
 def equal(one: Json, other: Json) -> bool:
-    """Equality of JSON values. Python's own calls 1 and true equal."""
+    """Equality of JSON values. Python's own calls 1 and true equal, and a list unequal to the tuple that views have."""
     if isinstance(one, dict):
         return (
             isinstance(other, dict)
             and one.keys() == other.keys()
             and all(equal(value, other[name]) for name, value in one.items())
         )
-    if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, list | tuple):
+        return isinstance(other, list | tuple) and len(one) == len(other) and all(map(equal, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
