@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from tests.builders import deployment, service
 from tests.rollouts.releases import NAMESPACE, V1, ingress, release_cluster
 
-from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, ROLLOUTS, SERVICES
+from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, ROLLOUTS, SERVICES
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
 from kohort.testing import Cluster
@@ -77,6 +77,17 @@ class Story:
         found = self.cluster.find(DEPLOYMENTS, NAME, NAMESPACE)
         assert found is not None
         return found
+
+    @property
+    def finalising(self) -> str:
+        status = self.rollout["status"]
+        return str((status.get("canaryStatus") or status.get("blueGreenStatus") or {}).get("finalisingStep", ""))
+
+    def versions(self) -> list[str]:
+        """Of which the Deployment itself has pods."""
+        sets = self.cluster.objects(REPLICA_SETS, NAMESPACE)
+        own = [one for one in sets if one["metadata"]["ownerReferences"][0]["name"] == NAME and one["spec"]["replicas"]]
+        return [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in own]
 
     def pods(self) -> list[str]:
         """The images of all running pods, of both versions."""

@@ -161,12 +161,16 @@ async def test_histories_are_capped_or_not_kept_at_all() -> None:
 async def test_a_step_that_takes_too_long_is_told_with_the_pod_that_is_the_reason() -> None:
     async with release_cluster(nodes=4) as (cluster, _):
         story = Story(cluster)
-        await story.begin(plan=annotated(rollout(), step_ready_timeout_seconds="30"))
+        await story.begin(plan=annotated(rollout(), step_ready_timeout_seconds="60"))
         await hungry(story, V2)
+        await story.until(lambda: bool(story.events("StepWaiting")))
+        waits = story.rollout["status"]["message"]
+        assert waits.startswith("Rollout is in step(1/3), and upgrade workload to new version: 0/1 groups ready (")
         await story.until(lambda: bool(story.events("StepTimeout")))
         message = story.rollout["status"]["message"]
-        assert message.startswith("step(1/3) not ready after 30s: 0/1 groups ready (")
-        assert "is Pending: " in message and "Insufficient cpu" in message
+        assert message.startswith("step(1/3) not ready after 60s: 0/1 groups ready (")
+        for text in (waits, message, story.events("StepWaiting")[0], story.events("StepTimeout")[0]):
+            assert "is Pending: " in text and "Insufficient cpu" in text
         assert story.canary["spec"]["replicas"] == 1, "by default nothing is undone"
         await story.change(V1)
         await story.healthy(V1)
@@ -189,6 +193,10 @@ async def test_a_version_that_takes_too_long_can_be_taken_back_by_itself() -> No
         assert "put the old template back" in story.events("Withdrawn")[0]
         await cluster.settle(60)
         assert (story.step, story.state, story.canary["spec"]["replicas"]) == (2, "StepUpgrade", 0)
+        assert len(story.events("StepTimeout")) == 1
+        message = story.rollout["status"]["message"]
+        assert "not ready after 30s: 1/2 groups ready (" in message and "unschedulable" in message
+        assert "withdrawn: requests go to the stable version" in message
         await story.cordon(False)
         await story.edit({"metadata": {"annotations": {wire.STEP_TIMEOUT: "3600"}}})
         await story.at(2)

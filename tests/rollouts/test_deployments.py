@@ -2,8 +2,9 @@
 
 import pytest
 from tests.rollouts.deployments import NAME, STEPS, story
-from tests.rollouts.releases import BLUE_GREEN_STEPS, NAMESPACE, V1, V2, rollout
+from tests.rollouts.releases import BLUE_GREEN_STEPS, NAMESPACE, V1, V2, V3, rollout
 
+from kohort.kube.errors import ApiError
 from kohort.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, ROLLOUTS
 
 SETTINGS = ("strategy", "minReadySeconds", "progressDeadlineSeconds")
@@ -91,3 +92,14 @@ async def test_row_08_blue_green_inside_one_deployment_follows_its_size() -> Non
         for total, new in ((6, 3), (7, 4), (4, 2)):
             await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": total}})
             await told.until(lambda total=total, new=new: told.pods() == [V1] * total + [V2] * new)  # type: ignore[misc]
+
+
+async def test_w05_another_template_while_the_deployment_is_promoted_is_refused_and_the_old_one_is_not() -> None:
+    async with story() as told:
+        await told.begin(rollout(steps=[{"replicas": "100%"}]))
+        await told.change(V2)
+        await told.until(lambda: told.finalising == "ResumeWorkload" and len(told.versions()) > 1)
+        with pytest.raises(ApiError, match=r"Deployment llm is being promoted .* when its Rollout is Healthy"):
+            await told.change(V3)
+        await told.change(V1)
+        await told.healthy(V1)

@@ -116,6 +116,7 @@ async def test_history_tells_what_was_released_and_how_it_ended() -> None:
         first = released["status"]["canarySteps"][0]
         assert (first["canaryStepIndex"], len(first["pods"]), first["pods"][0]["workers"]) == (1, 1, 1)
         assert released["spec"]["service"]["data"]["selector"]["app"] == "llm"
+        assert story.events("StablePromoted") and story.events("RolledBack"), "the second release is told as the first"
 
 
 def _records(cluster: Cluster) -> list[JsonObject]:

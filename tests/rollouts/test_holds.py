@@ -3,14 +3,17 @@
 import asyncio
 
 import pytest
-from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, release_cluster, rollout
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, midway, release_cluster, rollout
 
 from kohort.kube.resources import (
     ENDPOINT_SLICES,
     HORIZONTAL_POD_AUTOSCALERS,
+    INGRESSES,
     LEADER_WORKER_SETS,
     PODS,
+    SERVICES,
 )
+from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
 from kohort.testing import Cluster
 
@@ -171,5 +174,23 @@ async def test_l13_groups_of_one_pod() -> None:
         await story.begin(group_set(size=1))
         await story.change(V2)
         await story.at(1)
+        await story.approve()
+        await story.healthy(V2)
+
+
+async def test_routes_that_others_change_while_a_step_waits_are_set_again() -> None:
+    """A manifest applied again, or a hand that slips: the share of a step would be gone for as long as it waits."""
+    steps: list[JsonObject] = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%"}]
+    async with midway(rollout(steps=steps)) as story:
+        await story.client.delete(INGRESSES, "llm-canary", NAMESPACE)
+        await story.until(lambda: story.weight() == "20")
+        await story.at(1)
+        assert "create Ingress llm-canary" in story.events("RoutesChanged")[0]
+        body: JsonObject = {"spec": {"selector": {wire.GROUP_REVISION: None}}}
+        await story.client.patch(SERVICES, "llm-leader", NAMESPACE, body)
+        await story.until(lambda: wire.GROUP_REVISION in story.selector("llm-leader"))
+        await story.at(1)
+        await story.cluster.settle(30)
+        assert len(story.events("RoutesChanged")) == 2, "each change is told once"
         await story.approve()
         await story.healthy(V2)

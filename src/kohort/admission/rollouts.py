@@ -21,6 +21,7 @@ from kohort.objects.meta import OwnerReference
 from kohort.rollouts import olderversion, validation, versions, wire
 from kohort.rollouts.api import Rollout, WorkloadRef
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.workloads import deployments
 from kohort.rollouts.workloads.admitting import Admitted, Situation, admit_deployment, admit_group_set
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -96,11 +97,10 @@ def _deployment_situation(old: JsonObject, cache: RolloutCache) -> Situation:
     metadata = old["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
     ref = WorkloadRef("apps/v1", "Deployment", key.name)
-    active = [
-        one for one in cache.replica_sets_of(metadata.get("uid", "")) if one.spec.replicas and not one.metadata.deleting
-    ]
+    active = deployments.active(cache.replica_sets_of(metadata.get("uid", "")))
     live = active[0].metadata.labels.get(wire.TEMPLATE_HASH, "") if active else ""
-    return Situation(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), len(active))
+    present = tuple(deployments.revision_of(one.spec.template) for one in active)
+    return Situation(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), present)
 
 
 def _tokens(old: JsonObject, ref: WorkloadRef, cache: RolloutCache) -> frozenset[str]:

@@ -59,7 +59,11 @@ def traffic_routing() -> JsonObject:
         _AGE,
     ]
     strategy = shape(
-        {"weight": int32(), "matches": schemas.matches(paths=False), "requestHeaderModifier": schemas.modifier()}
+        {
+            "weight": int32(minimum=0, maximum=100),
+            "matches": schemas.matches(paths=False),
+            "requestHeaderModifier": schemas.modifier(),
+        }
     )
     spec = shape({"objectRef": list_of(schemas.route_ref()), "strategy": strategy}, required=("objectRef", "strategy"))
     phases = ("", "Initial", "Healthy", "Progressing", "Finalizing", "Terminating")

@@ -91,13 +91,16 @@ class RolloutMetrics:
         if progress is None:
             return
         self._index.labels(*labels).set(progress.current_step_index)
-        self._time_step(labels, progress.current_step_index, state.phase == wire.PROGRESSING, now)
+        running = state.phase == wire.PROGRESSING and state.reason != wire.INITIALIZING
+        self._time_step(labels, progress.current_step_index, running, now)
         for one in _STATES:
             self._state.labels(*labels, one).set(one == progress.current_step_state)
         for one in _ENDS:
             self._finalising.labels(*labels, one).set(one == progress.finalising_step)
+        # The canary of a release that is over is gone, whatever the last words about it were.
+        there = state.phase not in (wire.HEALTHY, wire.DISABLED, wire.INITIAL)
         for name, value in (("desired", desired), ("updated", progress.replicas), ("ready", progress.ready_replicas)):
-            self._groups.labels(*labels, name).set(value)
+            self._groups.labels(*labels, name).set(value if there else 0)
         waiting = state.phase == wire.PROGRESSING and progress.current_step_state == wire.PAUSED
         self._waiting.labels(*labels).set(waiting)
         self._weight.labels(*labels).set(_weight(rollout, state))

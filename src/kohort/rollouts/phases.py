@@ -203,7 +203,8 @@ def _ended(world: World, found: Finalised) -> Move:
     if old is not None and old.reason == wire.COMPLETED:
         return Move(state)
     state = with_condition(state, wire.TERMINATING, "False", wire.COMPLETED, text, world.now)
-    return Move(state, requeue=0.0, notes=found.move.notes, outcome="deleted")
+    at_rest = world.state.progress is None or world.progress.finalising_step == wire.END
+    return Move(state, requeue=0.0, notes=found.move.notes, outcome="" if at_rest else "deleted")
 
 
 def _fresh_cursor(world: World) -> State:

@@ -213,11 +213,12 @@ def _superseded(world: World) -> Move:
     cursor = world.progress.finalising_step
     if cursor not in _RESET_STEPS or world.state.reason != wire.IN_ROLLING:
         state = with_reason(world.state, wire.IN_ROLLING, IN_PROGRESS, world.now)
-        state = state.with_progress(finalising_step=_RESET_STEPS[0])
+        state = msgspec.structs.replace(state, message=_MAKING_WAY).with_progress(finalising_step=_RESET_STEPS[0])
         return Move(state, requeue=0.0, notes=(_SUPERSEDED,))
     return _reset_at(world)
 
 
+_MAKING_WAY: Final = "Workload is continuous release: traffic goes back, then the version in between is removed"
 _SUPERSEDED: Final = Note("Progressing", "workload continuous publishing canaryRevision, then restart publishing")
 _RESET_STEPS: Final = (wire.TO_STABLE, wire.RELEASE_CONTROL, wire.REMOVE_CANARY_SERVICE)
 

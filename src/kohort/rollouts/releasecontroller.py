@@ -20,6 +20,7 @@ from kohort.rollouts.batches import BatchMove, BatchView
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.planhash import release_plan_hash
+from kohort.rollouts.telling import recorder
 from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads.control import may_shrink
 from kohort.rollouts.workloads.groupset import GroupSet
@@ -36,7 +37,7 @@ class ReleaseController:
         self.cache = cache
         self.controls = controls
         self.metrics = metrics
-        self.recorder = manager.recorder("rollouts")
+        self.recorder = recorder(manager)
         self.controller = manager.controller("batchrelease-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.releases)
         self.controller.watches(cache.sets, self._of_set)

@@ -20,6 +20,7 @@ from kohort.rollouts.features import Features
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.planhash import hash_of, release_plan_hash
 from kohort.rollouts.state import Act, Move, State, World, stored
+from kohort.rollouts.telling import recorder
 from kohort.rollouts.traffic.model import Answer, Asking, Note, Selectors, Traffic, TrafficStep
 from kohort.rollouts.workloads.groupset import GroupSet
 from kohort.rollouts.workloads.model import Control, Outcome
@@ -45,7 +46,7 @@ class RolloutController:
         self.traffic = traffic
         self.metrics = metrics
         self.features = features
-        self.recorder = manager.recorder("rollouts")
+        self.recorder = recorder(manager)
         self.controller = manager.controller("rollout-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.rollouts)
         self.controller.watches(cache.releases, _same_name)
@@ -69,15 +70,26 @@ class RolloutController:
             return None
         if rollout.traffic_routing and _is_ending(world.state):
             await self._join(world, {}, leave=True)
+        world = await self._looked_at_routes(world)
         move = await self._pass(world, control)
         self._tell(rollout, move.notes)
         if move.outcome:
             self.metrics.ended(rollout, move.outcome)
         self._measure(world, move.state)
         written = await self._write(rollout, move.state)
-        if move.requeue is None:
-            return None
-        return Requeue(after=max(move.requeue, _SOON)) if move.requeue > 0 or not written else None
+        # What was written comes back as an event.
+        after = None if move.requeue is None else max(move.requeue, _SOON)
+        if move.requeue == 0 and written:
+            after = None
+        if _rests_on_routes(world.at(move.state)):
+            after = min(after or wire.LOOK_SECONDS, wire.LOOK_SECONDS)
+        return None if after is None else Requeue(after=after)
+
+    async def _looked_at_routes(self, world: World) -> World:
+        if not _rests_on_routes(world):
+            return world
+        astray = await self.traffic.astray(asking(world, appends=self.features.append_pod_selector))
+        return msgspec.structs.replace(world, astray=astray)
 
     async def _pass(self, world: World, control: Control | None) -> Move:
         move = phases.decide(world)
@@ -342,6 +354,20 @@ def asking(world: World, *, appends: bool = False) -> Asking:
         generates_canary_service=generates,
         since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
         marks=progress.grace_times,
+    )
+
+
+def _rests_on_routes(world: World) -> bool:
+    """A step that has routed and now waits, while others may change what it has made. A release that was taken over
+    does not know yet what to look for."""
+    state, rollout = world.state, world.rollout
+    return (
+        (state.phase, state.reason) == (wire.PROGRESSING, wire.IN_ROLLING)
+        and world.workload is not None
+        and world.progress.current_step_state == wire.PAUSED
+        and bool(world.progress.revision_key)
+        and bool(rollout.strategy.traffic_routings)
+        and world.step.routes
     )
 
 

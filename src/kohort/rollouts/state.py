@@ -140,6 +140,8 @@ class World(msgspec.Struct, frozen=True):
     """Of the plan that the release has now."""
     plan_hash: str = ""
     canary_gone: bool = True
+    astray: str = ""
+    """What the routes of a step at rest lack, because somebody else changed them."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
 

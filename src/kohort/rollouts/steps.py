@@ -10,6 +10,7 @@
 | StepUpgrade | its batch is ready | – | StepTrafficRouting |
 | StepTrafficRouting | | route | StepMetricsAnalysis when done |
 | StepMetricsAnalysis | the judgement of `analysis.judge` | – | StepPaused |
+| StepPaused | somebody changed the routes | – | StepTrafficRouting |
 | StepPaused | canary, last step, replicas exactly "100%" | – | StepReady |
 | StepPaused | no duration | – | StepPaused, until approved |
 | StepPaused | duration over | – | StepReady |
@@ -29,6 +30,8 @@ from kohort.rollouts.api import Batch, ReleasePlan
 from kohort.rollouts.state import Act, ActKind, Move, State, World, settled
 from kohort.rollouts.traffic.model import Answer, Note
 
+OVERDUE_SECONDS: Final = 30.0
+"""Until then pods just start. From then on an event says what a step waits for, too."""
 _GIVE_BACK: Final[tuple[ActKind, ...]] = ("restore_stable", "route_all_to_stable", "remove_canary_service")
 TIMED_OUT: Final = "StepTimeout"
 
@@ -100,8 +103,12 @@ def answered(world: World, act: Act, answer: Answer) -> Move:
     if answer.state == "wait":
         if act.kind == "route" and answer.changed:
             state = state.with_progress(last_update_time=world.stamp)
+        if act.kind in ("route", "pin_stable") and answer.text:
+            state = _said(state, f"{_place(world)}, and route traffic: {answer.text}")
         return Move(state, requeue=answer.seconds or 0.0, notes=answer.notes)
-    if act.kind in ("delete_release", "withdraw_release", "renew_release"):
+    if act.kind == "withdraw_release":
+        return Move(_said(state, f"{state.message}; {_WITHDRAWAL}"), requeue=wire.RECHECK, notes=answer.notes)
+    if act.kind in ("delete_release", "renew_release"):
         return Move(state, requeue=wire.RECHECK, notes=answer.notes)
     if act.kind == "route_all_to_stable" and _lost(world) is not None:
         return Move(state.with_progress(finalising_step=wire.RELEASE_CONTROL), requeue=0.0, notes=answer.notes)
@@ -212,11 +219,9 @@ def _before_upgrade(world: World) -> Move:
 
 
 def _upgrade(world: World) -> Move:
-    index, count = world.progress.current_step_index, len(world.steps)
-    text = f"Rollout is in step({index}/{count}), and upgrade workload to new version"
-    state, notes, requeue = _deadline(world, _said(world.state, text))
+    index, release = world.progress.current_step_index, world.release
+    state, notes, requeue = _waiting(world)
     plan = wanted_plan(world, index - 1)
-    release = world.release
     if release is None or release.plan != plan:
         return Move(state, Act("write_release", plan), requeue, notes)
     if _withdraws(world):
@@ -224,13 +229,8 @@ def _upgrade(world: World) -> Move:
         return Move(state, None if withdrawn else Act("route_all_to_stable"), requeue, notes)
     if wire.WITHDRAWN in release.metadata.annotations:
         return Move(state, Act("renew_release"), requeue, notes)
-    status = release.status
-    fresh = (
-        status.observed_release_plan_hash == world.release_hash
-        and status.observed_generation >= release.metadata.generation
-    )
-    batch = status.canary_status
-    if not fresh or batch.batch_state != wire.BATCH_READY or batch.current_batch + 1 < index:
+    batch = release.status.canary_status
+    if not _is_answered(world) or batch.batch_state != wire.BATCH_READY or batch.current_batch + 1 < index:
         return Move(state, requeue=requeue, notes=notes)
     done = Note("Progressing", f"upgrade step({index}) canary pods with new versions done")
     if world.workload is not None:
@@ -238,9 +238,25 @@ def _upgrade(world: World) -> Move:
     return _entered(world.at(state), wire.ROUTING, (done,))
 
 
-def _timed_out(world: World) -> bool:
+def _is_answered(world: World) -> bool:
+    """What the BatchRelease says is about the plan that it has now."""
+    release = world.release
+    return (
+        release is not None
+        and release.status.observed_release_plan_hash == world.release_hash
+        and release.status.observed_generation >= release.metadata.generation
+    )
+
+
+def _allowed_seconds(world: World) -> int:
+    """How long a step may take by the user's word; 0 without one."""
     text = world.rollout.metadata.annotations.get(wire.STEP_TIMEOUT, "")
-    return text.isdigit() and int(text) > 0 and world.after(world.progress.last_update_time, int(text)) == 0
+    return int(text) if text.isdigit() else 0
+
+
+def _timed_out(world: World) -> bool:
+    allowed = _allowed_seconds(world)
+    return allowed > 0 and world.after(world.progress.last_update_time, allowed) == 0
 
 
 def _withdraws(world: World) -> bool:
@@ -250,26 +266,45 @@ def _withdraws(world: World) -> bool:
     return action == "rollback" and world.progress.current_step_state == wire.UPGRADE and _timed_out(world)
 
 
-_WITHDRAWN: Final = Note(
-    "Withdrawn",
-    "the new version was not ready in time: requests go to the stable one, the canary is scaled to 0; put the old "
-    f"template back, release another one, or raise the annotation {wire.STEP_TIMEOUT}",
-    warning=True,
+_WITHDRAWAL: Final = (
+    "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
+    f"another one, or raise the annotation {wire.STEP_TIMEOUT}"
 )
+_WITHDRAWN: Final = Note("Withdrawn", f"the new version was not ready in time, {_WITHDRAWAL}", warning=True)
 
 
-def _deadline(world: World, state: State) -> tuple[State, tuple[Note, ...], float | None]:
-    """A step that takes longer than the user allowed says so, with the pod that it waits for."""
-    text = world.rollout.metadata.annotations.get(wire.STEP_TIMEOUT, "")
-    if not text.isdigit() or int(text) == 0:
-        return state, (), None
-    left = world.after(world.progress.last_update_time, int(text))
-    if left > 0:
-        return state, (), left
-    index, count = world.progress.current_step_index, len(world.steps)
-    waiting = world.release.status.message if world.release is not None else "no batch yet"
-    message = f"step({index}/{count}) not ready after {text}s: {waiting}"
-    return _said(state, message), (Note(TIMED_OUT, message, warning=True),), None
+def _waiting(world: World) -> tuple[State, tuple[Note, ...], float | None]:
+    """What a step says while its replicas are brought up: what it waits for; after a while by an event, too; and when
+    it takes longer than the user allowed, that. Also, when there is more to say at the latest."""
+    release = world.release
+    waiting = release.status.message if release is not None and _is_answered(world) else ""
+    allowed = _allowed_seconds(world)
+    if allowed and (left := world.after(world.progress.last_update_time, allowed)) == 0:
+        return _overdue(world, allowed, waiting)
+    text = f"{_place(world)}, and upgrade workload to new version"
+    state = _said(world.state, f"{text}: {waiting}" if waiting else text)
+    quiet = world.after(world.progress.last_update_time, OVERDUE_SECONDS)
+    rests = [one for one in (left if allowed else 0.0, quiet) if one > 0]
+    told = (Note("StepWaiting", f"step({_fraction(world)}): {waiting}"),) if waiting and not quiet else ()
+    return state, told, min(rests, default=None)
+
+
+def _overdue(world: World, allowed: int, waiting: str) -> tuple[State, tuple[Note, ...], None]:
+    """Told once. A version that was withdrawn has no pods any more: what was wrong with them stays said."""
+    release, before = world.release, world.state.message
+    passed = f"step({_fraction(world)}) not ready after {allowed}s: "
+    notes = () if before.startswith(passed) else (Note(TIMED_OUT, passed + (waiting or "no batch yet"), warning=True),)
+    if release is not None and wire.WITHDRAWN in release.metadata.annotations:
+        return (world.state if _WITHDRAWAL in before else _said(world.state, _WITHDRAWN.message)), (), None
+    return _said(world.state, passed + (waiting or "no batch yet")), notes, None
+
+
+def _place(world: World) -> str:
+    return f"Rollout is in step({_fraction(world)})"
+
+
+def _fraction(world: World) -> str:
+    return f"{world.progress.current_step_index}/{len(world.steps)}"
 
 
 def wanted_plan(world: World, batch: int) -> ReleasePlan:
@@ -296,18 +331,20 @@ def _analyse(world: World) -> Move:
 def _paused(world: World) -> Move:
     index, count = world.progress.current_step_index, len(world.steps)
     step = world.step
+    if world.astray:
+        text = f"step({index}/{count}): the traffic is not carried as it should be, it is routed again: {world.astray}"
+        return _entered(world, wire.ROUTING, (Note("RoutesChanged", text, warning=True),))
     if not world.rollout.blue_green and index == count and step.replicas == "100%":
         return _entered(world, wire.READY)
-    place = f"Rollout is in step({index}/{count})"
     duration = step.pause.duration
     if duration is None:
-        text = f"{place}, and you need manually confirm to enter the next step"
+        text = f"{_place(world)}, and you need manually confirm to enter the next step"
         asked = world.state.message != text
         notes = (Note("StepPausedForApproval", text),) if asked else ()
         return Move(_said(world.state, text), notes=notes)
     left = world.after(world.progress.last_update_time, duration)
     if left > 0:
-        text = f"{place}, and wait duration({duration} seconds) to enter the next step"
+        text = f"{_place(world)}, and wait duration({duration} seconds) to enter the next step"
         return Move(_said(world.state, text), requeue=left)
     return _entered(world, wire.READY)
 

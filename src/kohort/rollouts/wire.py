@@ -105,3 +105,6 @@ PARTITION: Final = "Partition"
 BLUE_GREEN: Final = "BlueGreen"
 
 RECHECK: Final = 3.0
+LOOK_SECONDS: Final = 10.0
+"""How often routes are looked at while a step waits. They may be of any kind, and most clusters lack some of the kinds,
+so nobody watches them."""

@@ -79,6 +79,7 @@ def slice_for(name: str, ready: bool = True) -> JsonObject:
 BY_INGRESS = RouteRef("llm", 3, ingress=IngressRef("llm"))
 BY_GATEWAY = RouteRef("llm", 3, gateway=GatewayRef("llm"))
 BY_ISTIO = RouteRef("llm", 3, custom_network_refs=(NetworkRef("networking.istio.io/v1", "VirtualService", "llm"),))
+EVERYTHING = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.custom_network_refs)
 
 
 class Story:
@@ -248,8 +249,7 @@ async def test_a_ready_pod_on_loopback_counts_although_no_slice_can_name_it() ->
 
 async def test_row_36_all_providers_of_a_reference_are_driven() -> None:
     async with Cluster() as cluster:
-        everything = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.custom_network_refs)
-        story = await Story(cluster, everything).prepare()
+        story = await Story(cluster, EVERYTHING).prepare()
         await story.finish("route", TrafficStep(20))
         weight = story.object(INGRESSES, "llm-canary")["metadata"]["annotations"]
         assert weight["nginx.ingress.kubernetes.io/canary-weight"] == "20"
@@ -264,8 +264,7 @@ async def test_row_36_all_providers_of_a_reference_are_driven() -> None:
 
 async def test_ending_a_release_whose_objects_are_gone_is_no_obstacle() -> None:
     async with Cluster() as cluster:
-        everything = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.custom_network_refs)
-        story = await Story(cluster, everything).prepare()
+        story = await Story(cluster, EVERYTHING).prepare()
         await story.finish("route", TrafficStep(20))
         for resource in (INGRESSES, HTTP_ROUTES, VIRTUAL_SERVICES, SERVICES):
             await cluster.client.delete(resource, "llm", "default")
@@ -273,6 +272,17 @@ async def test_ending_a_release_whose_objects_are_gone_is_no_obstacle() -> None:
             await story.finish(operation, selectors=Selectors(""))
         assert cluster.objects(INGRESSES, "default") == []
         assert [one["metadata"]["name"] for one in cluster.objects(SERVICES, "default")] in ([], ["kubernetes"])
+
+
+@pytest.mark.parametrize("resource", [SERVICES, HTTP_ROUTES, INGRESSES, VIRTUAL_SERVICES], ids=lambda one: one.kind)
+async def test_a_release_can_succeed_without_what_was_deleted_meanwhile(resource: Resource) -> None:
+    async with Cluster() as cluster:
+        story = await Story(cluster, EVERYTHING).prepare()
+        await story.finish("route", TrafficStep(50))
+        await cluster.client.delete(resource, "llm", "default")
+        for operation in ("route_all_to_new", "restore_stable", "route_all_to_stable", "remove_canary_service"):
+            await story.finish(operation)
+        assert cluster.find(SERVICES, "llm-canary", "default") is None
 
 
 async def test_no_references_are_always_done() -> None:
@@ -304,7 +314,7 @@ async def test_no_references_are_always_done() -> None:
         ),
         (
             RouteRef("llm", custom_network_refs=(NetworkRef("v1", "Service", "llm"),)),
-            r"no script for this kind.*lua\.traffic\.routing\.Service\.",
+            r"no script.* ConfigMap kruise-rollout/kruise-rollout-configuration .*lua\.traffic\.routing\.Service\.",
         ),
     ],
 )

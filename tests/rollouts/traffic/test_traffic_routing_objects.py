@@ -4,6 +4,7 @@ import pytest
 from tests.builders import service
 from tests.rollouts.traffic.test_routing_on_a_cluster import user_ingress
 
+from kohort.kube.errors import Invalid
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, INGRESSES, SERVICES, TRAFFIC_ROUTINGS
 from kohort.objects.jsontypes import JsonObject
@@ -110,6 +111,8 @@ async def test_routes_follow_the_rollouts_that_use_them() -> None:
         assert scene.weight == "20", "one of them still needs it"
         await cluster.client.patch(TRAFFIC_ROUTINGS, "shared", "default", {"spec": {"strategy": {"weight": 70}}})
         await cluster.until(lambda: scene.weight == "70")
+        await cluster.client.delete(INGRESSES, "llm-canary", "default")
+        await cluster.until(lambda: scene.weight == "70")
         await scene.used_by()
         await cluster.until(lambda: scene.phase == "Healthy")
         assert scene.weight is None
@@ -139,11 +142,21 @@ async def test_what_is_missing_is_said_in_status_and_event_and_waited_for() -> N
         await cluster.client.create(SERVICES, service("llm").selecting(app="llm").port(80))
         await cluster.client.create(TRAFFIC_ROUTINGS, routing())
         scene = Scene(cluster)
-        await cluster.until(lambda: "does not exist" in (scene.object.get("status") or {}).get("message", ""))
+        missing = "Ingress default/llm (objectRef[0].ingress.name) does not exist; create it or name another"
+        await cluster.until(lambda: (scene.object.get("status") or {}).get("message") == missing)
         assert scene.phase == "Initial"
         await cluster.until(lambda: any(one["reason"] == "TrafficRoutingFailed" for one in cluster.objects(EVENTS)))
         await cluster.client.create(INGRESSES, user_ingress())
         await cluster.until(lambda: scene.phase == "Healthy")
+
+
+@pytest.mark.parametrize("weight", [-1, 101])
+async def test_a_share_that_is_none_is_refused(weight: int) -> None:
+    async with Cluster(extra={"traffic": plug}) as cluster:
+        shared = routing()
+        shared["spec"]["strategy"]["weight"] = weight
+        with pytest.raises(Invalid, match=r"spec\.strategy\.weight"):
+            await cluster.client.create(TRAFFIC_ROUTINGS, shared)
 
 
 async def test_a_restart_in_the_middle_comes_to_the_same_end() -> None:

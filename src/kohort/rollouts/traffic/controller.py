@@ -15,6 +15,7 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rollouts import wire
+from kohort.rollouts.telling import recorder
 from kohort.rollouts.traffic import machine
 from kohort.rollouts.traffic.model import Answer, Asking, HeaderModifier, Match, Note, RouteRef, Traffic, TrafficStep
 from kohort.rollouts.traffic.names import MARKS
@@ -67,7 +68,7 @@ class TrafficRoutingController:
     def __init__(self, manager: Manager, traffic: Traffic) -> None:
         self.client: Client = manager.client
         self.traffic = traffic
-        self.recorder = manager.recorder("rollouts")
+        self.recorder = recorder(manager)
         self.routings: Informer[TrafficRouting] = manager.informer(TRAFFIC_ROUTINGS, TrafficRouting)
         manager.controller("trafficrouting", self.reconcile, workers=3).watches(self.routings)
 
@@ -97,8 +98,11 @@ class TrafficRoutingController:
         if following.released:
             await self._set_finalizer(routing, present=False)
             return None
-        # With marks just stored, or a new phase, an event brings us back; a time that must pass does not.
-        return None if answer.done else Requeue(after=max(answer.seconds, 0.01))
+        # With marks just stored, or a new phase, an event brings us back; a time that must pass does not, nor does
+        # somebody else who changes the routes.
+        if answer.done:
+            return Requeue(after=wire.LOOK_SECONDS) if action == "route" else None
+        return Requeue(after=max(answer.seconds, 0.01))
 
     async def _perform(self, action: machine.Action, asking: Asking) -> Answer:
         if action == "check":

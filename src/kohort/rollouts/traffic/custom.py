@@ -43,6 +43,11 @@ def as_it_was(obj: JsonObject) -> JsonObject:
     return found
 
 
+def is_as_written(obj: JsonObject) -> bool:
+    """Nobody has edited it since we did."""
+    return saved(obj, WRITTEN_SPEC) == _content(obj)
+
+
 def _content(obj: JsonObject) -> JsonObject:
     metadata = obj["metadata"]
     annotations = metadata.get("annotations") or {}

@@ -5,7 +5,7 @@ from kohort.kube.discovery import served_resources
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.traffic import custom
-from kohort.rollouts.traffic.ingressclasses import FindScript
+from kohort.rollouts.traffic.finding import UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
 from kohort.rollouts.traffic.model import Asking, NetworkRef, RouteRef
 from kohort.rollouts.traffic.plans import NOTHING_TO_DO, Plan, TrafficProblem
@@ -13,10 +13,10 @@ from kohort.rollouts.traffic.scripts import built_in
 
 
 class CustomRefs:
-    def __init__(self, client: Client, sandbox: Sandbox, find_script: FindScript) -> None:
+    def __init__(self, client: Client, sandbox: Sandbox, scripts: UserScripts) -> None:
         self._client = client
         self._sandbox = sandbox
-        self._find_script = find_script
+        self._scripts = scripts
         self._resources: dict[tuple[str, str], Resource] = {}
 
     async def check(self, ref: NetworkRef, asking: Asking) -> None:
@@ -35,9 +35,18 @@ class CustomRefs:
             result = await self._sandbox.run(script, given)
         except ScriptProblem as problem:
             raise TrafficProblem(
-                f"{where}: {problem}; correct it in the ConfigMap, or the object it works on"
+                f"{where}: {problem}; correct it in the {self._scripts.place}, or the object it works on"
             ) from None
         return custom.plan_change(obj, resource, original, custom.checked(result, where))
+
+    async def exists(self, network: NetworkRef, asking: Asking) -> bool:
+        resource = await self._resource(network)
+        return resource is not None and await self._client.find(resource, network.name, asking.namespace) is not None
+
+    async def edited(self, network: NetworkRef, asking: Asking) -> str:
+        """What to do about an object that is not any more what its script made of it; nothing when it is."""
+        _, obj = await self._object(network, asking)
+        return "" if custom.is_as_written(obj) else f"route {network.kind} {network.name}"
 
     async def plan_restore(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
         """An object or a whole kind that is gone needs no restoring."""
@@ -64,11 +73,11 @@ class CustomRefs:
     async def _script(self, ref: NetworkRef, asking: Asking) -> str:
         group = ref.api_version.rpartition("/")[0]
         key = f"lua.traffic.routing.{ref.kind}.{group}"
-        script = built_in(group, ref.kind) or await self._find_script(key)
+        script = built_in(group, ref.kind) or await self._scripts.find(key)
         if script is None:
             raise TrafficProblem(
                 f"{custom.described(ref, asking.namespace)}: there is no script for this kind; put one into the "
-                f"ConfigMap for scripts under the key {key}"
+                f"{self._scripts.place} under the key {key}"
             )
         return script
 

@@ -111,8 +111,9 @@ CLASSES: Final[Mapping[str, ClassRule]] = {
 def not_expressible(ref: IngressRef, step: TrafficStep) -> tuple[Note, ...]:
     """Parts of a step that the built-in rules of a class leave out."""
     lost = []
-    if len(step.matches) > 1:
-        lost.append(f"only the last of {len(step.matches)} matches")
+    used = [match for match in step.matches if match.headers or (match.query_params and ref.class_type == "mse")]
+    if len(used) > 1:
+        lost.append(f"only the last of {len(used)} matches")
     for match in step.matches:
         if len(match.headers) > 1:
             lost.append(f"only header {match.headers[0].name} of a match with {len(match.headers)}")

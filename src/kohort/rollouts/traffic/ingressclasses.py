@@ -1,39 +1,38 @@
 """The annotations of a canary Ingress: by a script of the user, or by the built-in rule of its class."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.traffic.custom import is_text_map
+from kohort.rollouts.traffic.finding import UserScripts
 from kohort.rollouts.traffic.ingress import CLASSES
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
 from kohort.rollouts.traffic.model import IngressRef, TrafficStep
 from kohort.rollouts.traffic.plans import TrafficProblem
 
-FindScript = Callable[[str], Awaitable[str | None]]
-
 
 class IngressClasses:
-    def __init__(self, sandbox: Sandbox, find_script: FindScript) -> None:
+    def __init__(self, sandbox: Sandbox, scripts: UserScripts) -> None:
         self._sandbox = sandbox
-        self._find_script = find_script
+        self._scripts = scripts
 
     async def check(self, ref: IngressRef) -> None:
-        if ref.class_type not in CLASSES and await self._find_script(_key(ref)) is None:
+        if ref.class_type not in CLASSES and await self._scripts.find(_key(ref)) is None:
             raise TrafficProblem(
                 f"{ref.class_type} lua script is not found: ingress.classType must be one of {', '.join(CLASSES)}, "
-                f"or the ConfigMap for scripts must have the key {_key(ref)}"
+                f"or the {self._scripts.place} must have the key {_key(ref)}"
             )
 
     async def is_built_in(self, ref: IngressRef) -> bool:
-        return await self._find_script(_key(ref)) is None
+        return await self._scripts.find(_key(ref)) is None
 
     async def annotations(
         self, ref: IngressRef, known: Mapping[str, str], step: TrafficStep, canary: str
     ) -> dict[str, str]:
         """All annotations that the canary's Ingress shall have. A script of the user counts before ours."""
-        script = await self._find_script(_key(ref))
+        script = await self._scripts.find(_key(ref))
         if script is not None:
             return await self._by_script(script, ref, known, step, canary)
         await self.check(ref)
@@ -55,7 +54,7 @@ class IngressClasses:
             result = await self._sandbox.run(script, given)
         except ScriptProblem as problem:
             raise TrafficProblem(
-                f"the script {_key(ref)} of the user: {problem}; correct it in the ConfigMap"
+                f"the script {_key(ref)} of the user: {problem}; correct it in the {self._scripts.place}"
             ) from None
         if result in (None, [], {}):
             return {}

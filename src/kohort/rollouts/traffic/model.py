@@ -220,8 +220,14 @@ class Traffic(Protocol):
         set only while the canary Service has a ready endpoint. A step that routes nothing is `done`."""
         ...
 
+    async def astray(self, asking: Asking) -> str:
+        """What somebody else has changed since `route` was done, as what would have to be written; empty when nothing.
+        While the canary has no ready endpoint, nothing is missed: it would not be routed to now."""
+        ...
+
     async def route_all_to_new(self, asking: Asking) -> Answer:
-        """Everything to the canary Service: no matches, weight 100. Waits for the grace period after a change."""
+        """Everything to the canary Service: no matches, weight 100. Waits for the grace period after a change. An
+        object that no longer exists is no obstacle."""
         ...
 
     async def route_all_to_stable(self, asking: Asking) -> Answer:

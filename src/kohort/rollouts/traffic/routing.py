@@ -1,8 +1,7 @@
 """Traffic on a cluster: the operations of `model.Traffic`.
 
-Each operation plans what is missing from what the cluster says now (never from a cache: a pin that is seen late would
-be written twice), and carries the plan out when the pace allows it. Reads are a handful per call, and a step that is
-done is not asked about again.
+Each operation plans what is missing from what the cluster says now, and carries the plan out when the pace allows it.
+Reads are a handful per call; a step that is done is only looked at (`astray`), for as long as it waits.
 
 A step that routes has three stages, each with a mark of its own, so that each has its own grace period:
 
@@ -22,20 +21,16 @@ import msgspec
 from kohort.kube import clock, errors
 from kohort.kube.client import Client
 from kohort.kube.resources import (
-    CONFIG_MAPS,
-    ENDPOINT_SLICES,
     HTTP_ROUTES,
     INGRESSES,
-    PODS,
     SERVICES,
     Key,
-    Resource,
 )
-from kohort.objects.discovery import EndpointSlice
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import Json
 from kohort.rollouts import wire
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.customrefs import CustomRefs
+from kohort.rollouts.traffic.finding import Found, UserScripts
 from kohort.rollouts.traffic.ingressclasses import IngressClasses
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
 from kohort.rollouts.traffic.model import (
@@ -48,8 +43,8 @@ from kohort.rollouts.traffic.model import (
     pace,
     routing_grace,
 )
-from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE, SERVICE_NAME
-from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write, is_going
+from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
+from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
 
 RECHECK: Final = wire.RECHECK
 EVERYTHING: Final = TrafficStep(weight=100)
@@ -71,6 +66,7 @@ ENDS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Actions whose marks mean nothing any more once another has begun."""
 
+REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest)
 P = ParamSpec("P")
 Planner = Callable[[RouteRef], Awaitable[Plan]]
 
@@ -87,8 +83,10 @@ def _answering(operation: Callable[P, Awaitable[Answer]]) -> Callable[P, Corouti
         except NotYet as wait:
             return Answer("wait", RECHECK, str(wait), asking.marks)
         except TrafficProblem as problem:
-            return Answer("problem", RECHECK, str(problem), asking.marks)
-        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as refusal:
+            # A TrafficRouting has the same references under another name.
+            text = str(problem).replace("trafficRoutings[", "objectRef[") if asking.only_traffic else str(problem)
+            return Answer("problem", RECHECK, text, asking.marks)
+        except REFUSALS as refusal:
             return Answer("problem", RECHECK, refusal.message, asking.marks)
 
     guarded.__doc__ = operation.__doc__
@@ -105,10 +103,11 @@ class ClusterTraffic:
     ) -> None:
         """`configuration` is the ConfigMap with scripts of the user."""
         self.client = client
+        self._found = Found(client)
         self.sandbox = sandbox or Sandbox()
-        self._configuration = configuration
-        self._classes = IngressClasses(self.sandbox, self._script)
-        self._custom = CustomRefs(client, self.sandbox, self._script)
+        scripts = UserScripts(client, configuration)
+        self._classes = IngressClasses(self.sandbox, scripts)
+        self._custom = CustomRefs(client, self.sandbox, scripts)
 
     async def close(self) -> None:
         await self.sandbox.close()
@@ -119,14 +118,14 @@ class ClusterTraffic:
     async def check(self, asking: Asking) -> Answer:
         notes: tuple[Note, ...] = ()
         for ref in asking.refs:
-            stable = await self._stable(ref, asking)
+            stable = await self._found.stable(ref, asking)
             if not asking.only_traffic and asking.selectors.revision_key == wire.GROUP_REVISION:
-                notes += services.check_leaders(stable, await self._selected(stable))
+                notes += services.check_leaders(stable, await self._found.selected(stable))
             if ref.ingress is not None:
-                await self._ingress(ref, asking)
+                await self._found.ingress(ref, asking)
                 await self._classes.check(ref.ingress)
             if ref.gateway is not None:
-                await self._route(ref, asking)
+                await self._found.route(ref, asking)
             for network in ref.custom_network_refs:
                 await self._custom.check(network, asking)
         return Answer("done", marks=asking.marks, notes=notes)
@@ -139,7 +138,7 @@ class ClusterTraffic:
             raise NotYet("waiting for the stable revision to be known")
 
         async def pin(ref: RouteRef) -> Plan:
-            return services.plan_pin(await self._stable(ref, asking), asking)
+            return services.plan_pin(await self._found.stable(ref, asking), asking)
 
         return await self._paced(PIN, asking, finalising_grace(asking.refs), pin)
 
@@ -149,12 +148,37 @@ class ClusterTraffic:
             return Answer("done", marks=asking.marks)
         grace = routing_grace(asking.refs)
         if asking.since is not None and (early := _early(asking, grace)) > 0:
-            return Answer("wait", early, f"waiting {early:.0f} s for proxies to know the new pods", asking.marks)
+            text = f"waiting for proxies to know the new pods (grace period of {grace:g} s)"
+            return Answer("wait", early, text, asking.marks)
         return await self._routed(asking, grace)
+
+    async def astray(self, asking: Asking) -> str:
+        """Grace periods are none of it: the routes were as they should be before. Nor is any script run: what it made
+        of an object is known."""
+        if not asking.step.routes:
+            return ""
+        try:
+            found = [await self._astray(ref, asking) for ref in asking.refs]
+        except NotYet:
+            return ""
+        except TrafficProblem as problem:
+            return str(problem)
+        except REFUSALS as refusal:
+            return refusal.message
+        return "; ".join(filter(None, found))
+
+    async def _astray(self, ref: RouteRef, asking: Asking) -> str:
+        plan = await self._plan_services(ref, asking)
+        plan += await self._plan_opening(ref, asking)
+        plan += await self._reachable(await self._plan_own_routes(ref, asking), ref, asking)
+        edited = [await self._custom.edited(network, asking) for network in ref.custom_network_refs]
+        return "; ".join(filter(None, (plan.text, *edited)))
 
     @_answering
     async def route_all_to_new(self, asking: Asking) -> Answer:
-        everything = msgspec.structs.replace(asking, step=EVERYTHING)
+        refs = [await self._existing(ref, asking) for ref in asking.refs]
+        kept = tuple(ref for ref in refs if ref is not None)
+        everything = msgspec.structs.replace(asking, refs=kept, step=EVERYTHING)
         return await self._routed(everything, finalising_grace(asking.refs))
 
     @_answering
@@ -165,10 +189,10 @@ class ClusterTraffic:
             for network in ref.custom_network_refs:
                 plan += await self._custom.plan_restore(network, ref, asking)
             if ref.ingress is not None:
-                copy = await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking)
+                copy = await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking)
                 plan += ingress.plan_deletion(copy, asking)
             if ref.gateway is not None:
-                route = await self._find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+                route = await self._found.find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
                 plan += httproute.plan_restore(route, ref.service, canary)
             return plan
 
@@ -180,7 +204,7 @@ class ClusterTraffic:
             return Answer("done", marks=asking.marks)
 
         async def unpin(ref: RouteRef) -> Plan:
-            return services.plan_unpin(await self._find(SERVICES, ref.service, asking), asking.selectors)
+            return services.plan_unpin(await self._found.find(SERVICES, ref.service, asking), asking.selectors)
 
         return await self._paced(RESTORE_SERVICE, asking, finalising_grace(asking.refs), unpin)
 
@@ -190,7 +214,7 @@ class ClusterTraffic:
             return Answer("done", marks=asking.marks)
 
         async def remove(ref: RouteRef) -> Plan:
-            existing = await self._find(SERVICES, asking.canary_service(ref), asking)
+            existing = await self._found.find(SERVICES, asking.canary_service(ref), asking)
             return services.plan_removal(existing, asking)
 
         return await self._paced(REMOVE_SERVICE, asking, finalising_grace(asking.refs), remove)
@@ -214,7 +238,7 @@ class ClusterTraffic:
         return msgspec.structs.replace(answer, notes=notes)
 
     async def _plan_services(self, ref: RouteRef, asking: Asking) -> Plan:
-        stable = await self._stable(ref, asking)
+        stable = await self._found.stable(ref, asking)
         if _shares_service(asking):
             return NOTHING_TO_DO
         for revision, whose in (
@@ -223,7 +247,7 @@ class ClusterTraffic:
         ):
             if not revision:
                 raise NotYet(f"waiting for the {whose} revision to be known")
-        existing = await self._find(SERVICES, asking.canary_service(ref), asking)
+        existing = await self._found.find(SERVICES, asking.canary_service(ref), asking)
         return services.plan_canary(stable, existing, ref, asking) + services.plan_pin(stable, asking)
 
     async def _plan_opening(self, ref: RouteRef, asking: Asking) -> Plan:
@@ -231,9 +255,9 @@ class ClusterTraffic:
         step = asking.step
         if ref.ingress is None or not (step.weight or step.matches):
             return NOTHING_TO_DO
-        if await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking) is not None:
+        if await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking) is not None:
             return NOTHING_TO_DO
-        desired = ingress.canary_ingress(await self._ingress(ref, asking), ref, asking)
+        desired = ingress.canary_ingress(await self._found.ingress(ref, asking), ref, asking)
         silent = TrafficStep(weight=0)
         annotations = desired["metadata"]["annotations"]
         return ingress.plan_creation(
@@ -241,17 +265,27 @@ class ClusterTraffic:
         )
 
     async def _plan_routes(self, ref: RouteRef, asking: Asking) -> Plan:
-        step, canary = asking.step, asking.canary_service(ref)
         plan = NOTHING_TO_DO
         for network in ref.custom_network_refs:
             plan += await self._custom.plan_step(network, ref, asking)
+        return await self._reachable(plan + await self._plan_own_routes(ref, asking), ref, asking)
+
+    async def _plan_own_routes(self, ref: RouteRef, asking: Asking) -> Plan:
+        """Of the kinds that need no script of the user."""
+        plan = NOTHING_TO_DO
         if ref.ingress is not None:
             plan += await self._plan_ingress(ref, asking)
         if ref.gateway is not None:
-            plan += httproute.plan_step(await self._route(ref, asking), ref.service, canary, step)
+            route = await self._found.route(ref, asking)
+            plan += httproute.plan_step(route, ref.service, asking.canary_service(ref), asking.step)
+        return plan
+
+    async def _reachable(self, plan: Plan, ref: RouteRef, asking: Asking) -> Plan:
+        """The plan, if there is somebody to route to."""
+        step, canary = asking.step, asking.canary_service(ref)
         if not (step.weight or step.matches) or _shares_service(asking):
             return plan
-        if await self._has_ready_endpoint(canary, asking):
+        if await self._found.has_ready_endpoint(canary, asking):
             return plan
         if plan.writes:
             raise NotYet(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
@@ -260,7 +294,7 @@ class ClusterTraffic:
 
     async def _plan_ingress(self, ref: RouteRef, asking: Asking) -> Plan:
         assert ref.ingress is not None
-        existing = await self._find(INGRESSES, ingress.canary_name(ref.ingress), asking)
+        existing = await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking)
         if existing is None:
             return NOTHING_TO_DO
         known: Mapping[str, str] = existing["metadata"].get("annotations") or {}
@@ -285,7 +319,7 @@ class ClusterTraffic:
         if what == "done":
             return Answer("done", marks=without, notes=plan.notes)
         if what == "wait":
-            text = f"waiting {seconds:.0f} s for proxies to see the change"
+            text = f"waiting for proxies to see the change (grace period of {grace:g} s)"
             return Answer("wait", seconds, text, asking.marks, notes=plan.notes)
         if what == "note":
             return Answer("wait", 0.0, plan.text, {**without, action: clock.micro_timestamp()}, notes=plan.notes)
@@ -322,48 +356,17 @@ class ClusterTraffic:
 
     # Looking
 
-    async def _find(self, resource: Resource, name: str, asking: Asking) -> JsonObject | None:
-        found: JsonObject | None = await self.client.find(resource, name, asking.namespace) if name else None
-        return found
-
-    async def _stable(self, ref: RouteRef, asking: Asking) -> JsonObject:
-        return services.check_service(await self._find(SERVICES, ref.service, asking), ref, asking.namespace)
-
-    async def _ingress(self, ref: RouteRef, asking: Asking) -> JsonObject:
-        assert ref.ingress is not None
-        return ingress.check_ingress(await self._find(INGRESSES, ref.ingress.name, asking), ref, asking.namespace)
-
-    async def _route(self, ref: RouteRef, asking: Asking) -> JsonObject:
-        assert ref.gateway is not None
-        found = await self._find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
-        return httproute.check_route(found, ref, asking.namespace)
-
-    async def _selected(self, service: JsonObject) -> list[JsonObject]:
-        selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
-        namespace = service["metadata"]["namespace"]
-        return (await self.client.list(PODS, namespace, label_selector=selector)).items
-
-    async def _has_ready_endpoint(self, service: str, asking: Asking) -> bool:
-        """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""
-        selector = f"{SERVICE_NAME}={service}"
-        slices = await self.client.list(ENDPOINT_SLICES, asking.namespace, type=EndpointSlice, label_selector=selector)
-        if any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ()):
-            return True
-        live = await self._find(SERVICES, service, asking)
-        if live is None or not live["spec"].get("selector"):
-            return False
-        return any(_is_ready_on_loopback(pod) for pod in await self._selected(live))
-
-    async def _script(self, key: str) -> str | None:
-        """A script of the user, if the configuration has one under this name."""
-        found = await self.client.find(CONFIG_MAPS, self._configuration.name, self._configuration.namespace)
-        return None if found is None else (found.get("data") or {}).get(key)
-
-
-def _is_ready_on_loopback(pod: JsonObject) -> bool:
-    status = pod.get("status") or {}
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
-    return ready and str(status.get("podIP", "")).startswith("127.") and not is_going(pod)
+    async def _existing(self, ref: RouteRef, asking: Asking) -> RouteRef | None:
+        """What is still there of what carries the traffic. A release must be able to end without the rest."""
+        if await self._found.find(SERVICES, ref.service, asking) is None:
+            return None
+        if ref.ingress is not None and await self._found.find(INGRESSES, ref.ingress.name, asking) is None:
+            ref = msgspec.structs.replace(ref, ingress=None)
+        if ref.gateway is not None:
+            route = await self._found.find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+            ref = ref if route is not None else msgspec.structs.replace(ref, gateway=None)
+        networks = tuple([one for one in ref.custom_network_refs if await self._custom.exists(one, asking)])
+        return msgspec.structs.replace(ref, custom_network_refs=networks)
 
 
 def _shares_service(asking: Asking) -> bool:

@@ -5,7 +5,7 @@
 | anything | carries a token of ours | passes; the token is taken off |
 | held | any | stays held, what the user wrote of the strategy is kept for later |
 | being promoted | the stable template again | passes: promotion becomes rollback |
-| being promoted | another template | refused: half of the groups have one version, half another |
+| being promoted | another template | refused: half of it has one version, half another |
 | left held by a release that was given up | takes the hold off | passes, and what was kept for the hold goes |
 | free | changes the template, and a Rollout wants it | is held in the same breath |
 | free | the same, but cannot be held | passes with a warning: rolled out natively |
@@ -35,7 +35,14 @@ class Situation(msgspec.Struct, frozen=True):
     live_revision: str = ""
     tokens: frozenset[str] = frozenset()
     """Uids of the objects that may lift a hold."""
-    active_versions: int = 1
+    active: tuple[str, ...] = ("",)
+    """Versions of which a Deployment has pods now, oldest first."""
+
+    @property
+    def promoting(self) -> bool:
+        """The end of a release rolls the workload to the version that was released."""
+        status = self.rollout.status if self.rollout is not None else None
+        return status is not None and (status.phase, status.reason) == (wire.PROGRESSING, wire.FINALISING)
 
 
 def token_taken_off(document: JsonObject, tokens: frozenset[str]) -> JsonObject | None:
@@ -68,9 +75,13 @@ def _promoting(new: JsonObject, old: JsonObject, stored: groupset.GroupSet) -> A
     wanted = fingerprint(groupset.revision_content(new["spec"]))
     if wanted in (stored.fingerprint, stored.metadata.annotations.get(wire.STABLE_FINGERPRINT)):
         return Admitted(groupset.keep_promoting(new, old))
+    return _refused(new, f"LeaderWorkerSet {stored.metadata.name}")
+
+
+def _refused(new: JsonObject, name: str) -> Admitted:
     text = (
-        f"LeaderWorkerSet {stored.metadata.name} is being promoted to the version that was released last; "
-        "put another template on it when its Rollout is Healthy, or disable the Rollout to change it without steps"
+        f"{name} is being promoted to the version that was released last; put another template on it when its Rollout "
+        "is Healthy, or disable the Rollout to change it without steps"
     )
     return Admitted(new, refusal=text)
 
@@ -126,6 +137,9 @@ def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> 
     if _annotation(old, wire.IN_PROGRESSING):
         return Admitted(deployments.keep(new, old))
     before, after = (deployments.revision_of(one["spec"]["template"]) for one in (old, new))
+    if situation.promoting and len(situation.active) > 1 and before != after:
+        back = after in situation.active
+        return Admitted(new) if back else _refused(new, f"Deployment {old['metadata']['name']}")
     return _free(new, old, situation, before != after, lambda name: _held_deployment(new, situation, name))
 
 
@@ -135,10 +149,10 @@ def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> Adm
     obstacle = ""
     if new["spec"].get("replicas") == 0:
         obstacle = "the Deployment has no pods"
-    elif situation.active_versions == 0 or not situation.live_revision:
+    elif not situation.active or not situation.live_revision:
         obstacle = "the Deployment has no active ReplicaSet"
-    elif routed and situation.active_versions > 1:
-        obstacle = f"an earlier update is not complete ({situation.active_versions} versions are active)"
+    elif routed and len(situation.active) > 1:
+        obstacle = f"an earlier update is not complete ({len(situation.active)} versions are active)"
     if obstacle:
         return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
     return Admitted(deployments.enter(new, rollout, situation.live_revision))
