@@ -83,6 +83,23 @@ async def test_a_stateful_set_of_somebody_else_has_the_name() -> None:
         await cluster.until(lambda: status(cluster).get("readyReplicas") == 1)
 
 
+async def test_a_group_that_fails_again_and_again() -> None:
+    """It is ready for a moment after every recreation, and is still what the set waits for."""
+    orders = {"simulation.kohort.dev/exit-after": "2s", "simulation.kohort.dev/exit-code": "3"}
+    failing = {**pod(), "metadata": {"annotations": orders}}
+    async with groups_cluster() as cluster:
+        await create(cluster, group_set(leaderTemplate=pod(), workerTemplate=failing))
+        reason, message = await waits_for(cluster)
+        assert reason == "GroupFailing"
+        assert message.startswith("group 0: pod llm-0-1 restarted: container main ended with code 3; the group was ")
+        body = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {**pod(), "metadata": None}}}}
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
+        await cluster.until(lambda: status(cluster).get("updatedReadyReplicas") == 1)
+        await cluster.settle()
+        (found,) = [one for one in status(cluster)["conditions"] if one["type"] == "Waiting"]
+        assert found["status"] == "False"
+
+
 async def test_what_was_said_long_ago_is_no_reason_any_more() -> None:
     async with groups_cluster():
         old = Event(message="create Pod a in StatefulSet b failed error: old", last_timestamp="2020-01-01T00:00:00Z")

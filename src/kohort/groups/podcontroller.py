@@ -13,7 +13,7 @@ from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
 from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
 from kohort.groups.succession import leaders_behind, predecessors
-from kohort.groups.views import BY_GROUP, GroupCache, GroupStatefulSet, by_group
+from kohort.groups.views import BY_GROUP, Failure, GroupCache, GroupStatefulSet, by_group
 from kohort.groups.waiting import REFUSALS
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -54,6 +54,7 @@ class PodController:
         if pod is None:
             self._baselines.forget(key)
             self.cache.refused_workers.pop(key, None)
+            self.cache.failing.pop(key, None)
             return None
         labels = pod.metadata.labels
         group_set = self.cache.sets.get(Key(key.namespace, labels.get(wire.NAME, "")))
@@ -111,15 +112,26 @@ class PodController:
         facts = self._group_facts(group_set, pod, leader)
         verdict = restarts.judge(self._facts(pod, facts.policy, leader), facts)
         if verdict.answer != "recreate" or leader is None:
+            if leader is not None:
+                self._forgive(leader, pod)
             return verdict.answer != "nothing", 0.0
         key, now = Key(leader.metadata.namespace, leader.metadata.name), asyncio.get_running_loop().time()
         pause = 0.0 if pod.metadata.deleting else self._recreations.pause(key, now)
         if pause:
+            self.cache.failing[key] = Failure(pod.metadata.name, _failure(pod, self._recreations.times(key)))
             return False, pause
         await self._delete_leader(group_set, pod, leader)
+        self.cache.failing.pop(key, None)
         self._recreations.forget_old(now)
         self._recreations.done(key, now)
         return True, 0.0
+
+    def _forgive(self, leader: Pod, pod: Pod) -> None:
+        """Nothing will be done for this pod: it is another one, or the policy has changed."""
+        key = Key(leader.metadata.namespace, leader.metadata.name)
+        known = self.cache.failing.get(key)
+        if known is not None and known.pod == pod.metadata.name:
+            del self.cache.failing[key]
 
     def _group_facts(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod | None) -> GroupFacts:
         members = self._members(pod)
@@ -284,6 +296,21 @@ def restart_policy(group_set: LeaderWorkerSet) -> str:
 
 def restart_count(pod: Pod) -> int:
     return sum(one.restart_count for one in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
+def _failure(pod: Pod, times: int) -> str:
+    """Why a group is to be recreated again."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ends = [
+        f": container {one.name} ended with code {end.exit_code}"
+        for one in statuses
+        if one.restart_count and (end := one.last_state.terminated) is not None
+    ]
+    often = "once" if times == 1 else f"{times} times"
+    return (
+        f"pod {pod.metadata.name} restarted{''.join(ends[:1])}; the group was recreated {often} for such reasons, "
+        "and waits longer each time"
+    )
 
 
 def pod_facts(pod: Pod) -> PodFacts:

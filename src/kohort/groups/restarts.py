@@ -116,6 +116,10 @@ class Recreations:
             return 0.0
         return max(0.0, last + min(FIRST_PAUSE * 2.0 ** min(times - 1, 10), LONGEST_PAUSE) - now)
 
+    def times(self, leader: Key) -> int:
+        """How often in a row."""
+        return self._known.get(leader, (0, 0.0))[0]
+
     def done(self, leader: Key, now: float) -> None:
         times, last = self._known.get(leader, (0, now))
         self._known[leader] = (1 if now - last > FORGIVEN_AFTER else times + 1, now)

@@ -11,6 +11,7 @@ that simply start would otherwise rewrite the status with every pod.
 | PodTerminating | is being deleted, and is not gone |
 | PodUnschedulable | has no node |
 | ContainerWaiting | has a container that cannot start, or waits to be restarted |
+| GroupFailing | restarted, which recreates its group; but that was done not long ago, and is put off |
 | LeaderSetRefused | none: the API server refuses the leader StatefulSet, with its words |
 | PodNotReady | runs, or begins to, and does not say that it is ready |
 """
@@ -66,6 +67,9 @@ class Watchman:
 
     def report(self, key: Key, wanted: int, states: Mapping[int, GroupState]) -> tuple[Obstacle | None, float]:
         """The obstacle that has stood long enough to be told, if any; and in how many seconds to look again."""
+        failing = self._failing(key, wanted)
+        if failing is not None:
+            return failing, 0.0
         found = self._obstacle(key, wanted, states)
         if found is None:
             self.forget(key)
@@ -77,6 +81,17 @@ class Watchman:
             return None, PATIENCE
         left = since + PATIENCE - now
         return (None, left) if left > 0 else (found, 0.0)
+
+    def _failing(self, key: Key, wanted: int) -> Obstacle | None:
+        """A group that fails again and again. It may be ready in between, so nothing else would stand for long."""
+        if not self._cache.failing:
+            return None
+        for index in range(wanted):
+            leader = leader_name(key.name, index)
+            failure = self._cache.failing.get(Key(key.namespace, leader))
+            if failure is not None:
+                return Obstacle("GroupFailing", f"group {index}: {failure.message}", index, leader)
+        return None
 
     def _obstacle(self, key: Key, wanted: int, states: Mapping[int, GroupState]) -> Obstacle | None:
         """The first group that is not ready decides."""
