@@ -223,6 +223,16 @@ def test_pods_that_the_server_refused() -> None:
     assert "quota" in first.action
 
 
+def test_what_only_the_operator_knows() -> None:
+    message = "group 0: pod llm-0 was created while the webhook was away, and is being replaced"
+    condition = {"type": "Waiting", "status": "True", "reason": "WebhookMissed", "message": message}
+    known = group_set(lws("llm").replicas(2).size(2))
+    status = msgspec.structs.replace(known.status, conditions=(condition,))
+    first = causes(scene(group_set=msgspec.structs.replace(known, status=status), pods=()))[0]
+    assert (first.kind, first.objects, first.found) == ("refused", ("llm",), message)
+    assert "mutatingwebhookconfiguration" in first.action
+
+
 def test_an_old_refusal_is_no_cause_when_nothing_is_missing() -> None:
     assert causes(scene(events=[event("StatefulSet", "llm", "FailedCreate", "exceeded quota")])) == []
 

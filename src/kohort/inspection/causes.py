@@ -22,6 +22,14 @@ from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.wire import PAUSED, ROUTING
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
+_TOLD: Final = {
+    "NameTaken": "rename or delete the object that has the name, or use another name for the set",
+    "WebhookMissed": (
+        "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
+        "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
+    ),
+}
+"""What only the operator knows and says in the condition Waiting: its reasons, and what to do."""
 _ORDINARY_STEP: Final = "Rollout is in step("
 """How the message begins while nothing is wrong with routes; else it says what is."""
 _ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
@@ -40,7 +48,7 @@ def causes(snapshot: Snapshot) -> list[Cause]:
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods = sorted(snapshot.pods, key=_position)
-    refused = [*_service_taken(snapshot), *_refused(snapshot)]
+    refused = [*_service_taken(snapshot), *_told(snapshot), *_refused(snapshot)]
     found = [*([] if _tried(snapshot) else _operator(snapshot)), *refused]
     found += [cause for pod in pods if not _fine(pod) for cause in of_pod(pod, snapshot)]
     return found + [cause for pod in pods for cause in of_resize(pod)]
@@ -98,6 +106,12 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
     text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
     action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
     yield Cause("refused", (f"Service {snapshot.name}",), text, f"{action}; the set's own is made within a minute")
+
+
+def _told(snapshot: Snapshot) -> Iterator[Cause]:
+    for condition in snapshot.group_set.status.conditions:
+        if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _TOLD:
+            yield Cause("refused", (snapshot.name,), condition["message"], _TOLD[condition["reason"]])
 
 
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
