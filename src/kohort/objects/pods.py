@@ -77,6 +77,7 @@ class PodSpec(View, frozen=True):
     preemption_policy: str = ""
     restart_policy: str = ""
     resources: ResourceRequirements | None = None
+    resource_claims: tuple[ResourceClaimName, ...] = ()
     overhead: ResourceList = {}
     volumes: tuple[Volume, ...] = ()
     host_network: bool = False

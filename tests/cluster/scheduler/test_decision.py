@@ -52,6 +52,14 @@ def test_an_empty_cluster_has_its_own_message() -> None:
     assert complaint(pod(), cluster()) == "no nodes available to schedule pods"
 
 
+def test_a_pod_that_wants_devices_waits_for_them() -> None:
+    """Nobody allocates them here, and without them it would only seem to run."""
+    wanting = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "one"}])
+    assert complaint(wanting, cluster(node("n1"))).startswith(
+        "0/1 nodes are available: the pod has resource claims, and this scheduler does not allocate devices."
+    )
+
+
 def test_reasons_are_counted_and_sorted() -> None:
     state = cluster(
         node("n1", "cpu=100m,memory=1Gi"),

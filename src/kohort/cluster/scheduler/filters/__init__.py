@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.filters.devices import resource_claims
 from kohort.cluster.scheduler.filters.fit import resources_fit
 from kohort.cluster.scheduler.filters.interpod import inter_pod_affinity
 from kohort.cluster.scheduler.filters.nodes import (
@@ -35,6 +36,7 @@ FILTERS: Sequence[Filter] = (
     volume_zone,
     topology_spread,
     inter_pod_affinity,
+    resource_claims,
 )
 NODE_ONLY: Mapping[str, Filter] = {
     "NodeUnschedulable": node_schedulable,
