@@ -181,13 +181,10 @@ def test_the_last_step_of_blue_green_waits_for_a_person() -> None:
     assert move.state.message == "Rollout is in step(3/3), and you need manually confirm to enter the next step"
 
 
-def test_messages_of_steps() -> None:
-    assert steps.decide(world(found=progress(1, wire.UPGRADE))).state.message == (
-        "Rollout is in step(1/3), and upgrade workload to new version"
-    )
-    waiting = steps.decide(world(found=progress(2, wire.PAUSED), release=release(1), after=10))
-    assert waiting.state.message == "Rollout is in step(2/3), and wait duration(60 seconds) to enter the next step"
-    assert waiting.requeue == 50
+def test_routes_that_others_changed_are_set_again() -> None:
+    move = steps.decide(world(found=progress(1, wire.PAUSED), release=release(), astray="create Ingress llm-canary"))
+    assert state_of(move) == wire.ROUTING
+    assert [note.reason for note in move.notes] == ["RoutesChanged"]
 
 
 @pytest.mark.parametrize(
