@@ -8,3 +8,16 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
+
+
+def identical(one: Json, other: Json) -> bool:
+    """Equal as JSON: Python takes `true` for 1 and 1.0 for 1, JSON does not."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(identical(value, other[key]) for key, value in one.items())
+    if type(one) is list:
+        return len(one) == len(other) and all(map(identical, one, other))
+    return bool(one == other)

@@ -217,3 +217,23 @@ async def test_a_definition_that_keeps_unknown_fields_cannot_convert(api: Api) -
     )
     detail = 'Invalid value: "Elsewhere": must be None if spec.preserveUnknownFields is true'
     assert ("spec.conversion.strategy", detail) in causes(refused)
+
+
+async def test_a_flag_is_no_number(api: Api) -> None:
+    """Python takes `true` for 1: errors in what did not change are forgiven, but this changed."""
+    fields_ = {"c": {"type": "integer"}, "i": {"x-kubernetes-int-or-string": True}}
+    spec = {"type": "object", "properties": {"in": {"type": "object", "properties": fields_}}}
+    assert (await api.post(DEFINITIONS, definition({"spec": spec}))).code == 201
+    await api.settle()
+    path = "/apis/example.com/v1/namespaces/default/fzs"
+    made = await api.post(
+        path, {"apiVersion": "example.com/v1", "kind": "Fz", "metadata": {"name": "f"}, "spec": {"in": {"c": 1}}}
+    )
+    assert made.code == 201, made.raw
+    refused = await api.patch(f"{path}/f", {"spec": {"in": {"c": True}}})
+    detail = 'Invalid value: "boolean": spec.in.c in body must be of type integer: "boolean"'
+    assert (refused.code, causes(refused)) == (422, [("spec.in.c", detail)])
+    body = {"apiVersion": "example.com/v1", "kind": "Fz", "metadata": {"name": "f"}, "spec": {"in": {"i": {"a": 1}}}}
+    refused = await applied(api, f"{path}/f", body)
+    detail = 'Invalid value: "object": spec.in.i in body must be of type integer,string: "object"'
+    assert (refused.code, causes(refused)) == (422, [("spec.in.i", detail)])

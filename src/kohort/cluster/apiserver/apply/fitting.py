@@ -72,7 +72,7 @@ def _check_items(value: list[Json], node: Node, repeats: bool, open_: bool) -> _
 
 
 def _scalar_complaint(value: Json, node: Node) -> str:
-    if node.type == "any" and not node.format:
+    if node.type == "any" and node.format in ("", "int-or-string"):
         return ""
     if node.type in ("integer", "number"):
         fits = isinstance(value, int | float) and not isinstance(value, bool)

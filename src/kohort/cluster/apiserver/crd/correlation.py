@@ -8,7 +8,7 @@ other lists do not correspond to anything, only the list as a whole does.
 from typing import Final
 
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.jsontypes import Json
+from kohort.objects.jsontypes import Json, identical
 
 ABSENT: Final = object()
 
@@ -64,7 +64,7 @@ def _scalar(value: Json) -> Json:
 
 def same(new: Json, old: Json, node: Node) -> bool:
     """Equal, where the order of associative lists does not matter."""
-    if new == old:
+    if identical(new, old):
         return True
     if isinstance(new, dict) and isinstance(old, dict):
         return new.keys() == old.keys() and all(_same_below(new[key], old[key], node.field(key)) for key in new)
@@ -76,4 +76,4 @@ def same(new: Json, old: Json, node: Node) -> bool:
 
 
 def _same_below(new: Json, old: Json, node: Node | None) -> bool:
-    return bool(new == old) if node is None else same(new, old, node)
+    return identical(new, old) if node is None else same(new, old, node)

@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.schema.validate import validate, validate_part
 from kohort.kube.resources import Resource
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import Json, JsonObject, identical
 from kohort.objects.names import qualified_name
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CustomResourceStrategy(Strategy):
         apply_defaults(obj, self._schema())
 
     def generation_moves(self, obj: JsonObject, old: JsonObject) -> bool:
-        return _content(obj) != _content(old)
+        return not identical(_content(obj), _content(old))
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         wrong_type = self._type_errors(obj)

@@ -34,7 +34,7 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.uniqueness import shape_errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import Json, JsonObject, identical
 
 
 class _Unset:
@@ -103,7 +103,7 @@ class _Validator:
     def run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
         before = len(findings.errors)
         self._run(value, path, old, findings)
-        if len(findings.errors) > before and not isinstance(old, _Unset) and _same(value, old):
+        if len(findings.errors) > before and not isinstance(old, _Unset) and identical(value, old):
             del findings.errors[before:]
 
     def _run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
@@ -262,10 +262,6 @@ def _is_checked(node: Node, name: str, field: Node) -> bool:
     if node.name == OBJECT_META:
         return type_node(OBJECT_META).fields.get(name) is not field
     return field is not type_node(OBJECT_META)
-
-
-def _same(value: Json, old: Json) -> bool:
-    return type(value) is type(old) and bool(value == old)
 
 
 def _keys_of(item: Json, node: Node) -> tuple[Json, ...] | None:
