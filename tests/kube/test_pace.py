@@ -12,7 +12,7 @@ from kohort.kube.controller import BRISK, LEISURELY, Pace
         (BRISK, 0.01, 0.02),
         (BRISK, 1.0, 0.1),
         (LEISURELY, 0.001, 0.0),
-        (LEISURELY, 0.01, 0.09),
+        (LEISURELY, 0.004, 0.196),
         (LEISURELY, 1.0, 0.5),
     ],
 )

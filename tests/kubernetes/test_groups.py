@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
 from tests.builders import lws
 from tests.kubernetes.controlplane import ControlPlane
 
@@ -108,6 +109,12 @@ async def test_admission_speaks_on_the_real_server(kubernetes: ControlPlane) -> 
             assert "spec.leaderWorkerTemplate.resizePolicy" in refusal.message
         else:
             raise AssertionError("the size changed although the policy forbids it")
+        bad = lws("bad", "refused").size(2).but("spec.leaderWorkerTemplate.workerTemplate.spec.restartPolicy", "Never")
+        field = r"spec\.leaderWorkerTemplate\.workerTemplate\.spec\.restartPolicy: Unsupported value"
+        with pytest.raises(Forbidden, match=field) as told:
+            await client.create(LEADER_WORKER_SETS, bad, "refused")
+        assert told.value.status.details is not None
+        assert [cause.reason for cause in told.value.status.details.causes] == ["FieldValueNotSupported"]
 
 
 async def _uid(client: Client, name: str) -> str | None:

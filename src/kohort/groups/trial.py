@@ -75,7 +75,7 @@ def told(trial: Trial, causes: Iterable[StatusCause]) -> list[FieldError]:
             rest = cause.field.removeprefix(here)
             if rest != cause.field and rest[:1] in ("", ".", "["):
                 found.append(FieldError(cause.reason, f"{there}{rest}", cause.message))
-    return found
+    return list(dict.fromkeys(found))
 
 
 async def template_errors(
