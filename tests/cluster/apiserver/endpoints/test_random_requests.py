@@ -237,3 +237,26 @@ async def test_a_flag_is_no_number(api: Api) -> None:
     refused = await applied(api, f"{path}/f", body)
     detail = 'Invalid value: "object": spec.in.i in body must be of type integer,string: "object"'
     assert (refused.code, causes(refused)) == (422, [("spec.in.i", detail)])
+
+
+async def test_selectors_that_cannot_be_read_are_told_first(api: Api) -> None:
+    refused = await api.get(LEASE, sendInitialEvents="false", labelSelector="a b")
+    assert (refused.code, refused.message) == (
+        400,
+        "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+    )
+    assert (await api.get(LEASE, sendInitialEvents="false", labelSelector="a")).code == 422
+
+
+async def test_no_metadata_at_all_is_null(api: Api) -> None:
+    accept = {"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+    assert (await api.get(LEASE, accept)).json["items"] is None
+
+
+async def test_an_autoscaler_of_the_old_version_counts_nothing_in_the_new_one(api: Api) -> None:
+    path = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+    spec = {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}
+    made = await api.post(path.format("v1"), {"metadata": {"name": "h"}, "spec": spec})
+    assert made.json["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
+    seen = await api.get(path.format("v2") + "/h")
+    assert seen.json["status"] == {"desiredReplicas": 0, "currentMetrics": None}

@@ -15,6 +15,7 @@ from kohort.kube.http import Request
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.selectors import FieldSelector, LabelSelector
 
 META_GROUP: Final = "meta.k8s.io"
 MANAGER_LIMIT: Final = 128
@@ -104,8 +105,18 @@ def list_options(request: Request, *, force_watch: bool = False) -> ListOptions:
         options.initial_events, options.match = True, "NotOlderThan"
     found = _watch_errors(options) if options.watch else _list_errors(options)
     if found:
+        _check_syntax(options)
         raise errors.invalid("ListOptions", "", found, META_GROUP)
     return options
+
+
+def _check_syntax(options: ListOptions) -> None:
+    """Selectors that cannot be read are told before options that do not go together."""
+    try:
+        LabelSelector.parse(options.label_selector)
+        FieldSelector.parse(options.field_selector)
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
 
 
 def _list_errors(options: ListOptions) -> list[FieldError]:

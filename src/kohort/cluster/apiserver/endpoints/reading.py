@@ -123,7 +123,7 @@ def _metadata_list(call: Call, page: Page) -> bytes:
     start = encoding.compact({"kind": "PartialObjectMetadata", "apiVersion": version})[:-1] + b',"metadata":'
     items = b",".join(start + call.view.metadata(stored) + b"}" for stored in page.items)
     head = {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": page.metadata()}
-    return encoding.compact(head)[:-1] + b',"items":[' + items + b"]}"
+    return encoding.compact(head)[:-1] + b',"items":' + (b"[%b]}" % items if items else b"null}")
 
 
 async def read_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:

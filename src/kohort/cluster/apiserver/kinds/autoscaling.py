@@ -64,6 +64,8 @@ def _spec_to_v2(v1: JsonObject, metrics: Json, behavior: Json) -> JsonObject:
 
 def _status_to_v2(v1: JsonObject, metrics: Json, conditions: Json) -> JsonObject:
     status = dict(v1)
+    if not status.get("currentReplicas"):  # which only the old version writes when it is zero
+        status.pop("currentReplicas", None)
     percent = status.pop("currentCPUUtilizationPercentage", None)
     if metrics:
         status["currentMetrics"] = [_metric_to_v2(metric, "current") for metric in metrics]
