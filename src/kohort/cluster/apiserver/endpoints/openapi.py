@@ -12,6 +12,12 @@ from kohort.kube.http import Request, Response
 V3: Final = "/openapi/v3"
 V2: Final = "/openapi/v2"
 IMMUTABLE: Final = "public, immutable"
+_BINARY: Final = (
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+)
+_NOTHING: Final = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0"
+"""A document that defines nothing: its version, and the title and version of what it describes."""
 
 
 class OpenApiEndpoints:
@@ -47,8 +53,11 @@ class OpenApiEndpoints:
         return response
 
     def _swagger(self, request: Request) -> Response:
-        """Only JSON: the clients that ask for the binary form have read the third version before."""
+        """Clients that ask for the binary form, kubectl for one, have looked for a kind in the third version and not
+        found it. They get a document without kinds, and then say themselves that there is no such kind."""
         wanted = [clause.type for clause in clauses(request.headers.get("accept", ""))]
+        if wanted and wanted[0] in _BINARY:
+            return Response(200, {"content-type": _BINARY[0], "vary": "Accept"}, _NOTHING)
         if wanted and not any(one in (JSON, "*/*", "application/*") for one in wanted):
             raise errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
         return _cached(request, self._documents().swagger())
