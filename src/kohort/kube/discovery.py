@@ -12,11 +12,16 @@ class _Kind(msgspec.Struct):
     kind: str = ""
 
 
+class _Subresource(msgspec.Struct):
+    subresource: str
+
+
 class _Served(msgspec.Struct, rename="camel"):
     resource: str
     scope: str = "Namespaced"
     verbs: list[str] = []
     response_kind: _Kind = msgspec.field(default_factory=_Kind)
+    subresources: list[_Subresource] = []
 
 
 class _Version(msgspec.Struct):
@@ -40,6 +45,7 @@ class _GroupList(msgspec.Struct):
 class ServedResource(msgspec.Struct, frozen=True):
     resource: Resource
     verbs: frozenset[str]
+    subresources: frozenset[str] = frozenset()
 
     def allows(self, *verbs: str) -> bool:
         return self.verbs.issuperset(verbs)
@@ -70,5 +76,6 @@ def _of_group(group: _Group, all_versions: bool) -> list[ServedResource]:
                 served.response_kind.kind,
                 namespaced=served.scope == "Namespaced",
             )
-            found.append(ServedResource(resource, frozenset(served.verbs)))
+            subresources = frozenset(one.subresource for one in served.subresources)
+            found.append(ServedResource(resource, frozenset(served.verbs), subresources))
     return found

@@ -2,6 +2,7 @@
 
 import base64
 
+import pytest
 from tests.cluster.workloads.puppet import NS, Puppet, puppet, template
 
 from kohort.kube.resources import (
@@ -138,11 +139,66 @@ async def test_a_budget_over_pods_of_a_job_cannot_be_computed() -> None:
         await scene.settle()
         await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"maxUnavailable": 1, "selector": {"matchLabels": WEB}})
         await scene.settle()
-        (found,) = scene.status(POD_DISRUPTION_BUDGETS, "b")["conditions"]
-        assert (found["reason"], found["message"]) == (
-            "SyncFailed",
-            "jobs.batch does not implement the scale subresource",
+        status = scene.status(POD_DISRUPTION_BUDGETS, "b")
+        (found,) = status["conditions"]
+        words = "jobs.batch does not implement the scale subresource"
+        assert (found["reason"], found["message"]) == ("SyncFailed", words)
+        assert "observedGeneration" not in status
+        assert "observedGeneration" not in found
+        message = f"Failed to calculate the number of expected pods: {words}"
+        assert ("Warning", "CalculateExpectedPodCountFailed", message) in scene.events("PodDisruptionBudget")
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        (("example.com/v1", "Widget"), 'no matches for kind "Widget" in version "example.com/v1"'),
+        (("apps/v1", "DaemonSet"), "daemonsets.apps does not implement the scale subresource"),
+        (("apps/v1", "ReplicaSet"), 'found no controllers for pod "a"'),
+        (("apps/v1", "StatefulSet"), 'found no controllers for pod "a"'),
+    ],
+)
+async def test_a_budget_over_pods_whose_controller_does_not_count(owner: tuple[str, str], words: str) -> None:
+    async with puppet() as scene:
+        api_version, kind = owner
+        reference = {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "u", "controller": True}
+        metadata = {"labels": WEB, "ownerReferences": [reference], "finalizers": ["example.com/keep"]}
+        await scene.create(PODS, "a", metadata=metadata, spec=template(WEB)["spec"])
+        await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"maxUnavailable": 1, "selector": {"matchLabels": WEB}})
+        await scene.settle()
+        assert scene.status(POD_DISRUPTION_BUDGETS, "b")["conditions"][0]["message"] == words
+
+
+async def test_a_budget_tells_of_pods_that_are_missing_or_that_nobody_wants() -> None:
+    selector = {"matchLabels": WEB, "matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "x"]}]}
+    async with puppet() as scene:
+        await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"maxUnavailable": 1, "selector": selector})
+        await scene.settle()
+        assert scene.events("PodDisruptionBudget") == {("Normal", "NoPods", "No matching pods found")}
+        await bare_pod(scene, "a")
+        await scene.settle()
+        found = scene.events("PodDisruptionBudget")
+        (words,) = [message for _, reason, message in found if reason == "UnmanagedPods"]
+        assert words == (
+            "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
+            "app: web,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:app,Operator:In,"
+            "Values:[web x],},},}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated "
+            "correctly, which may result in undefined behavior. To account for these pods please set "
+            '".spec.minAvailable" field of the PDB to an integer value.'
         )
+
+
+async def test_a_budget_expects_pods_that_have_finished() -> None:
+    """As in Kubernetes: they are there, though they are not healthy."""
+    async with puppet() as scene:
+        for name in ("a", "b"):
+            await bare_pod(scene, name)
+        await scene.run("a")
+        await scene.run("b", ready=False, phase="Succeeded", exit_code=0)
+        await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"minAvailable": 1, "selector": {"matchLabels": WEB}})
+        await scene.settle()
+        status = scene.status(POD_DISRUPTION_BUDGETS, "b")
+        assert (status["expectedPods"], status["currentHealthy"]) == (2, 1)
 
 
 # Owners

@@ -5,20 +5,15 @@ from collections.abc import Iterable
 from kohort.cluster.workloads import conditions
 from kohort.cluster.workloads.disruption import plan as rules
 from kohort.cluster.workloads.disruption.plan import Budget
+from kohort.cluster.workloads.disruption.scales import NoController, Scales, Wanted
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.discovery import served_resources
 from kohort.kube.errors import ApiError, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.owners import Reference, controller_of
-from kohort.kube.resources import POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Key, Resource
+from kohort.kube.resources import POD_DISRUPTION_BUDGETS, PODS, Key
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.selectors import LabelSelector
-
-
-class NoController(Exception):
-    """The controller of a pod does not say how many there should be."""
 
 
 def register(manager: Manager) -> None:
@@ -31,7 +26,7 @@ class Disruption:
         self.recorder = manager.recorder("controllermanager")
         self.budgets = manager.informer(POD_DISRUPTION_BUDGETS, JsonObject)
         self.pods = manager.informer(PODS, Pod)
-        self._scalable: dict[tuple[str, str], Resource] = {}
+        self._scales = Scales(manager.client)
         controller = manager.controller("disruption", self.reconcile, workers=2, max_delay=30)
         controller.watches(self.budgets)
         controller.watches(self.pods, self._budgets_of)
@@ -47,11 +42,10 @@ class Disruption:
         budget = self.budgets.get(key)
         if budget is None:
             return None
-        pods = [
-            pod
-            for pod in self.pods.list(key.namespace)
-            if not pod.finished and _selector(budget).matches(pod.metadata.labels)
-        ]
+        selector = _selector(budget)
+        pods = [pod for pod in self.pods.list(key.namespace) if selector.matches(pod.metadata.labels)]
+        if not pods:
+            self.recorder.normal(POD_DISRUPTION_BUDGETS, budget, "NoPods", "No matching pods found")
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         leaving = {pod.metadata.name for pod in pods if pod.metadata.deleting}
         disrupted = rules.still_disrupted(noted, leaving, {pod.metadata.name for pod in pods}, clock.now())
@@ -60,50 +54,17 @@ class Disruption:
         ]
         wish = Budget(budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable"))
         try:
-            wanted = await self._wanted(pods) if wish.counts_wanted_pods else 0
+            wanted = await self._scales.wanted(pods) if wish.counts_wanted_pods else Wanted()
         except (NoController, ApiError) as problem:
             await self._write_failure(budget, str(problem))
             return Requeue(after=30.0)
-        verdict = rules.judge(wish, existing=len(pods), wanted=wanted, healthy=len(healthy))
+        if wanted.unmanaged:
+            self.recorder.warning(
+                POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", rules.unmanaged_words(budget["spec"])
+            )
+        verdict = rules.judge(wish, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
         await self._write(budget, verdict, disrupted)
         return Requeue(after=rules.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
-
-    async def _wanted(self, pods: list[Pod]) -> int:
-        """What the controllers of these pods want, each counted once. Pods without one are not wanted by anybody."""
-        owners: dict[str, tuple[str, Reference]] = {}
-        for pod in pods:
-            reference = controller_of(pod)
-            if reference is not None:
-                owners[reference.uid] = (pod.metadata.namespace, reference)
-        total = 0
-        seen: set[str] = set()
-        for namespace, reference in owners.values():
-            uid, replicas = await self._scale_of(namespace, reference)
-            if uid not in seen:
-                seen.add(uid)
-                total += replicas
-        return total
-
-    async def _scale_of(self, namespace: str, reference: Reference) -> tuple[str, int]:
-        if reference.kind == "ReplicaSet":
-            replica_set = await self.client.get(REPLICA_SETS, reference.name, namespace)
-            owner = controller_of(replica_set)
-            if owner is not None:
-                reference = owner
-        resource = await self._resource_of(reference)
-        if reference.api_version == "batch/v1":
-            raise NoController(f"{resource.plural}.batch does not implement the scale subresource")
-        scale = await self.client.get(resource, reference.name, namespace, subresource="scale")
-        return scale["metadata"]["uid"], scale["spec"].get("replicas") or 0
-
-    async def _resource_of(self, reference: Reference) -> Resource:
-        key = (reference.api_version, reference.kind)
-        if key not in self._scalable:
-            served = await served_resources(self.client, all_versions=True)
-            self._scalable = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
-        if key not in self._scalable:
-            raise NoController(f"{reference.api_version} {reference.kind} is not served, so nobody knows its scale")
-        return self._scalable[key]
 
     async def _write(self, budget: JsonObject, verdict: rules.Verdict, disrupted: dict[str, str]) -> None:
         before = budget.get("status") or {}
@@ -116,7 +77,7 @@ class Disruption:
             "desiredHealthy": verdict.desired,
             "expectedPods": verdict.expected,
             "disruptionsAllowed": verdict.allowed,
-            "conditions": self._condition(budget, state, reason, ""),
+            "conditions": self._condition(budget, state, reason, "", budget["metadata"].get("generation")),
         }
         gone = {name: None for name in noted if name not in disrupted}
         if all(before.get(name) == value for name, value in wanted.items()) and not gone:
@@ -126,20 +87,23 @@ class Disruption:
         await self._patch(budget, wanted)
 
     async def _write_failure(self, budget: JsonObject, message: str) -> None:
-        self.recorder.warning(POD_DISRUPTION_BUDGETS, budget, "CalculateExpectedPodCountFailed", message)
+        """Nothing may be disrupted. What else is said of the budget stays as it was, its generation too."""
+        words = f"Failed to calculate the number of expected pods: {message}"
+        self.recorder.warning(POD_DISRUPTION_BUDGETS, budget, "CalculateExpectedPodCountFailed", words)
+        before = budget.get("status") or {}
+        generation = before.get("observedGeneration") or None
         wanted: JsonObject = {
             "disruptionsAllowed": 0,
-            "observedGeneration": budget["metadata"].get("generation"),
-            "conditions": self._condition(budget, "False", "SyncFailed", message),
+            "conditions": self._condition(budget, "False", "SyncFailed", message, generation),
         }
-        before = budget.get("status") or {}
         if any(before.get(name) != value for name, value in wanted.items()):
             await self._patch(budget, wanted)
 
-    def _condition(self, budget: JsonObject, state: str, reason: str, message: str) -> list[JsonObject]:
+    def _condition(
+        self, budget: JsonObject, state: str, reason: str, message: str, generation: int | None
+    ) -> list[JsonObject]:
         found: list[JsonObject] = (budget.get("status") or {}).get("conditions") or []
         old = conditions.find(found, "DisruptionAllowed")
-        generation = budget["metadata"].get("generation")
         wanted = (state, reason, message, generation)
         if old and (old["status"], old["reason"], old.get("message", ""), old.get("observedGeneration")) == wanted:
             return found
@@ -149,9 +113,10 @@ class Disruption:
             "status": state,
             "reason": reason,
             "message": message,
-            "observedGeneration": generation,
             "lastTransitionTime": clock.timestamp() if old is None or moved else old["lastTransitionTime"],
         }
+        if generation is not None:
+            entry["observedGeneration"] = generation
         return [one for one in found if one["type"] != "DisruptionAllowed"] + [entry]
 
     async def _patch(self, budget: JsonObject, wanted: JsonObject) -> None:

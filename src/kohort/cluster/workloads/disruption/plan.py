@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kohort.objects import intstr
+from kohort.objects.jsontypes import JsonObject
 
 EVICTION_TIMEOUT: Final = timedelta(minutes=2)
 """A pod that was allowed to be evicted but is still there after this long counts as healthy again."""
@@ -56,3 +57,26 @@ def still_disrupted(noted: Mapping[str, str], leaving: set[str], present: set[st
         for name, time in noted.items()
         if name in present and name not in leaving and now - datetime.fromisoformat(time) < EVICTION_TIMEOUT
     }
+
+
+def unmanaged_words(spec: JsonObject) -> str:
+    """What is said of a budget that needs to know how many pods are wanted, and selects some that nobody wants."""
+    return (
+        f"Pods selected by this PodDisruptionBudget (selector: {_shown(spec.get('selector') or {})}) were found to be "
+        "unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined "
+        'behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+    )
+
+
+def _shown(selector: JsonObject) -> str:
+    """A selector as Go prints it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
+        f"Values:[{' '.join(one.get('values') or [])}],}},"
+        for one in selector.get("matchExpressions") or []
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
