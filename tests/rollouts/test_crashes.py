@@ -116,6 +116,24 @@ async def test_the_operator_restarted_in_the_middle_of_every_step_comes_to_the_s
         await story.healthy(V2)
 
 
+async def test_an_operator_that_starts_has_nothing_to_write_about_a_release_at_rest() -> None:
+    async with release_cluster() as (cluster, _):
+        story = Story(cluster)
+        await story.begin(plan=rollout(steps=[{"replicas": "100%"}]))
+
+        async def written_by_another_life() -> list[str]:
+            await cluster.settle(30)
+            await cluster.parts["operator"].crash()
+            await cluster.parts["operator"].restart()
+            await cluster.settle(30)
+            return [one.path for one in cluster.faults("operator").writes if "/rollouts.kruise.io/" in one.path]
+
+        assert await written_by_another_life() == [], "before the first release"
+        await story.change(V2)
+        await story.healthy(V2)
+        assert await written_by_another_life() == [], "after it"
+
+
 async def test_the_operator_restarted_in_the_middle_of_every_step_of_a_rollback() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)

@@ -47,8 +47,9 @@ class State(msgspec.Struct, frozen=True):
             "message": self.message,
             "currentStepIndex": progress.current_step_index if progress else 0,
             "currentStepState": progress.current_step_state if progress else "",
-            "conditions": [msgspec.to_builtins(one) for one in self.conditions],
         }
+        if self.conditions:
+            status["conditions"] = [msgspec.to_builtins(one) for one in self.conditions]
         if progress is not None:
             name = "blueGreenStatus" if blue_green else "canaryStatus"
             status[name] = progress.to_status(blue_green=blue_green)
