@@ -144,16 +144,23 @@ def test_a_subgroup_policy_without_a_size_is_refused_and_not_a_crash() -> None:
     assert (error.field, error.reason) == (SUBGROUP, "FieldValueRequired")
 
 
-@pytest.mark.parametrize("field", ["maxUnavailable", "maxSurge"])
-def test_row_9_of_53_a_string_that_is_no_percentage(field: str) -> None:
-    percent = (
-        "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-        "regex used for validation is '[0-9]+%')"
-    )
-    assert told(create_errors(group_set(rolling(**{field: "ten"})))) == [
-        (f"{ROLLING}.{field}", percent),
-        (f"{ROLLING}.{field}", "invalid value"),
+PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
+
+
+def test_row_9_of_53_a_string_that_is_no_percentage() -> None:
+    """As LeaderWorkerSet 0.9.0 answers: the rows in their order, and what means nothing counts as 0 in the last one."""
+    assert told(create_errors(group_set(rolling(maxSurge="ten")))) == [(SURGE, PERCENT), (SURGE, "invalid value")]
+    assert told(create_errors(group_set(rolling(maxUnavailable="y", maxSurge="x")))) == [
+        (UNAVAILABLE, PERCENT),
+        (SURGE, PERCENT),
+        (UNAVAILABLE, "invalid value"),
+        (SURGE, "invalid value"),
+        (UNAVAILABLE, "must not be 0 when `maxSurge` is 0"),
     ]
+    assert told(create_errors(group_set(rolling(maxUnavailable="-1%")))) == [(UNAVAILABLE, PERCENT)]
 
 
 @pytest.mark.parametrize("name", ["2cube", "Upper", "x" * 64, "", "a.b"])

@@ -127,24 +127,29 @@ def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
     rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
     if rolling is None:
         return []
-    found: list[FieldError] = []
-    resolved: list[int | None] = []
-    for name, missing, round_up in (("maxUnavailable", 1, False), ("maxSurge", 0, True)):
-        value = rolling.get(name)
-        value = missing if value is None else value
-        problems = _amount_errors(f"{_ROLLING}.{name}", value)
-        found += problems
-        resolved.append(None if problems else intstr.resolve(value, max(replicas, 0), round_up=round_up))
+    amounts = {name: _or(rolling.get(name), missing) for name, missing in (("maxUnavailable", 1), ("maxSurge", 0))}
+    found = [error for name, value in amounts.items() for error in _amount_errors(f"{_ROLLING}.{name}", value)]
     partition = rolling.get("partition") or 0
     if partition < 0:
         found.append(fielderrors.invalid(f"{_ROLLING}.partition", partition, "must be greater than or equal to 0"))
-    if resolved == [0, 0] and replicas != 0:
-        value = rolling.get("maxUnavailable", 1)
-        found.append(fielderrors.invalid(f"{_ROLLING}.maxUnavailable", value, "must not be 0 when `maxSurge` is 0"))
+    groups: dict[str, int] = {}
+    for name, value in amounts.items():
+        try:
+            groups[name] = intstr.resolve(value, max(replicas, 0), round_up=name == "maxSurge")
+        except ValueError:
+            groups[name] = 0
+            found.append(fielderrors.invalid(f"{_ROLLING}.{name}", value, "invalid value"))
+    if not any(groups.values()) and replicas != 0:
+        text = "must not be 0 when `maxSurge` is 0"
+        found.append(fielderrors.invalid(f"{_ROLLING}.maxUnavailable", amounts["maxUnavailable"], text))
     return found
 
 
-def _amount_errors(field: str, value: Json) -> list[FieldError]:
+def _or(value: Json, missing: int) -> int | str:
+    return missing if value is None else value
+
+
+def _amount_errors(field: str, value: int | str) -> list[FieldError]:
     """A number of groups, or a percentage of them up to 100%."""
     if isinstance(value, int):
         if value < 0:
@@ -152,10 +157,9 @@ def _amount_errors(field: str, value: Json) -> list[FieldError]:
         if value > intstr.LARGEST:
             return [fielderrors.invalid(field, value, f"must be less than or equal to {intstr.LARGEST}")]
         return []
-    digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
-    if not (digits.isascii() and digits.isdigit()):
-        return [fielderrors.invalid(field, value, text) for text in (intstr.PERCENT_WRONG, "invalid value")]
-    if int(digits) > 100:
+    if not intstr.is_percentage(value):
+        return [fielderrors.invalid(field, value, intstr.PERCENT_WRONG)]
+    if intstr.percentage(value) > 100:
         return [fielderrors.invalid(field, value, "must not be greater than 100%")]
     return []
 
