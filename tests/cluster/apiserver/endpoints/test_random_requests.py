@@ -260,3 +260,13 @@ async def test_an_autoscaler_of_the_old_version_counts_nothing_in_the_new_one(ap
     assert made.json["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
     seen = await api.get(path.format("v2") + "/h")
     assert seen.json["status"] == {"desiredReplicas": 0, "currentMetrics": None}
+
+
+async def test_the_number_of_a_daemon_sets_template_is_its_writers(api: Api) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = await api.post("/apis/apps/v1/namespaces/default/daemonsets", {"metadata": {"name": "d"}, "spec": spec})
+    number = "deprecated.daemonset.template.generation"
+    assert made.meta["annotations"] == {number: "1"}
+    owned = made.meta["managedFields"][0]["fieldsV1"]["f:metadata"]
+    assert owned == {"f:annotations": {".": {}, f"f:{number}": {}}}

@@ -27,6 +27,8 @@ from kohort.objects.selectors import selector_errors
 class DaemonSetStrategy(Workload):
     def default(self, obj: JsonObject) -> None:
         _check_template_generation(obj)
+        if obj.get("metadata"):  # whoever writes the set owns the number of its template as well
+            _set_template_generation(obj, _template_generation(obj))
         spec = spec_of(obj)
         default_workload_template(spec)
         strategy = spec.setdefault("updateStrategy", {})
