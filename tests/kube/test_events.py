@@ -97,14 +97,14 @@ async def test_an_event_that_was_deleted_meanwhile_is_written_anew(bench: Bench)
     assert [event["count"] for event in bench.events] == [1]
 
 
-async def test_the_eleventh_similar_event_is_merged_with_those_that_follow(bench: Bench) -> None:
+async def test_the_tenth_similar_event_is_merged_with_those_that_follow(bench: Bench) -> None:
     for number in range(15):
         bench.warn(f"probe failed with {number}")
     await bench.recorder.flush()
-    assert len(bench.events) == 11
+    assert len(bench.events) == 10
     merged = [event for event in bench.events if event["message"].startswith("(combined from similar events): ")]
     assert [(event["message"], event["count"]) for event in merged] == [
-        ("(combined from similar events): probe failed with 14", 5)
+        ("(combined from similar events): probe failed with 14", 6)
     ]
 
 

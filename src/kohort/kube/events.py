@@ -8,7 +8,7 @@ Four dams against floods, with the limits that Kubernetes users know:
 | dam         | what                                                                                         |
 |-------------|----------------------------------------------------------------------------------------------|
 | repetition  | the same event again raises `count` of the existing one                                      |
-| similarity  | after 10 events in 10 minutes that differ only in their message, they are merged into one    |
+| similarity  | the tenth event in 10 minutes that differs only in its message stands for all that follow    |
 | spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped. A       |
 |             | component whose objects have long stories to tell may be allowed more                        |
 | haste       | per component: 100 at once, then 50 a second; the rest waits. Events are for people to read  |
@@ -250,7 +250,7 @@ class EventRecorder:
         if known is None or now - known.since > _SIMILAR_SECONDS:
             known = self._similar.put(note.similar, _Similar(set(), now))
         known.since = now
-        if len(known.messages) < _SIMILAR or note.message in known.messages:
+        if len(known.messages) < _SIMILAR - 1 or note.message in known.messages:
             known.messages.add(note.message)
             return note
         return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}")
