@@ -1,11 +1,20 @@
 """Who goes first when a machine runs out of something."""
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.node.resizing import sized
 
-from kohort.node.pressure import Candidate, Pressure, first_for_disk, first_for_memory, judged, written_bytes
+from kohort.node.pressure import (
+    Candidate,
+    Pressure,
+    first_for_disk,
+    first_for_memory,
+    judged,
+    resident_bytes,
+    written_bytes,
+)
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -37,6 +46,7 @@ def using(uid: str, usage: int, **more: object) -> Candidate:
         ([using("humble", 110), using("greedy", 400, priority=10)], "humble"),
         ([using("modest", 90, priority=-5), using("greedy", 101, priority=10)], "greedy"),
         ([using("critical", 900, priority=2_000_000_000)], None),
+        ([using("idle", 0)], None),
     ],
 )
 def test_who_goes_first_for_memory(candidates: list[Candidate], first: str | None) -> None:
@@ -54,3 +64,10 @@ def test_what_was_written_is_counted(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "file").write_bytes(b"x" * 100_000)
     assert 100_000 <= written_bytes(tmp_path) < 200_000
+
+
+def test_what_processes_have_in_memory_where_no_cgroup_counts_it() -> None:
+    own = resident_bytes([os.getpid()])
+    assert own > MI and own % os.sysconf("SC_PAGE_SIZE") == 0
+    held = bytearray(os.urandom(64)) * (1 << 18)
+    assert resident_bytes([os.getpid(), 1 << 30]) - own > len(held) // 2

@@ -7,6 +7,7 @@ from kohort.kube.resources import Key
 from kohort.node import machine, pressure
 from kohort.node.podworker import PodWorker
 from kohort.node.pressure import Candidate, Pressure
+from kohort.node.runtimes.process.marks import descendants
 from kohort.node.starting import pod_directory
 from kohort.node.surroundings import Surroundings
 from kohort.objects.quantity import Quantity
@@ -64,15 +65,14 @@ class Evictions:
         return [each for each in self._workers.values() if each.admitted and not each.finished and not each.evicted]
 
     def _memory_users(self) -> list[Candidate]:
-        cgroups = self._node.cgroups
-        if cgroups is None:
-            return []
-        places = cgroups.pods()
-        return [
-            Candidate(worker.allocated(), cgroups.usage(places[worker.uid], []).pod or 0)
-            for worker in self._evictable()
-            if worker.uid in places
-        ]
+        return [Candidate(worker.allocated(), self._memory_of(worker)) for worker in self._evictable()]
+
+    def _memory_of(self, worker: PodWorker) -> int:
+        """As the kernel counts it for the pod, or else what its processes have in memory."""
+        if self._node.cgroups is not None:
+            return self._node.cgroups.usage(worker.cgroup, []).pod or 0
+        running = [run.instance.pid for run in worker.runs.values() if run.instance is not None and run.running]
+        return sum(pressure.resident_bytes([pid, *descendants(pid)]) for pid in running if pid > 0)
 
     def _disk_users(self) -> list[Candidate]:
         return [

@@ -25,7 +25,7 @@ LEAST_DISK: Final = 1 << 30
 LEAST_DISK_SHARE: Final = 0.05
 LEAST_PIDS_SHARE: Final = 0.1
 WORTH_ENDING: Final = 1 << 20
-"""Ending a pod that has written less would not help."""
+"""Ending a pod that has less would not help."""
 
 
 class Pressure(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def measure(available_memory: int, directory: Path) -> Pressure:
 
 
 def first_for_memory(candidates: Iterable[Candidate]) -> Candidate | None:
-    """None when only critical pods are left."""
+    """None when only critical pods are left, and those that have next to nothing."""
 
     def place(candidate: Candidate) -> tuple[bool, int, int, str]:
         excess = candidate.usage - asked(candidate.pod)
@@ -85,7 +85,7 @@ def first_for_disk(candidates: Iterable[Candidate]) -> Candidate | None:
     def place(candidate: Candidate) -> tuple[int, int, str]:
         return candidate.pod.spec.priority or 0, -candidate.usage, candidate.pod.metadata.uid
 
-    return min((each for each in _possible(candidates) if each.usage >= WORTH_ENDING), key=place, default=None)
+    return min(_possible(candidates), key=place, default=None)
 
 
 def memory_words(candidate: Candidate) -> str:
@@ -116,5 +116,17 @@ def written_bytes(directory: Path) -> int:
     return total
 
 
+def resident_bytes(pids: Iterable[int]) -> int:
+    """What processes have in memory; those that have ended have nothing."""
+    total = 0
+    for pid in pids:
+        try:
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return total * os.sysconf("SC_PAGE_SIZE")
+
+
 def _possible(candidates: Iterable[Candidate]) -> list[Candidate]:
-    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL]
+    """Whom it is right and worth it to end."""
+    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL and each.usage >= WORTH_ENDING]
