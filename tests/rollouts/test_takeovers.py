@@ -2,7 +2,8 @@
 from the status that ours has written, by what Kruise Rollouts writes differently; the real one is taken over from in
 `tests/kubernetes/test_rollouts_takeover.py`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -62,22 +63,42 @@ async def taken_over(told: Story, meanwhile: Callable[[], Awaitable[None]] | Non
     await operator.restart()
 
 
+@asynccontextmanager
+async def stopped_at(step: int, *, blue_green: bool = False) -> AsyncIterator[Story]:
+    """A release of the second version that waits at a step; at step 0 it has not begun."""
+    async with story() as told:
+        await told.begin(rollout(blue_green=blue_green, steps=BLUE_GREEN_STEPS if blue_green else STOPPED))
+        if step:
+            await told.change(V2)
+            await told.at(1)
+        for place in range(2, step + 1):
+            await told.approve()
+            await told.at(place)
+        yield told
+
+
+async def at_rest(told: Story) -> None:
+    """It is ours now, and there is nothing to do."""
+    name = "blueGreenStatus" if "blueGreen" in told.rollout["spec"]["strategy"] else "canaryStatus"
+    await told.until(lambda: "revisionKey" in told.rollout["status"][name])
+    await told.cluster.settle(quiet=10.0)
+
+
+async def deleted(told: Story) -> None:
+    await told.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+    await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
+
+
 def steps_taken(told: Story) -> list[str]:
     return [one["message"] for one in told.cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "StepStarted"]
 
 
 async def test_a_canary_goes_on_at_its_step() -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
-        await told.change(V2)
-        await told.at(1)
-        await told.approve()
-        await told.at(2)
+    async with stopped_at(2) as told:
         canaries = {one["metadata"]["uid"] for one in told.cluster.objects(DEPLOYMENTS, NAMESPACE)}
         taken = steps_taken(told)
         await taken_over(told)
-        await told.until(lambda: "revisionKey" in told.rollout["status"]["canaryStatus"])
-        await told.cluster.settle(quiet=10.0)
+        await at_rest(told)
         assert (told.rollout["status"]["currentStepIndex"], told.state) == (2, "StepPaused")
         assert told.pods() == [V1] * 5 + [V2] * 3
         assert {one["metadata"]["uid"] for one in told.cluster.objects(DEPLOYMENTS, NAMESPACE)} == canaries
@@ -87,15 +108,9 @@ async def test_a_canary_goes_on_at_its_step() -> None:
 
 
 async def test_blue_green_inside_one_deployment_goes_on_at_its_step() -> None:
-    async with story() as told:
-        await told.begin(rollout(blue_green=True, steps=BLUE_GREEN_STEPS))
-        await told.change(V2)
-        await told.at(1)
-        await told.approve()
-        await told.at(2)
+    async with stopped_at(2, blue_green=True) as told:
         await taken_over(told)
-        await told.until(lambda: "revisionKey" in told.rollout["status"]["blueGreenStatus"])
-        await told.cluster.settle(quiet=10.0)
+        await at_rest(told)
         assert (told.rollout["status"]["currentStepIndex"], told.state) == (2, "StepPaused")
         assert told.pods() == [V1] * 5 + [V2] * 5
         await told.approve()
@@ -106,26 +121,18 @@ async def test_blue_green_inside_one_deployment_goes_on_at_its_step() -> None:
 
 @pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "blue-green"])
 async def test_a_release_that_was_taken_over_can_be_rolled_back(blue_green: bool) -> None:
-    async with story() as told:
-        await told.begin(rollout(blue_green=blue_green, steps=BLUE_GREEN_STEPS if blue_green else STOPPED))
-        await told.change(V2)
-        await told.at(1)
+    async with stopped_at(1, blue_green=blue_green) as told:
         await taken_over(told)
-        await told.cluster.settle(quiet=10.0)
+        await at_rest(told)
         await told.change(V1)
         await told.healthy(V1)
         assert told.rollout["status"]["message"] == "Rollout progressing has been canceled"
 
 
 async def test_another_version_after_a_takeover_begins_at_the_first_step() -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
-        await told.change(V2)
-        await told.at(1)
-        await told.approve()
-        await told.at(2)
+    async with stopped_at(2) as told:
         await taken_over(told)
-        await told.cluster.settle(quiet=10.0)
+        await at_rest(told)
         await told.change(V3)
         await told.until(lambda: V3 in told.images())
         await told.at(1)
@@ -135,12 +142,7 @@ async def test_another_version_after_a_takeover_begins_at_the_first_step() -> No
 @pytest.mark.parametrize("theirs", ["RestoreStableService", "FinalisingStepRouteTrafficToStable", "ResumeWorkload"])
 async def test_an_end_that_others_have_begun_is_brought_to_an_end(theirs: str) -> None:
     """They take their mark off the workload at the beginning of the end, and un-pause it near its end."""
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
-        await told.change(V2)
-        await told.at(1)
-        await told.approve()
-        await told.at(2)
+    async with stopped_at(2) as told:
 
         async def finalising() -> None:
             client = told.cluster.client
@@ -155,23 +157,18 @@ async def test_an_end_that_others_have_begun_is_brought_to_an_end(theirs: str) -
 
 
 async def test_a_rollout_at_rest_is_taken_over_without_a_word() -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
+    async with stopped_at(0) as told:
         await taken_over(told)
-        await told.until(lambda: "revisionKey" in told.rollout["status"]["canaryStatus"])
-        await told.cluster.settle(quiet=10.0)
+        await at_rest(told)
         assert not [one for one in told.cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "ReleaseNotControlled"]
         await told.change(V2)
         await told.at(1)
 
 
 async def test_a_rollout_that_others_are_deleting_lets_its_workload_go() -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
-        await told.change(V2)
-        await told.at(1)
+    async with stopped_at(1) as told:
 
-        async def deleted() -> None:
+        async def being_deleted() -> None:
             client = told.cluster.client
             await client.delete(ROLLOUTS, NAME, NAMESPACE)
             status: JsonObject = {"phase": "Terminating", "canaryStatus": {"finalisingStep": "RemoveCanaryService"}}
@@ -179,7 +176,7 @@ async def test_a_rollout_that_others_are_deleting_lets_its_workload_go() -> None
             body: JsonObject = {"metadata": {"annotations": {wire.IN_PROGRESSING: None}}}
             await client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
 
-        await taken_over(told, deleted)
+        await taken_over(told, being_deleted)
         await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
         await told.until(lambda: told.images() == {V2} and told.nothing_left())
 
@@ -206,10 +203,7 @@ async def in_partition_style(told: Story) -> None:
 
 @pytest.mark.parametrize("end", ["disabled", "deleted"])
 async def test_a_release_in_a_style_that_is_not_offered_is_left_alone_until_it_is_given_up(end: str) -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
-        await told.change(V2)
-        await told.at(1)
+    async with stopped_at(1) as told:
         before = told.pods()
         await taken_over(told, lambda: in_partition_style(told))
         await told.until(lambda: "partition style is not offered here" in told.message)
@@ -220,16 +214,14 @@ async def test_a_release_in_a_style_that_is_not_offered_is_left_alone_until_it_i
             await told.cluster.client.patch(ROLLOUTS, NAME, NAMESPACE, {"spec": {"disabled": True}})
             await told.until(lambda: told.phase == "Disabled")
         else:
-            await told.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
-            await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
+            await deleted(told)
         await told.until(lambda: told.images() == {V2} and told.nothing_left())
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 2}}
         assert told.stable["spec"]["strategy"] == strategy
 
 
 async def test_a_rollout_of_a_kind_that_is_not_released_here_says_so_and_can_be_deleted() -> None:
-    async with story() as told:
-        await told.begin(rollout(steps=STOPPED))
+    async with stopped_at(0) as told:
 
         async def of_others() -> None:
             ref = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web"}
@@ -237,5 +229,4 @@ async def test_a_rollout_of_a_kind_that_is_not_released_here_says_so_and_can_be_
 
         await taken_over(told, of_others)
         await told.until(lambda: "a CloneSet (apps.kruise.io/v1alpha1) is not released" in told.message)
-        await told.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
-        await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
+        await deleted(told)
