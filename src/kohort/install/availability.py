@@ -32,6 +32,7 @@ async def wait_available(client: Client, namespace: str, seconds: float) -> None
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
         pods = (await client.list(PODS, namespace, label_selector=_PODS)).items
+        pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
         reasons = [reason for pod in pods if (reason := hindrance(pod))]
         because = reasons[0] if reasons else f"see kubectl -n {namespace} describe deployment {DEPLOYMENT}"
         raise NotAvailable(f"the operator is not available after {seconds:g} s: {problem}; {because}") from None

@@ -143,8 +143,8 @@ class OperatorProcess:
                 await self._manager.run()
             except LeadershipLost as loss:
                 _log.warning("leadership lost, standing by", reason=str(loss))
-            except errors.ApiError as problem:
-                _log.warning("the cluster cannot be worked with yet", problem=problem.message)
+            except (errors.ApiError, TimeoutError) as problem:
+                _log.warning("the cluster cannot be worked with yet", problem=str(problem) or type(problem).__name__)
                 await asyncio.sleep(_PAUSE)
 
     # Pieces
@@ -264,10 +264,10 @@ class OperatorProcess:
             await operator.install_definitions(self._client, address, rollouts=rollouts)
             await operator.install_webhooks(self._client, address, rollouts=rollouts)
             _log.info("webhook configurations point here", url=address.url)
-            await asyncio.Event().wait()
 
+        # Before the first reconcile: a pod that is created while nobody is asked lacks its variables.
         manager.prepare(definitions)
-        manager.background("webhook configurations", point_here)
+        manager.first_act(point_here)
 
     async def _start_metrics(self, stack: contextlib.AsyncExitStack, bundle: Bundle) -> None:
         configuration = self._options.configuration
