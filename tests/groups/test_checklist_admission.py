@@ -258,6 +258,13 @@ async def test_wrong_types_are_told_by_the_schema(cluster: Cluster, replicas: Js
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("content", [None, {}, {"leaderWorkerTemplate": None}, {"leaderWorkerTemplate": {}}])
+async def test_a_set_without_content_is_told_what_it_lacks(cluster: Cluster, content: Json) -> None:
+    with pytest.raises(Invalid, match=r"workerTemplate: Required value"):
+        await stored(cluster, {**written(), "spec": content})
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_name_may_be_made_up_by_the_server(cluster: Cluster) -> None:
     subject = written()
     subject["metadata"] = {"generateName": "made-up-", "namespace": NAMESPACE}

@@ -19,8 +19,8 @@ def defaulted(group_set: JsonObject) -> JsonObject:
     | startupPolicy | empty, as Go clients send it | LeaderCreated |
     """
     result = copy.deepcopy(group_set)
-    spec = result.setdefault("spec", {})
-    template = spec.setdefault("leaderWorkerTemplate", {})
+    spec = result["spec"] = result.get("spec") or {}
+    template = spec["leaderWorkerTemplate"] = spec.get("leaderWorkerTemplate") or {}
     policy = template.get("restartPolicy")
     template["restartPolicy"] = {"": wire.RECREATE_ON_RESTART, "Default": "None"}.get(policy or "", policy)
     strategy = spec.get("rolloutStrategy") or {}
