@@ -50,3 +50,21 @@ def test_a_sub_path_never_leads_out(tmp_path: Path, path: str) -> None:
     assert pod.spec.containers is not None
     with pytest.raises(MountProblem, match="leads out"):
         mounts_of(pod, pod.spec.containers[0], {"v": str(tmp_path)}, {})
+
+
+@pytest.mark.parametrize("path", ["link", "link/below", "inner/link"])
+def test_a_sub_path_does_not_follow_links_out_of_its_volume(tmp_path: Path, path: str) -> None:
+    """Whoever may write to the volume could have any file of the machine, and directories made anywhere."""
+    volume, outside = tmp_path / "volume", tmp_path / "outside"
+    (volume / "inner").mkdir(parents=True)
+    outside.mkdir()
+    for link in (volume / "link", volume / "inner" / "link"):
+        link.symlink_to(outside)
+    (volume / "good").symlink_to("inner")
+    pod = pod_with({"subPath": path}, emptyDir={})
+    with pytest.raises(MountProblem, match="leads out of its volume"):
+        mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(volume)}, {})
+    assert list(outside.iterdir()) == []
+    pod = pod_with({"subPath": "good"}, emptyDir={})
+    (mount,) = mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(volume)}, {})
+    assert mount.source == str(volume / "inner")

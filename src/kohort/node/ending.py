@@ -9,6 +9,8 @@ from kohort.objects.nodepods import NodeContainer
 
 LEAST_GRACE = 2.0
 """What is left after a hook that took all the time there was."""
+ROUNDING = 0.5
+"""Two deadlines that are closer are one."""
 LEAST_WAIT = 0.001
 """Less is a matter of rounding."""
 
@@ -37,7 +39,7 @@ class Ending:
     def hurry(self, seconds: float) -> None:
         """All of it must be over in so many seconds; a longer time than was said before is not heard."""
         limit = asyncio.get_running_loop().time() + seconds
-        if self._deadline == 0.0 or limit < self._deadline - 0.5:
+        if self._deadline == 0.0 or limit < self._deadline - ROUNDING:
             self._deadline = limit
             self._sooner.set()
 
@@ -51,44 +53,58 @@ class Ending:
         try:
             if (probing := held.probing.pop(container.name, None)) is not None:
                 probing.stop()
-            deadline = asyncio.get_running_loop().time() + grace
-            if await self._before_the_end(container, grace):
-                deadline = max(deadline, asyncio.get_running_loop().time() + LEAST_GRACE)
+            loop = asyncio.get_running_loop()
+            deadline, least = loop.time() + grace, 0.0
+            if await self._before_the_end(container, deadline):
+                least = loop.time() + LEAST_GRACE
             if grace > 0:
                 await held.node.runtime.signal(instance.id, stop_signal(container))
-                await self._gone(instance.id, deadline)
+                gone = held.exits.setdefault(instance.id, asyncio.Event())
+                await self._wait(asyncio.ensure_future(gone.wait()), max(deadline, least), least)
             if not held.exits.setdefault(instance.id, asyncio.Event()).is_set():
                 await held.node.runtime.signal(instance.id, signal.SIGKILL)
                 await held.exits[instance.id].wait()
         finally:
             run.stopping = False
 
-    async def _before_the_end(self, container: NodeContainer, grace: float) -> bool:
-        """Run the hook, if there is one and time for it."""
+    async def _before_the_end(self, container: NodeContainer, deadline: float) -> bool:
+        """Run the hook, if there is one and time for it; whether the container may have a little more time for it."""
         hook = container.lifecycle.pre_stop if container.lifecycle is not None else None
-        if hook is None or grace <= 0:
+        if hook is None or deadline <= asyncio.get_running_loop().time():
             return False
         held = self._held
+        running = asyncio.ensure_future(hooks.run(hook, container, held.address, held.executor(container.name)))
         try:
-            async with asyncio.timeout(grace):
-                await hooks.run(hook, container, held.address, held.executor(container.name))
-        except (hooks.HookFailed, TimeoutError) as problem:
+            if not await self._wait(running, deadline):
+                held.event("Warning", "FailedPreStopHook", "PreStopHook failed: it took longer than there is time")
+            else:
+                running.result()
+        except hooks.HookFailed as problem:
             held.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}")
-        return True
+        return not self._hurried(deadline)
 
-    async def _gone(self, id: str, deadline: float) -> None:
-        """Wait for an end, until the deadline or the pod's, if that becomes the earlier one."""
-        gone = self._held.exits.setdefault(id, asyncio.Event())
+    def _hurried(self, deadline: float) -> bool:
+        """Whether the pod must end sooner than that."""
+        return self._deadline != 0.0 and self._deadline < deadline - ROUNDING
+
+    async def _wait(
+        self, work: "asyncio.Future[None] | asyncio.Task[bool]", deadline: float, least: float = 0.0
+    ) -> bool:
+        """Whether something was done before the deadline, or the pod's if that becomes the earlier one, but not before
+        `least`. What was not is cancelled."""
         loop = asyncio.get_running_loop()
-        while not gone.is_set():
-            left = (min(deadline, self._deadline) if self._deadline else deadline) - loop.time()
-            if left < LEAST_WAIT:
-                return
-            waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(self._sooner.wait())]
-            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            for each in waits:
-                each.cancel()
-            self._sooner.clear()
+        try:
+            while not work.done():
+                left = (min(deadline, max(self._deadline, least)) if self._deadline else deadline) - loop.time()
+                if left < LEAST_WAIT:
+                    return False
+                sooner = asyncio.ensure_future(self._sooner.wait())
+                await asyncio.wait((work, sooner), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                sooner.cancel()
+                self._sooner.clear()
+            return True
+        finally:
+            work.cancel()
 
     async def _end_all(self, grace: float) -> None:
         """All containers together, then sidecars in reverse order."""

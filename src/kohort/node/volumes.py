@@ -236,14 +236,25 @@ def mounts_of(
         source = places[mount.name]
         below = expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         if below:
-            if ".." in Path(below).parts or below.startswith("/"):
-                raise MountProblem(f"subPath {below!r} leads out of its volume")
-            source = os.path.join(source, below)
-            if not os.path.lexists(source):
-                os.makedirs(source, exist_ok=True)
-            source = os.path.realpath(source)
+            try:
+                source = _inside(source, below)
+            except (ValueError, OSError) as problem:
+                words = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
+                raise MountProblem(f"{words}: {problem}") from None
         found.append(Mount(source, mount.mount_path, mount.read_only or mount.name in read_only))
     return tuple(found)
+
+
+def _inside(volume: str, below: str) -> str:
+    """A part of a volume, made if it is not there. Links that lead out of it are not followed: whoever may write to the
+    volume could have any file of the machine. Raises ValueError."""
+    base = os.path.realpath(volume)
+    found = os.path.realpath(os.path.join(base, below))
+    if ".." in Path(below).parts or below.startswith("/") or os.path.commonpath((base, found)) != base:
+        raise ValueError(f"{below!r} leads out of its volume")
+    if not os.path.lexists(found):
+        os.makedirs(found, exist_ok=True)
+    return found
 
 
 def write_atomically(place: Path, files: Files, group: int | None = None) -> None:

@@ -1,6 +1,5 @@
 """Pods from their start to their end, on virtual time."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -110,46 +109,6 @@ async def test_what_runs_out_of_memory_is_called_so(tmp_path: Path) -> None:
         bench.runtime.end(f"{uid}_c_0", 137, oom_killed=True)
         await bench.until(lambda: bench.phase() == "Failed")
         assert bench.status()["state"]["terminated"]["reason"] == "OOMKilled"
-
-
-async def test_deletion_is_polite_first_and_final_in_the_end(tmp_path: Path) -> None:
-    async with node(tmp_path) as bench:
-        uid = await bench.create(terminationGracePeriodSeconds=20)
-        bench.runtime.deaf.add("_c_")
-        await bench.until(lambda: bench.running() == ["c_0"])
-        await bench.cluster.client.delete(PODS, "p", "default")
-        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
-        assert bench.runtime.signals == [(f"{uid}_c_0", signal.SIGTERM), (f"{uid}_c_0", signal.SIGKILL)]
-        assert bench.runtime.running() == [] and await bench.runtime.instances() == {}
-
-
-async def test_all_of_the_grace_is_given_though_timestamps_know_whole_seconds_only(tmp_path: Path) -> None:
-    import asyncio
-
-    async with node(tmp_path) as bench:
-        await bench.create(terminationGracePeriodSeconds=3)
-        bench.runtime.deaf.add("_c_")
-        await bench.until(lambda: bench.running() == ["c_0"])
-        await asyncio.sleep(0.9 - asyncio.get_running_loop().time() % 1.0 + 1.0)
-        start = asyncio.get_running_loop().time()
-        await bench.cluster.client.delete(PODS, "p", "default")
-        await bench.until(lambda: bench.runtime.running() == [])
-        assert asyncio.get_running_loop().time() - start >= 2.99
-
-
-async def test_a_shorter_grace_is_honoured_while_waiting(tmp_path: Path) -> None:
-    import asyncio
-
-    async with node(tmp_path) as bench:
-        await bench.create(terminationGracePeriodSeconds=3000)
-        bench.runtime.deaf.add("_c_")
-        await bench.until(lambda: bench.running() == ["c_0"])
-        start = asyncio.get_running_loop().time()
-        await bench.cluster.client.delete(PODS, "p", "default")
-        await bench.until(lambda: len(bench.runtime.signals) == 1)
-        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=1)
-        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
-        assert asyncio.get_running_loop().time() - start < 60
 
 
 async def test_probes_gate_readiness_and_end_what_is_stuck(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""How pods are ended, on virtual time."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+from tests.node.agent.onenode import container, node
+
+from kohort.kube.resources import PODS
+
+
+async def test_deletion_is_polite_first_and_final_in_the_end(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(terminationGracePeriodSeconds=20)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
+        assert bench.runtime.signals == [(f"{uid}_c_0", signal.SIGTERM), (f"{uid}_c_0", signal.SIGKILL)]
+        assert bench.runtime.running() == [] and await bench.runtime.instances() == {}
+
+
+async def test_all_of_the_grace_is_given_though_timestamps_know_whole_seconds_only(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(terminationGracePeriodSeconds=3)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        await asyncio.sleep(0.9 - asyncio.get_running_loop().time() % 1.0 + 1.0)
+        start = asyncio.get_running_loop().time()
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: bench.runtime.running() == [])
+        assert asyncio.get_running_loop().time() - start >= 2.99
+
+
+async def test_a_shorter_grace_is_honoured_while_waiting(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(terminationGracePeriodSeconds=3000)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        start = asyncio.get_running_loop().time()
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: len(bench.runtime.signals) == 1)
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=1)
+        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
+        assert asyncio.get_running_loop().time() - start < 60
+
+
+LONG = [container("c", lifecycle={"preStop": {"sleep": {"seconds": 1000}}})]
+
+
+async def test_after_a_hook_that_took_all_the_time_there_is_a_little_more(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(terminationGracePeriodSeconds=4000, containers=LONG)
+        bench.runtime.deaf.add("_c_")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        start = asyncio.get_running_loop().time()
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=4)
+        await bench.until(lambda: len(bench.runtime.signals) == 1)
+        assert 3.9 < asyncio.get_running_loop().time() - start < 4.2
+        await bench.until(lambda: bench.runtime.running() == [])
+        assert 5.9 < asyncio.get_running_loop().time() - start < 6.3
+        assert "FailedPreStopHook" in bench.events()
+
+
+async def test_a_hook_does_not_hold_up_whoever_is_in_a_hurry(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(terminationGracePeriodSeconds=4000, containers=LONG)
+        await bench.until(lambda: bench.running() == ["c_0"])
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await asyncio.sleep(5)
+        start = asyncio.get_running_loop().time()
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
+        await bench.until(lambda: bench.runtime.running() == [])
+        assert asyncio.get_running_loop().time() - start < 1
