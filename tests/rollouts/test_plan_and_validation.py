@@ -67,6 +67,7 @@ def with_steps(*steps: JsonObject, blue_green: bool = False) -> JsonObject:
         (with_steps({"replicas": 1, "traffic": "101%"}, blue_green=True), '"0%" <= traffic <= "100%" in blueGreen'),
         (with_steps({"replicas": 2}, {"replicas": 1}), "Steps.CanaryReplicas must be a non decreasing sequence"),
         (with_steps({"replicas": "50%"}, {"replicas": "20%"}), "must be a non decreasing sequence"),
+        (with_steps({"replicas": 1, "matches": [{}]}), "Matches[0]: Invalid value: {}: a match must have headers"),
     ],
 )
 def test_messages_about_steps(document: JsonObject, message: str) -> None:
@@ -144,6 +145,8 @@ def test_warnings() -> None:
     )
     assert "step 1 and 2 both resolve to 1 of 4 groups" in found
     assert "step 3: replicas 9 is more than the 4 that the workload has" in found
+    (falls,) = validation.warnings(validation.parse(with_steps({"replicas": "50%"}, {"replicas": 1})), 4)
+    assert falls.startswith("step 2 resolves to 1 of 4 groups, fewer than the 2 of the step before")
 
 
 def test_steps_with_the_same_groups_and_other_requests_are_in_order() -> None:

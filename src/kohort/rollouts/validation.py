@@ -122,6 +122,10 @@ def _one_step(step: Step, path: str, *, blue_green: bool) -> list[FieldError]:
         bound, word = ("<=", "blueGreen") if blue_green else ("<", "canary")
         text = f'traffic must be percentage with "0%" {bound} traffic <= "100%" in {word} strategy'
         found.append(_wrong(f"{path}.Traffic", step.traffic, text))
+    for number, match in enumerate(step.matches):
+        if not (match.headers or match.query_params or match.path):
+            text = "a match must have headers, queryParams or a path"
+            found.append(_wrong(f"{path}.Matches[{number}]", match, text))
     if step.pause.duration is not None and step.pause.duration < 0:
         found.append(_wrong(f"{path}.Pause.Duration", step.pause.duration, "duration cannot be negative"))
     return found
@@ -211,8 +215,15 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
     ]
     try:
         pairs = arithmetic.same_targets(wanted, replicas)
+        counts = [arithmetic.planned(one, replicas) for one in wanted]
     except ValueError:
         return found
+    found += [
+        f"step {number} resolves to {after} of {replicas} groups, fewer than the {before} of the step before: the new "
+        "version does not shrink during a release"
+        for number, (before, after) in enumerate(itertools.pairwise(counts), start=2)
+        if after < before
+    ]
     return found + [
         f"step {i} and {j} both resolve to {count} of {replicas} groups"
         for i, j, count in pairs
