@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.course import peak_megabytes
 from bench.groups import our_operator
+from bench.servers import cpu_seconds
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tests.kubernetes.operators import administrator
 from tests.kubernetes.upstream import Upstream, released_definitions
@@ -41,6 +42,8 @@ SPACE = "default"
 @dataclass(frozen=True)
 class Arrival:
     seconds: float
+    processor: float
+    """Seconds, of all its cores."""
     megabytes: float
 
 
@@ -80,7 +83,7 @@ async def arrive(client: Client, start: Callable[[], AbstractContextManager[int]
         async with asyncio.timeout(PATIENCE):
             while await client.find(STATEFUL_SETS, "waiting", SPACE) is None:
                 await asyncio.sleep(0.02)
-        found = Arrival(time.perf_counter() - begun, peak_megabytes(pid))
+        found = Arrival(time.perf_counter() - begun, cpu_seconds(pid), peak_megabytes(pid))
     await client.delete(STATEFUL_SETS, "waiting", SPACE)
     return found
 
@@ -128,7 +131,8 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     options = parser.parse_args()
     for name, found in asyncio.run(compare(options.pods)).items():
-        print(f"{name}: {found.seconds:.1f} s until the first reconcile, {found.megabytes:.0f} MB")
+        spent = f"{found.processor:.1f} s of processor time, {found.megabytes:.0f} MB"
+        print(f"{name}: {found.seconds:.1f} s until the first reconcile, {spent}")
 
 
 if __name__ == "__main__":
