@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from kohort.cluster.workloads.volumes import ephemeral
 from kohort.cluster.workloads.volumes import plan as rules
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, Conflict, NotFound
@@ -22,6 +23,7 @@ def register(manager: Manager, directory: Path) -> None:
     """`directory` is where provisioned volumes live on this machine."""
     Claims(manager, directory)
     Volumes(manager, directory)
+    ephemeral.register(manager)
 
 
 class Claims:
