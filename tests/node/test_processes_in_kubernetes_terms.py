@@ -76,11 +76,13 @@ grep -E 'CapBnd|NoNewPrivs' /proc/self/status | tr -s '\\t\\n' '  '
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
             },
-            volumeMounts=[volume("e", "/run/e"), volume("s", "/run/s")],
+            # The first one covers where the others come from.
+            volumeMounts=[volume("t", str(bench.data.parent)), volume("e", "/run/e"), volume("s", "/run/s")],
         ),
         restartPolicy="Never",
         securityContext={"runAsUser": 12345, "runAsGroup": 23456, "fsGroup": 34567, "supplementalGroups": [45678]},
         volumes=[
+            {"name": "t", "emptyDir": {}},
             {"name": "e", "emptyDir": {}},
             {"name": "s", "secret": {"secretName": "kept", "defaultMode": 0o400}},
         ],

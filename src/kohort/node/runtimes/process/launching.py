@@ -164,21 +164,37 @@ def _own_mounts() -> bool:
 def _mount_all(launch: Launch) -> None:
     """What is mounted, and then the root itself, read-only: mounts stay what they are."""
     root = launch.root or "/"
+    # A mount may cover the place where another one comes from: `/tmp`, when the node keeps its volumes below that.
+    sources = [_opened(mount) for mount in launch.mounts]
     if launch.read_only_root and root != "/":
         _bind(Mount(root, root), "")  # only what is a mount can be made read-only
-    for mount in launch.mounts:
-        with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
-            _bind(mount, launch.root)
+    for mount, source in zip(launch.mounts, sources, strict=True):
+        if source:
+            with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
+                _bind(mount, launch.root, source)
     if launch.read_only_root:
         place = os.fsencode(root)
         _checked(_libc.mount(None, place, None, MS_BIND | MS_REMOUNT | MS_RDONLY, None), f"read-only {root}")
 
 
-def _bind(mount: Mount, root: str) -> None:
+def _opened(mount: Mount) -> str:
+    """A path to its source that stays one, whatever is mounted later; empty when it is missing and may be. Programs do
+    not inherit what is opened here."""
+    try:
+        with _naming(f"mount {mount.target}"):
+            return f"/proc/self/fd/{os.open(mount.source, os.O_PATH | os.O_CLOEXEC)}"
+    except OSError:
+        if mount.optional:
+            return ""
+        raise
+
+
+def _bind(mount: Mount, root: str, path: str = "") -> None:
     target = f"{root.rstrip('/')}{mount.target}" if root else mount.target
-    source = os.fsencode(mount.source)
+    path = path or mount.source
+    source = os.fsencode(path)
     with _naming(f"mount {mount.target}"):
-        _make_place(mount.source, target)
+        _make_place(path, target)
     place = os.fsencode(target)
     _checked(_libc.mount(source, place, None, MS_BIND | MS_REC, None), f"mount {mount.target}")
     if mount.read_only:
