@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kohort.objects.fielderrors import FieldError
+from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -248,7 +249,7 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
     found = list(errors)
     texts = list(dict.fromkeys(str(error) for error in found))  # the causes repeat, the message does not
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    message = f"{qualified(kind, group)} {go_quote(name)} is invalid: {text}"
     causes = [StatusCause(reason=error.reason, message=error.message, field=error.field) for error in found]
     return failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=causes)
 

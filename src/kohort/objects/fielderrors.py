@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import Json
 
 REQUIRED = "FieldValueRequired"
@@ -35,6 +36,8 @@ def shown(value: Json) -> str:
     """A value as Go's `%v`/`%q` mixture prints it inside a field error: strings quoted, the rest as JSON."""
     if value is None:
         return "null"
+    if isinstance(value, str):
+        return go_quote(value)
     return msgspec.json.encode(value).decode()
 
 

@@ -125,3 +125,15 @@ def test_delete_options_exclude_each_other() -> None:
     with pytest.raises(ApiError) as refused:
         options.delete_options({"propagationPolicy": "Sideways"})
     assert refused.value.message.endswith('supported values: "Foreground", "Background", "Orphan", "nil"')
+
+
+def test_admission_sees_no_force_in_an_update() -> None:
+    """An apply is a create or an update there, and neither can be forced."""
+    query = (("fieldManager", "m"), ("force", "true"))
+    found = options.write_options(Request("PATCH", "/", query), "PatchOptions", apply=True)
+    assert found.force is True
+    assert found.as_object("UpdateOptions") == {
+        "kind": "UpdateOptions",
+        "apiVersion": "meta.k8s.io/v1",
+        "fieldManager": "m",
+    }

@@ -135,6 +135,31 @@ def test_a_body_that_is_no_patch_is_a_bad_request(body: Json, message: str) -> N
     assert (raised.value.code, raised.value.reason, raised.value.message) == (400, "BadRequest", message)
 
 
+def test_an_operation_that_is_null_fits_nothing() -> None:
+    assert code_of(None) == 422
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (
+            {"op": "remove", "path": "/nope"},
+            "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",
+        ),
+        (
+            {"op": "remove", "path": "/a/b/c"},
+            'remove operation does not apply: doc is missing path: "/a/b/c": missing value',
+        ),
+        (
+            {"op": "add", "path": "/a/b", "value": 1},
+            'add operation does not apply: doc is missing path: "/a/b": missing value',
+        ),
+    ],
+)
+def test_why_an_operation_does_not_apply(operation: JsonObject, words: str) -> None:
+    assert jsonpatch.misfit({"data": {}}, operation) == words
+
+
 def test_more_than_ten_thousand_operations_are_too_many() -> None:
     operations = [op("test", "/data/a", value="1")] * 10_000
     assert jsonpatch.apply(DOCUMENT, operations) == DOCUMENT

@@ -59,14 +59,9 @@ def _patched(original: JsonObject, operations: list[JsonObject]) -> JsonObject:
         try:
             obj = jsonpatch.apply(obj, [operation])
         except errors.ApiError:
-            kind, path = operation.get("op"), operation.get("path") or ""
-            if kind == "test":
+            if operation.get("op") == "test":
                 return original
-            if kind == "remove":
-                reason = f"error in remove for path: '{path}': Unable to remove nonexistent key: "
-                raise CelError(f"JSON Patch: {reason}{path.rpartition('/')[2]}: missing value") from None
-            reason = f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
-            raise CelError(f"JSON Patch: {reason}") from None
+            raise CelError(f"JSON Patch: {jsonpatch.misfit(obj, operation)}") from None
     return obj
 
 

@@ -305,9 +305,7 @@ def _patched(document: JsonObject, patch: list[Json]) -> JsonObject:
         try:
             document = jsonpatch.apply(document, [operation])
         except errors.Invalid:
-            kind, path = operation.get("op"), operation.get("path")
-            reason = f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
-            raise errors.internal(reason) from None
+            raise errors.internal(jsonpatch.misfit(document, operation)) from None
     # A patched document shares what it did not change, and it is going to be fitted to its schema in place.
     copy: JsonObject = msgspec.json.decode(msgspec.json.encode(document))
     return copy

@@ -22,7 +22,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kohort.cluster.apiserver.patch.wording import go_float, go_json, go_quote
+from kohort.cluster.apiserver.patch.wording import go_float, go_json
+from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import Json
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]

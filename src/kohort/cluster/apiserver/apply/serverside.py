@@ -49,9 +49,10 @@ from kohort.cluster.apiserver.apply.merging import merged, removed
 from kohort.cluster.apiserver.apply.shapes import TypedError, with_metadata, with_named_fields
 from kohort.cluster.apiserver.apply.typed import claimed, differences
 from kohort.cluster.apiserver.apply.zero import zero_object
-from kohort.cluster.apiserver.patch.wording import go_json, go_quote, refused
+from kohort.cluster.apiserver.patch.wording import go_json, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, StatusCause, bad_request, failure
+from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import JsonObject
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"

@@ -44,12 +44,10 @@ class WriteOptions(msgspec.Struct):
     force: bool | None = None
 
     def as_object(self, kind: str) -> JsonObject:
-        """The options as admission sees them."""
+        """The options as admission sees them: those of a create or an update, which cannot be forced."""
         document: JsonObject = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             document["dryRun"] = ["All"]
-        if self.force is not None:
-            document["force"] = self.force
         if self.manager:
             document["fieldManager"] = self.manager
         if self.field_validation:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply
-from kohort.kube.errors import failure
+from kohort.kube.errors import ApiError, failure
 from kohort.objects.jsontypes import Json, JsonObject
 
 MAX_OPERATIONS: Final = 10_000
@@ -41,6 +41,23 @@ def apply(document: JsonObject, operations: Json) -> JsonObject:
     return draft.root
 
 
+def misfit(document: JsonObject, operation: JsonObject) -> str:
+    """Why an operation does not apply to a document, for those who are told."""
+    kind, path = operation.get("op"), operation.get("path") or ""
+    if kind == "remove" and _has_container(document, path):
+        key = path.rpartition("/")[2]
+        return f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+    return f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
+
+
+def _has_container(document: JsonObject, path: str) -> bool:
+    try:
+        container, _ = _Draft(document).find(path)
+    except ApiError:
+        return False
+    return isinstance(container, dict)
+
+
 def unknown_fields(operations: Json) -> list[str]:
     """Members of operations that mean nothing, as strict validation reports them."""
     return [
@@ -59,14 +76,15 @@ def _checked(operations: Json) -> list[JsonObject]:
     if len(operations) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise failure(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
-    for operation in operations:
+    checked = [{} if operation is None else operation for operation in operations]
+    for operation in checked:
         if not isinstance(operation, dict):
             raise cannot_unmarshal(operation, "value of type handlers.jsonPatchOp")
         for name in ("op", "path", "from"):
             value = operation.get(name)
             if value is not None and not isinstance(value, str):
                 raise cannot_unmarshal(value, f"struct field jsonPatchOp.{name} of type string")
-    return operations
+    return checked
 
 
 class _Draft:

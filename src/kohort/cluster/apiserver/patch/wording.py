@@ -8,6 +8,7 @@ import math
 import msgspec
 
 from kohort.kube.errors import ApiError, bad_request, failure, generic
+from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import Json
 
 
@@ -53,31 +54,6 @@ def go_type(value: Json) -> str:
     if isinstance(value, str):
         return "string"
     return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
-
-
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\v": "\\v",
-}
-
-
-def go_quote(text: str) -> str:
-    """`%q`."""
-    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code_point(c)) for c in text) + '"'
-
-
-def _code_point(character: str) -> str:
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def go_float(value: float) -> str:
