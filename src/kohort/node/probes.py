@@ -71,9 +71,34 @@ async def ask(probe: Probe, container: NodeContainer, address: str, execute: Exe
             elif probe.grpc is not None:
                 await grpc_check(probe.grpc, address)
     except TimeoutError:
-        raise Failure(f"no answer within {probe.timeout_seconds or 1} s") from None
+        raise Failure(_too_late(probe, container, address)) from None
     except OSError as problem:
         raise Failure(problem.strerror or str(problem)) from None
+
+
+def _too_late(probe: Probe, container: NodeContainer, address: str) -> str:
+    """In the words of Kubernetes."""
+    seconds = probe.timeout_seconds or 1
+    if probe.exec is not None:
+        return f'command timed out: "{" ".join(probe.exec.command)}" timed out after {seconds}s'
+    if probe.http_get is not None:
+        url = _url(probe.http_get, container, address)
+        return f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
+    if probe.tcp_socket is not None:
+        to = f"{probe.tcp_socket.host or address}:{port_number(container, probe.tcp_socket.port)}"
+        return f"dial tcp {to}: i/o timeout"
+    assert probe.grpc is not None
+    to = f"{address}:{probe.grpc.port}"
+    return f'timeout: failed to connect service "{to}" within {seconds}s: context deadline exceeded'
+
+
+def _url(check: HttpGet, container: NodeContainer, address: str, path: str = "") -> str:
+    scheme, port = (check.scheme or "http").lower(), port_number(container, check.port)
+    return f"{scheme}://{check.host or address}:{port}{path or _path(check)}"
+
+
+def _path(check: HttpGet) -> str:
+    return f"/{check.path.removeprefix('/')}"
 
 
 async def _connected(
@@ -96,14 +121,13 @@ async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) 
 async def http_get(check: HttpGet, container: NodeContainer, address: str) -> int:
     """A plain request of our own: importing a client library for this would cost every node its memory."""
     host, port = check.host or address, port_number(container, check.port)
-    path = check.path or "/"
+    path = _path(check)
     headers = {each.name: each.value for each in check.http_headers}
     for _ in range(REDIRECTS):
         try:
             code, location = await _request(check.scheme, host, port, path, headers)
         except Failure as problem:
-            url = f"{(check.scheme or 'http').lower()}://{host}:{port}{path}"
-            raise Failure(f'Get "{url}": {problem}') from None
+            raise Failure(f'Get "{_url(check, container, address, path)}": {problem}') from None
         if code not in (301, 302, 303, 307, 308) or not location.startswith("/"):
             if not 200 <= code < 400:
                 raise Failure(f"HTTP probe failed with statuscode: {code}")
