@@ -16,7 +16,7 @@ def refusal(request: AccessRequest, reason: str = "") -> errors.ApiError:
     user = f'User "{request.user.name}"'
     tail = f": {reason}" if reason else ""
     if request.path:
-        return errors.failure(403, "Forbidden", f'forbidden: {user} cannot {request.verb} path "{request.path}"{tail}')
+        return errors.generic(403, "Forbidden", f'forbidden: {user} cannot {request.verb} path "{request.path}"{tail}')
     resource = f"{request.plural}/{request.subresource}" if request.subresource else request.plural
     scope = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
     detail = f'{user} cannot {request.verb} resource "{resource}" in API group "{request.group}" {scope}{tail}'

@@ -5,11 +5,15 @@ from typing import Protocol
 import msgspec
 
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.apply import managed
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.auth.tokens import DEFAULT_SECONDS
 from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
+from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.schema import builtin
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube import clock
 from kohort.kube.http import Response
 from kohort.objects.jsontypes import JsonObject
 
@@ -41,6 +45,7 @@ class IdentityEndpoints:
         document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await self._admit(call, options, document)
+        _record(call, options, document, call.kind.schema())
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
         return answers.of_document(201, answer, call.media)
 
@@ -51,9 +56,12 @@ class IdentityEndpoints:
         bodies.check_type(self._parts, call, document, kind, f"{group}/{version}")
         document["kind"], document["apiVersion"] = kind, f"{group}/{version}"
         validation = options.field_validation or bodies.DEFAULT_VALIDATION
-        bodies.shape(call, document, builtin.kind_node(group, version, kind), duplicates, validation)
+        node = builtin.kind_node(group, version, kind)
+        bodies.shape(call, document, node, duplicates, validation)
+        document.setdefault("spec", {}).setdefault("expirationSeconds", DEFAULT_SECONDS)
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await self._admit(call, options, document)
+        _record(call, options, document, node)
         return answers.of_document(201, self._tokens.request(call.namespace, call.name, document), call.media)
 
     async def _admit(self, call: Call, options: WriteOptions, document: JsonObject) -> None:
@@ -72,3 +80,16 @@ class IdentityEndpoints:
         )
         await self._parts.admission.mutate(attributes)
         await self._parts.admission.validate(attributes)
+
+
+def _record(call: Call, options: WriteOptions, document: JsonObject, node: Node) -> None:
+    """Nobody can own what is not stored, but answers that repeat the question say who asked."""
+    managed.record_update(
+        None,
+        document,
+        node,
+        manager=manager_of(options, call.request),
+        api_version=document["apiVersion"],
+        time=clock.timestamp(),
+        subresource=call.path.subresource,
+    )

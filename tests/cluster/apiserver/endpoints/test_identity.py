@@ -1,0 +1,73 @@
+"""Reviews and tokens: questions that are answered and never stored. Expected answers are those of Kubernetes 1.36."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from tests.cluster.apiserver.caller import Answer
+
+from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.http import Request
+from kohort.objects.jsontypes import Json, JsonObject
+
+BOB = User("bob", ("system:authenticated",))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    server, _ = await assemble(open_store(None))
+    yield server
+    await server.close()
+
+
+async def post(server: ApiServer, path: str, body: JsonObject) -> JsonObject:
+    headers = {"content-type": "application/json", "user-agent": "probe/1"}
+    request = Request("POST", path, (), headers, msgspec.json.encode(body))
+    answer = Answer(await server.handle(request, ADMIN))
+    assert answer.code == 201, answer.message
+    document: JsonObject = answer.json
+    return document
+
+
+def owned(answer: JsonObject) -> list[tuple[str, str, Json]]:
+    entries = answer["metadata"].get("managedFields") or []
+    return [(one["manager"], one.get("subresource", ""), one["fieldsV1"]) for one in entries]
+
+
+async def test_an_answer_that_repeats_the_question_says_who_asked(server: ApiServer) -> None:
+    spec = {"user": "bob", "resourceAttributes": {"verb": "get", "resource": "pods"}}
+    answer = await post(server, "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+    attributes: JsonObject = {".": {}, "f:resource": {}, "f:verb": {}}
+    assert owned(answer) == [("probe", "", {"f:spec": {"f:resourceAttributes": attributes, "f:user": {}}})]
+    answer = await post(server, "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "nope"}})
+    assert owned(answer) == [("probe", "", {"f:spec": {"f:token": {}}})]
+
+
+async def test_an_answer_of_its_own_does_not(server: ApiServer) -> None:
+    rules = await post(server, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "x"}})
+    assert owned(rules) == []
+    assert owned(await post(server, "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})) == []
+
+
+async def test_a_token_says_who_asked_for_it(server: ApiServer) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    await post(server, accounts, {"metadata": {"name": "robot"}})
+    answer = await post(server, f"{accounts}/robot/token", {"spec": {"audiences": ["a"]}})
+    assert owned(answer) == [("probe", "token", {"f:spec": {"f:audiences": {}, "f:expirationSeconds": {}}})]
+
+
+async def test_a_path_that_is_forbidden_is_no_object(server: ApiServer) -> None:
+    refused = Answer(await server.handle(Request("GET", "/metrics"), BOB))
+    assert refused.json == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'forbidden: User "bob" cannot get path "/metrics"',
+        "reason": "Forbidden",
+        "details": {},
+        "code": 403,
+    }
