@@ -30,6 +30,7 @@ from kohort.rollouts.traffic.registration import register as register_traffic
 FIELD_MANAGER: Final = "kohort-operator"
 LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
 """Of everything that the operator, or who installs it, brings to a cluster; by these it is found again for removal."""
+SELECTOR: Final = ",".join(f"{name}={value}" for name, value in LABELS.items())
 _ESTABLISHED_SECONDS: Final = 10.0
 
 
@@ -86,6 +87,11 @@ def definitions(address: Address | None = None, *, rollouts: bool = True) -> lis
 def webhooks(address: Address, *, rollouts: bool = True) -> list[JsonObject]:
     """Every webhook configuration of kohort, for webhooks that are served at `address`."""
     return [_labelled(one) for one in configurations(address, rollouts=rollouts)]
+
+
+def is_labelled(obj: JsonObject) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    return all(labels.get(name) == value for name, value in LABELS.items())
 
 
 def _labelled(obj: JsonObject) -> JsonObject:
@@ -166,6 +172,16 @@ async def apply_webhooks(client: Client, configuration: JsonObject, field_manage
     kept = [hook for hook in made["webhooks"] if hook["name"] in ours]
     if len(kept) < len(made["webhooks"]):
         await client.update(resource, {**made, "webhooks": kept})
+
+
+async def installed_behind(client: Client) -> str:
+    """The Service that the webhook configurations of an installation lead to; empty where there is none."""
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        for one in (await client.list(resource, label_selector=SELECTOR)).items:
+            for hook in one.get("webhooks") or ():
+                if service := hook["clientConfig"].get("service"):
+                    return f"{service['namespace']}/{service['name']}"
+    return ""
 
 
 async def wait_established(client: Client, name: str) -> None:

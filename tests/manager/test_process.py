@@ -13,8 +13,9 @@ import pytest
 from tests.builders import lws
 
 from kohort import operator
+from kohort.admission.configurations import Address
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, LEASES, NAMESPACES, STATEFUL_SETS
-from kohort.manager.configuration import LEASE, ClientConnection, Configuration, Health, Metrics
+from kohort.manager.configuration import LEASE, ClientConnection, Configuration, ConfigurationError, Health, Metrics
 from kohort.manager.process import OperatorProcess, Options
 from kohort.testing import Cluster, virtual_time
 
@@ -88,6 +89,16 @@ async def test_one_that_is_asked_to_stop_is_not_ready_any_more() -> None:
         assert (status, text) == (503, "[-] shutdown: the operator is stopping\n")
         process.stop()
         await running
+
+
+async def test_an_installed_operator_is_not_displaced_by_one_that_somebody_starts_by_hand() -> None:
+    async with cluster_with_definitions() as cluster:
+        installed = operator.webhooks(Address(b"", service=(SPACE, "lws-webhook-service")), rollouts=False)
+        for one in installed:
+            await operator.apply_webhooks(cluster.client, one, "install")
+        process = OperatorProcess(cluster.transport(), Options(configuration(), "loopback"))
+        with pytest.raises(ConfigurationError, match="behind Service lws-system/lws-webhook-service"):
+            await process.run()
 
 
 @pytest.mark.parametrize(("qps", "burst", "waits"), [(500, 500, False), (1, 1, True)])

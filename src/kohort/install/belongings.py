@@ -21,9 +21,8 @@ from kohort.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEAS
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.jsontypes import JsonObject
-from kohort.operator import LABELS
+from kohort.operator import LABELS, SELECTOR, is_labelled
 
-_SELECTOR: Final = ",".join(f"{name}={value}" for name, value in LABELS.items())
 _MADE_BY_THE_CLUSTER: Final = {
     ("configmaps", "kube-root-ca.crt"),
     ("configmaps", "openshift-service-ca.crt"),
@@ -51,11 +50,6 @@ class Belonging(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.name}"
 
 
-def is_ours(obj: JsonObject) -> bool:
-    labels = obj["metadata"].get("labels") or {}
-    return all(labels.get(name) == value for name, value in LABELS.items())
-
-
 def is_an_installation(namespace: JsonObject) -> bool:
     """Made for an operator of groups: by us, or by the LeaderWorkerSet that we take over."""
     labels = namespace["metadata"].get("labels") or {}
@@ -73,7 +67,7 @@ async def definitions(client: Client) -> list[Belonging]:
 
 async def _labelled(client: Client, resource: Resource) -> AsyncIterator[Belonging]:
     try:
-        page = await client.list(resource, label_selector=_SELECTOR, metadata_only=True)
+        page = await client.list(resource, label_selector=SELECTOR, metadata_only=True)
     except (errors.NotFound, errors.MethodNotAllowed):  # no cluster has all kinds
         return
     for one in page.items:
@@ -96,7 +90,7 @@ async def strangers(client: Client, namespace: str) -> list[str]:
 
 def _is_strange(resource: Resource, obj: JsonObject) -> bool:
     metadata = obj["metadata"]
-    if metadata.get("ownerReferences") or is_ours(obj) or metadata.get("deletionTimestamp"):
+    if metadata.get("ownerReferences") or is_labelled(obj) or metadata.get("deletionTimestamp"):
         return False
     if resource.plural == "secrets" and _TOKEN_OF in (metadata.get("annotations") or {}):
         return False

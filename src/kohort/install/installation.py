@@ -221,7 +221,7 @@ async def _leave(client: Client, namespace: str, tell: Tell, wait: float) -> Non
     for resource, name in MADE_BY_THE_OPERATOR:
         await _remove(client, Belonging(resource, namespace, name))
     found: JsonObject | None = await client.find(NAMESPACES, namespace)
-    if found is None or not belongings.is_ours(found):
+    if found is None or not operator.is_labelled(found):
         return
     if others := await belongings.strangers(client, namespace):
         more = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""

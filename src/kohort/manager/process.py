@@ -55,7 +55,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.manager import capabilities
 from kohort.manager.certificates import Reach, certificates
 from kohort.manager.ciphers import server_context
-from kohort.manager.configuration import NAMESPACE, Configuration, parse_address
+from kohort.manager.configuration import NAMESPACE, Configuration, ConfigurationError, parse_address
 from kohort.manager.durations import parse_duration
 from kohort.manager.health import HealthServer
 from kohort.manager.metricsserver import Gate, MetricsServer
@@ -258,6 +258,12 @@ class OperatorProcess:
         rollouts = self._options.configuration.rollouts
 
         async def definitions() -> None:
+            # Pointed here, its webhooks would lead nowhere as soon as this process ends, and it would not know.
+            if installed := await operator.installed_behind(self._client):
+                raise ConfigurationError(
+                    f"an operator is installed on this cluster, behind Service {installed}: "
+                    "`kohort uninstall --keep-objects` first, or add --webhooks none"
+                )
             await operator.install_definitions(self._client, address, rollouts=rollouts, point_here=False)
 
         async def point_here() -> None:
