@@ -1,5 +1,6 @@
 """Installing, changing and removing, on a cluster in the same process with the controllers of Kubernetes."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
@@ -172,6 +173,33 @@ def test_releases_that_nobody_can_end_do_not_hold_a_removal_up() -> None:
         assert any(line.startswith("Rollout default/release removed without its operator") for line in heard.lines)
 
     played(story)
+
+
+def test_a_release_in_the_middle_is_ended_by_the_operator_before_that_goes() -> None:
+    async def story() -> None:
+        async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=2) as cluster:
+            client = cluster.client
+            pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "one"}]}}
+            spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pod}
+            web = await client.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}, "default")
+            release = {
+                "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "strategy": {"canary": {"enableExtraWorkloadForCanary": True, "steps": [{"replicas": 1}]}},
+            }
+            await client.create(ROLLOUTS, {"metadata": {"name": "release"}, "spec": release}, "default")
+            await asyncio.sleep(30)
+            web["spec"]["template"]["spec"]["containers"][0]["image"] = "two"
+            await client.patch(DEPLOYMENTS, "web", "default", {"spec": {"template": web["spec"]["template"]}})
+            await asyncio.sleep(60)
+            assert len(await names_of(client, DEPLOYMENTS)) == 2, "the canary is there"
+            assert (await client.get(DEPLOYMENTS, "web", "default"))["spec"]["paused"]
+
+            await uninstall(client, Options(), Heard(), keep_objects=False)
+            await asyncio.sleep(30)
+            (left,) = (await client.list(DEPLOYMENTS)).items
+            assert left["metadata"]["name"] == "web" and not left["spec"].get("paused")
+
+    virtual_time.run(story())
 
 
 def test_nothing_is_changed_when_a_namespace_is_missing() -> None:

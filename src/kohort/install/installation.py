@@ -184,17 +184,20 @@ async def _keep_definitions(client: Client, tell: Tell) -> None:
 
 
 async def _remove_definitions(client: Client, tell: Tell, wait: float) -> None:
+    """Rollouts first: as long as the rest is there, an operator can end them in order."""
     doomed = await belongings.definitions(client)
-    for one in doomed:
-        await _remove(client, one)
-    if not await _gone(client, doomed, min(wait, _FINALIZE_SECONDS)):
-        # Nobody is there to end these releases in order.
-        for name in await _without_finalizers(client, {one.name for one in doomed}):
-            tell(f"{name} removed without its operator: what it held or routed stays as it is")
-    if not await _gone(client, doomed, wait):
-        raise InstallationFailed(f"the definitions are still being removed after {wait:g} s")
-    for one in doomed:
-        tell(f"{one.title} removed")
+    rollouts = [one for one in doomed if one.name == ROLLOUTS.qualified]
+    for stage in (rollouts, [one for one in doomed if one not in rollouts]):
+        for one in stage:
+            await _remove(client, one)
+        if not await _gone(client, stage, min(wait, _FINALIZE_SECONDS)):
+            # Nobody is there who would.
+            for name in await _without_finalizers(client, {one.name for one in stage}):
+                tell(f"{name} removed without its operator: what it held or routed stays as it is")
+        if not await _gone(client, stage, wait):
+            raise InstallationFailed(f"the definitions are still being removed after {wait:g} s")
+        for one in stage:
+            tell(f"{one.title} removed")
 
 
 async def _without_finalizers(client: Client, definitions: set[str]) -> list[str]:
