@@ -243,7 +243,8 @@ def test_no_operator() -> None:
         "operator",
         ("llm",),
         "no operator has seen this set",
-        "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator)",
+        "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator) "
+        "and looks after this namespace (--namespaces)",
     )
 
 

@@ -85,7 +85,8 @@ def _operator(snapshot: Snapshot) -> Iterator[Cause]:
             "operator",
             (metadata.name,),
             text,
-            "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator)",
+            "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator) "
+            "and looks after this namespace (--namespaces)",
         )
 
 
