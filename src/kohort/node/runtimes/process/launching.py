@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.node.runtimes.interface import CannotRun, CannotStart, Launch, Mount
+from kohort.node.runtimes.process import openings
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWUTS: Final = 0x04000000
@@ -109,13 +110,14 @@ def _prepared(launch: Launch, within: int, complain: int) -> Callable[[], None]:
                 score.write(str(launch.oom_score_adj))
         if launch.netns:
             enter_namespace(launch.netns, CLONE_NEWNET)
-        if not (within and _joined(within)):
+        joined = bool(within) and _joined(within)
+        if not joined:
             if (launch.mounts or launch.read_only_root) and _own_mounts():
                 _mount_all(launch)
             if launch.hostname and _libc.unshare(CLONE_NEWUTS) == 0:
                 name = launch.hostname.encode()
                 _libc.sethostname(name, len(name))
-        if launch.root and launch.root != "/":
+        if launch.root and launch.root != "/" and not joined:
             os.chroot(launch.root)
             os.chdir("/")
         if launch.directory:
@@ -139,6 +141,7 @@ def _joined(pid: int) -> bool:
     """See what another process sees: what was mounted for it may not be there to be mounted again."""
     names = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS))
     try:
+        root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)
         found = [
             (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
             for name, kind in names
@@ -146,7 +149,12 @@ def _joined(pid: int) -> bool:
         ]
     except OSError:
         return False
-    return all(_libc.setns(handle, kind) == 0 for handle, kind in found)
+    if not all(_libc.setns(handle, kind) == 0 for handle, kind in found):
+        return False
+    os.fchdir(root)
+    with contextlib.nullcontext() if found else contextlib.suppress(PermissionError):  # then it is our own
+        os.chroot(".")
+    return True
 
 
 def _own_mounts() -> bool:
@@ -202,9 +210,23 @@ def _bind(mount: Mount, root: str, path: str = "") -> None:
 
 
 def _make_place(source: str, target: str) -> None:
-    """Somewhere to mount on."""
+    """Somewhere to mount on, in a directory that is not ours if need be."""
     if os.path.exists(target):
         return
+    try:
+        _make(source, target)
+    except PermissionError:
+        openings.open_up(openings.nearest(target), _mount)
+        _make(source, target)
+
+
+def _mount(source: str, place: str, kind: str) -> None:
+    flags = 0 if kind else MS_BIND | MS_REC
+    result = _libc.mount(os.fsencode(source), os.fsencode(place), kind.encode() or None, flags, None)
+    _checked(result, f"mount {place}")
+
+
+def _make(source: str, target: str) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:

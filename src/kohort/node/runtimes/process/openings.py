@@ -1,0 +1,63 @@
+"""Places to mount on in directories that belong to somebody else.
+
+Who is not root may mount in a namespace of its own, but may not make `/data` or `/var/run/secrets` to mount on. So the
+nearest directory that is there is covered with one in memory that holds everything that it held, link by link and mount
+by mount; in that one anything can be made, and nobody else sees it. The root itself cannot be covered: it is put
+together elsewhere, and becomes the root of the process.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+
+Mount = Callable[[str, str, str], None]
+"""Mount a source on a place: as a file system of a kind, or bind it with all that is mounted in it if there is none.
+Raises OSError."""
+STAGE = "/tmp"
+
+
+def nearest(path: str) -> str:
+    """The part of a path that is there."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return os.path.realpath(path)
+
+
+def open_up(directory: str, mount: Mount) -> None:
+    """Let anything be made in a directory. Raises OSError."""
+    if directory == "/":
+        _open_up_root(mount)
+        return
+    names, origin = os.listdir(directory), _held(directory)
+    mount("tmpfs", directory, "tmpfs")
+    _fill(origin, directory, names, mount)
+
+
+def _open_up_root(mount: Mount) -> None:
+    names, origin, covered = os.listdir("/"), _held("/"), _held(STAGE)
+    mount("tmpfs", STAGE, "tmpfs")
+    _fill(origin, STAGE, [name for name in names if f"/{name}" != STAGE], mount)
+    os.mkdir(f"{STAGE}{STAGE}")
+    mount(covered, f"{STAGE}{STAGE}", "")
+    os.chroot(STAGE)
+    os.chdir("/")
+
+
+def _held(path: str) -> str:
+    """A path that leads there whatever is mounted over it."""
+    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
+
+
+def _fill(origin: str, place: str, names: Iterable[str], mount: Mount) -> None:
+    """What cannot be shown to this process stays hidden from it."""
+    for name in names:
+        source, target = f"{origin}/{name}", f"{place}/{name}"
+        with contextlib.suppress(OSError):
+            if os.path.islink(source):
+                os.symlink(os.readlink(source), target)
+                continue
+            if os.path.isdir(source):
+                os.mkdir(target)
+            else:
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+            mount(source, target, "")

@@ -1,0 +1,62 @@
+"""Mounts of somebody who may not make the places to mount on."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+SCRIPT = """
+import os, signal, sys
+from kohort.node.runtimes.interface import Launch, Mount
+from kohort.node.runtimes.process.launching import spawn
+
+def said(command, within=0):
+    reading, writing = os.pipe()
+    mounts = (Mount(sys.argv[1], "/kohort-nowhere/below"), Mount(sys.argv[1], "/var/kohort-nowhere"))
+    pid = spawn(Launch("i", ("sh", "-c", command), dict(os.environ), mounts=mounts), 0, writing, writing, within)
+    os.close(writing)
+    print(open(reading).readline().strip())
+    return pid
+
+LOOK = "echo $(cat /kohort-nowhere/below/f /var/kohort-nowhere/f; ls -d /usr /etc/passwd /tmp /var/lib)"
+first = said(LOOK + "; exec sleep 100")
+said(LOOK, within=first)
+os.kill(first, signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp())
+    made.chmod(0o755)
+    (made / "f").write_text("found\n")
+    yield made
+    shutil.rmtree(made)
+
+
+def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        words, user=NOBODY, group=NOBODY, extra_groups=[], env=environment, cwd="/", capture_output=True, text=True
+    )
+
+
+def test_places_are_made_where_they_cannot_be(place: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    try:
+        namespaces = as_nobody("unshare", "--user", "--mount", sys.executable, "-c", "import kohort")
+    except PermissionError:
+        namespaces = None
+    if namespaces is None or namespaces.returncode != 0:
+        pytest.skip("others may not have namespaces here, or not read these files")
+    done = as_nobody(sys.executable, "-c", SCRIPT, str(place))
+    seen = "found found /etc/passwd /tmp /usr /var/lib"
+    assert done.stdout.splitlines() == [seen, seen], done.stderr
+    assert not Path("/kohort-nowhere").exists() and not Path("/var/kohort-nowhere").exists()
