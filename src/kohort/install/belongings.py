@@ -75,7 +75,7 @@ async def _labelled(client: Client, resource: Resource) -> AsyncIterator[Belongi
 
 
 async def strangers(client: Client, namespace: str) -> list[str]:
-    """What is in a namespace and neither ours nor made by the cluster itself."""
+    """What is in a namespace and neither ours nor made by the cluster itself; what cannot be looked at may be, too."""
     found: list[str] = []
     for served in await served_resources(client):
         resource = served.resource
@@ -83,7 +83,12 @@ async def strangers(client: Client, namespace: str) -> list[str]:
             continue
         if resource.plural in _DERIVED or resource.group in _FIGURES:
             continue
-        page = await client.list(resource, namespace, metadata_only=True)
+        try:
+            page = await client.list(resource, namespace, metadata_only=True)
+        except errors.ApiError as problem:
+            if not isinstance(problem, (errors.NotFound, errors.MethodNotAllowed)):
+                found.append(f"{resource.qualified} that cannot be listed")
+            continue
         found += [f"{resource.kind} {one['metadata']['name']}" for one in page.items if _is_strange(resource, one)]
     return found
 
