@@ -11,23 +11,26 @@ from pathlib import Path
 import pytest
 
 NOBODY = 65534
+READ_ONLY = "touch: cannot touch '/tmp/kohort-new': Read-only file system"
 SCRIPT = """
 import os, signal, sys
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.runtimes.process.launching import spawn
 
-def said(command, within=0):
+def said(command, within=0, **more):
     reading, writing = os.pipe()
     mounts = (Mount(sys.argv[1], "/kohort-nowhere/below"), Mount(sys.argv[1], "/var/kohort-nowhere"))
-    pid = spawn(Launch("i", ("sh", "-c", command), dict(os.environ), mounts=mounts), 0, writing, writing, within)
+    launch = Launch("i", ("sh", "-c", command), dict(os.environ), mounts=mounts, log=sys.argv[1] + "/own/log", **more)
+    pid = spawn(launch, 0, writing, writing, within)
     os.close(writing)
     print(open(reading).readline().strip())
     return pid
 
-LOOK = "echo $(cat /kohort-nowhere/below/f /var/kohort-nowhere/f; ls -d /usr /etc/passwd /tmp /var/lib)"
+LOOK = f"echo $(cat /kohort-nowhere/below/f /var/kohort-nowhere/f {sys.argv[1]}/f; ls -d /usr /etc/passwd /var/lib)"
 first = said(LOOK + "; exec sleep 100")
 said(LOOK, within=first)
 os.kill(first, signal.SIGKILL)
+said("touch /tmp/kohort-new || echo read-only; touch /var/tmp/kohort-new", read_only_root=True)
 """
 
 
@@ -36,6 +39,8 @@ def place() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp())
     made.chmod(0o755)
     (made / "f").write_text("found\n")
+    (made / "own").mkdir()
+    os.chown(made / "own", NOBODY, NOBODY)
     yield made
     shutil.rmtree(made)
 
@@ -57,6 +62,6 @@ def test_places_are_made_where_they_cannot_be(place: Path) -> None:
     if namespaces is None or namespaces.returncode != 0:
         pytest.skip("others may not have namespaces here, or not read these files")
     done = as_nobody(sys.executable, "-c", SCRIPT, str(place))
-    seen = "found found /etc/passwd /tmp /usr /var/lib"
-    assert done.stdout.splitlines() == [seen, seen], done.stderr
+    seen = "found found found /etc/passwd /usr /var/lib"
+    assert done.stdout.splitlines() == [seen, seen, READ_ONLY], done.stderr
     assert not Path("/kohort-nowhere").exists() and not Path("/var/kohort-nowhere").exists()

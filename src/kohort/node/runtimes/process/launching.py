@@ -24,6 +24,7 @@ CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+MS_RELATIME: Final = 1 << 21
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
@@ -174,15 +175,27 @@ def _mount_all(launch: Launch) -> None:
     root = launch.root or "/"
     # A mount may cover the place where another one comes from: `/tmp`, when the node keeps its volumes below that.
     sources = [_opened(mount) for mount in launch.mounts]
+    stage = os.path.join(os.path.dirname(launch.log) or f"/tmp/kohort-{os.geteuid()}", ".root")
     if launch.read_only_root and root != "/":
         _bind(Mount(root, root), "")  # only what is a mount can be made read-only
     for mount, source in zip(launch.mounts, sources, strict=True):
         if source:
             with contextlib.suppress(OSError) if mount.optional else contextlib.nullcontext():
-                _bind(mount, launch.root, source)
+                _bind(mount, launch.root, source, stage)
     if launch.read_only_root:
-        place = os.fsencode(root)
-        _checked(_libc.mount(None, place, None, MS_BIND | MS_REMOUNT | MS_RDONLY, None), f"read-only {root}")
+        _checked(_read_only(root), f"read-only {root}")
+        for place in openings.shown:
+            if not os.path.islink(place):
+                _read_only(place)
+
+
+def _read_only(place: str) -> int:
+    """What else is forbidden at a mount must be said again, or it cannot be changed."""
+    found = os.statvfs(place).f_flag
+    kept = found & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME)
+    kept |= MS_RELATIME if found & os.ST_RELATIME else 0
+    flags = MS_BIND | MS_REMOUNT | MS_RDONLY | kept
+    return int(_libc.mount(None, os.fsencode(place), None, flags, None))
 
 
 def _opened(mount: Mount) -> str:
@@ -197,26 +210,26 @@ def _opened(mount: Mount) -> str:
         raise
 
 
-def _bind(mount: Mount, root: str, path: str = "") -> None:
+def _bind(mount: Mount, root: str, path: str = "", stage: str = "") -> None:
     target = f"{root.rstrip('/')}{mount.target}" if root else mount.target
     path = path or mount.source
     source = os.fsencode(path)
     with _naming(f"mount {mount.target}"):
-        _make_place(path, target)
+        _make_place(path, target, stage)
     place = os.fsencode(target)
     _checked(_libc.mount(source, place, None, MS_BIND | MS_REC, None), f"mount {mount.target}")
     if mount.read_only:
         _libc.mount(source, place, None, MS_BIND | MS_REC | MS_REMOUNT | MS_RDONLY, None)
 
 
-def _make_place(source: str, target: str) -> None:
+def _make_place(source: str, target: str, stage: str) -> None:
     """Somewhere to mount on, in a directory that is not ours if need be."""
     if os.path.exists(target):
         return
     try:
         _make(source, target)
     except PermissionError:
-        openings.open_up(openings.nearest(target), _mount)
+        openings.open_up(openings.nearest(target), _mount, stage)
         _make(source, target)
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 Mount = Callable[[str, str, str], None]
 """Mount a source on a place: as a file system of a kind, or bind it with all that is mounted in it if there is none.
 Raises OSError."""
-STAGE = "/tmp"
+shown: list[str] = []
+"""What was put into directories that were opened up: of the process that did it, which is on its way to be another."""
 
 
 def nearest(path: str) -> str:
@@ -23,24 +24,25 @@ def nearest(path: str) -> str:
     return os.path.realpath(path)
 
 
-def open_up(directory: str, mount: Mount) -> None:
-    """Let anything be made in a directory. Raises OSError."""
+def open_up(directory: str, mount: Mount, stage: str) -> None:
+    """Let anything be made in a directory; `stage` is one that nobody else uses. Raises OSError."""
     if directory == "/":
-        _open_up_root(mount)
+        _open_up_root(mount, stage)
         return
     names, origin = os.listdir(directory), _held(directory)
     mount("tmpfs", directory, "tmpfs")
     _fill(origin, directory, names, mount)
+    shown.extend(f"{directory}/{name}" for name in names)
 
 
-def _open_up_root(mount: Mount) -> None:
-    names, origin, covered = os.listdir("/"), _held("/"), _held(STAGE)
-    mount("tmpfs", STAGE, "tmpfs")
-    _fill(origin, STAGE, [name for name in names if f"/{name}" != STAGE], mount)
-    os.mkdir(f"{STAGE}{STAGE}")
-    mount(covered, f"{STAGE}{STAGE}", "")
-    os.chroot(STAGE)
+def _open_up_root(mount: Mount, stage: str) -> None:
+    names, origin = os.listdir("/"), _held("/")
+    os.makedirs(stage, exist_ok=True)
+    mount("tmpfs", stage, "tmpfs")
+    _fill(origin, stage, names, mount)
+    os.chroot(stage)
     os.chdir("/")
+    shown.extend(f"/{name}" for name in names)
 
 
 def _held(path: str) -> str:
