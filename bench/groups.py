@@ -126,6 +126,8 @@ class Row:
     ours: float
     unit: str
     peer: str = f"LeaderWorkerSet {lws.VERSION}"
+    goal: float | None = None
+    """What the ratio should be at most."""
 
     @property
     def ratio(self) -> float:
@@ -143,25 +145,31 @@ def _writes(phase: str) -> Callable[[Figures], float]:
 def rows(found: dict[str, list[Figures]]) -> list[Row]:
     """Medians over the rounds."""
 
-    def row(what: str, unit: str, value: Callable[[Figures], float]) -> Row:
+    def row(what: str, unit: str, value: Callable[[Figures], float], goal: float | None = None) -> Row:
         theirs, ours = ([value(one) for one in found[name]] for name in ("lws", "kohort"))
-        return Row(what, statistics.median(theirs), statistics.median(ours), unit)
+        return Row(what, statistics.median(theirs), statistics.median(ours), unit, goal=goal)
 
-    table = [row(f"{phase}: time", "s", _seconds(phase)) for phase in PHASES]
+    table = [row(f"{phase}: time", "s", _seconds(phase), 0.8) for phase in PHASES]
     table += [row(f"{phase}: writes per group", "", _writes(phase)) for phase in PHASES]
-    table.append(row("writes per group, all phases", "", lambda one: sum(one.writes.values())))
+    table.append(row("writes per group, all phases", "", lambda one: sum(one.writes.values()), 1.0))
     table.append(row("processor time of the control plane, all phases", "s", lambda one: sum(one.plane.values())))
-    table.append(row("operator: processor time", "s", lambda one: sum(one.cpu.values())))
-    table.append(row("operator: peak memory", "MB", lambda one: one.memory))
+    table.append(row("operator: processor time", "s", lambda one: sum(one.cpu.values()), 1.0))
+    table.append(row("operator: peak memory", "MB", lambda one: one.memory, 1.0))
     return table
 
 
 def markdown(table: list[Row]) -> str:
-    lines = ["| | peer | peer's figure | kohort | ratio |", "|---|---|---:|---:|---:|"]
+    lines = ["| | peer | peer's figure | kohort | ratio | goal |", "|---|---|---:|---:|---:|---|"]
     for one in table:
         theirs, ours = shown(one.theirs, one.unit), shown(one.ours, one.unit)
-        lines.append(f"| {one.what} | {one.peer} | {theirs} | {ours} | {one.ratio:.2f} |")
+        lines.append(f"| {one.what} | {one.peer} | {theirs} | {ours} | {one.ratio:.2f} | {_verdict(one)} |")
     return "\n".join(lines)
+
+
+def _verdict(row: Row) -> str:
+    if row.goal is None:
+        return ""
+    return f"≤ {row.goal:.1f}, {'met' if round(row.ratio, 2) <= row.goal else 'not met'}"
 
 
 def shown(value: float, unit: str) -> str:
