@@ -278,25 +278,25 @@ def _waiting(world: World) -> tuple[State, tuple[Note, ...], float | None]:
     it takes longer than the user allowed, that. Also, when there is more to say at the latest."""
     release = world.release
     waiting = release.status.message if release is not None and _is_answered(world) else ""
-    allowed = _allowed_seconds(world)
-    if allowed and (left := world.after(world.progress.last_update_time, allowed)) == 0:
-        return _overdue(world, allowed, waiting)
+    if _timed_out(world):
+        return _overdue(world, waiting)
     text = f"{_place(world)}, and upgrade workload to new version"
     state = _said(world.state, f"{text}: {waiting}" if waiting else text)
-    quiet = world.after(world.progress.last_update_time, OVERDUE_SECONDS)
-    rests = [one for one in (left if allowed else 0.0, quiet) if one > 0]
+    since = world.progress.last_update_time
+    quiet, allowed = world.after(since, OVERDUE_SECONDS), world.after(since, _allowed_seconds(world))
     told = (Note("StepWaiting", f"step({_fraction(world)}): {waiting}"),) if waiting and not quiet else ()
-    return state, told, min(rests, default=None)
+    return state, told, min((left for left in (quiet, allowed) if left > 0), default=None)
 
 
-def _overdue(world: World, allowed: int, waiting: str) -> tuple[State, tuple[Note, ...], None]:
+def _overdue(world: World, waiting: str) -> tuple[State, tuple[Note, ...], None]:
     """Told once. A version that was withdrawn has no pods any more: what was wrong with them stays said."""
     release, before = world.release, world.state.message
-    passed = f"step({_fraction(world)}) not ready after {allowed}s: "
-    notes = () if before.startswith(passed) else (Note(TIMED_OUT, passed + (waiting or "no batch yet"), warning=True),)
     if release is not None and wire.WITHDRAWN in release.metadata.annotations:
         return (world.state if _WITHDRAWAL in before else _said(world.state, _WITHDRAWN.message)), (), None
-    return _said(world.state, passed + (waiting or "no batch yet")), notes, None
+    passed = f"step({_fraction(world)}) not ready after {_allowed_seconds(world)}s: "
+    text = passed + (waiting or "no batch yet")
+    notes = () if before.startswith(passed) else (Note(TIMED_OUT, text, warning=True),)
+    return _said(world.state, text), notes, None
 
 
 def _place(world: World) -> str:
