@@ -29,6 +29,7 @@ from kohort.objects import featuregates
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
 from kohort.rollouts.features import Features, from_gates
+from kohort.rollouts.history import ROLLOUT_NAME
 from kohort.testing import Cluster
 
 KEEPS = Features(keep_workload_paused=True)
@@ -153,6 +154,23 @@ async def test_histories_are_capped_or_not_kept_at_all() -> None:
                 await story.healthy(image)
             await cluster.settle(10)
             assert len(cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)) == kept
+
+
+async def test_of_records_of_the_same_second_the_present_release_is_kept() -> None:
+    async with release_cluster(features=Features(history_limit=1)) as (cluster, _):
+        story = Story(cluster)
+        await story.begin(plan=rollout(steps=[{"replicas": 1, "pause": {"duration": 1}}], routed=False))
+        labels = {ROLLOUT_NAME: story.rollout["metadata"]["name"]}
+        old = {"metadata": {"name": "zz-old", "namespace": NAMESPACE, "labels": labels}, "spec": {}}
+        await cluster.client.create(ROLLOUT_HISTORIES, old)
+        await story.change(V2)
+        await story.until(lambda: len(cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)) == 2)
+        made = {one["metadata"]["creationTimestamp"] for one in cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)}
+        assert len(made) == 1, "otherwise this shows nothing"
+        await story.healthy(V2)
+        await cluster.settle(10)
+        (kept,) = cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)
+        assert kept["metadata"]["name"] != "zz-old"
 
 
 # Annotations

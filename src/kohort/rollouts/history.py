@@ -62,7 +62,7 @@ class HistoryController:
         rollout = self.cache.rollouts.get(key)
         if rollout is None or rollout.status.progress is None:
             return None
-        records = self._records(key)
+        records = self._records(key, rollout.status.progress.observed_rollout_id)
         if rollout.status.phase == wire.PROGRESSING:
             await self._follow(rollout, records)
         elif rollout.status.phase == wire.HEALTHY:
@@ -75,10 +75,15 @@ class HistoryController:
                 await self._complete(rollout, open_one)
         return None
 
-    def _records(self, key: Key) -> list[History]:
-        """Oldest first."""
+    def _records(self, key: Key, release: str) -> list[History]:
+        """Oldest first. The present release is the newest, also where several were recorded in the same second."""
+
+        def age(one: History) -> tuple[bool, str, str]:
+            metadata = one.metadata
+            return metadata.labels.get(wire.ROLLOUT_ID) == release, metadata.creation_timestamp or "", metadata.name
+
         found = [one for one in self.records.list(key.namespace) if one.metadata.labels.get(ROLLOUT_NAME) == key.name]
-        return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+        return sorted(found, key=age)
 
     async def _follow(self, rollout: Rollout, records: list[History]) -> None:
         progress = rollout.status.progress
