@@ -60,9 +60,9 @@ def measure(server: servers.Server, watchers: int, events: int, writers: int) ->
     warm, measured = requests[:writers], requests[writers:]
     wire.send_all(target, warm, 1)
     path = f"{PATH}?watch=true&resourceVersion={newest(server)}"
-    with readers.reading(target, path, watchers, events) as group:
+    with wire.connected(target, writers) as exchanges, readers.reading(target, path, watchers, events) as group:
         cpu, writing, begun = server.cpu_seconds(), time.process_time(), time.monotonic()
-        wire.send_all(target, measured, writers)
+        wire.send_over(exchanges, measured)
         writing = time.process_time() - writing
         seen = group.result()
         cpu = server.cpu_seconds() - cpu

@@ -9,7 +9,8 @@ import selectors
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,9 +102,25 @@ class Exchange:
 
 def send_all(target: Target, requests: Iterable[bytes], connections: int) -> float:
     """Send requests, as many at once as there are connections; seconds from the first to the last answer."""
+    with connected(target, connections) as exchanges:
+        return send_over(exchanges, requests)
+
+
+@contextmanager
+def connected(target: Target, connections: int) -> Iterator[list[Exchange]]:
+    """Connections that are ready: shaking hands is not what is measured."""
+    exchanges = [Exchange(target) for _ in range(connections)]
+    try:
+        yield exchanges
+    finally:
+        for exchange in exchanges:
+            exchange.socket.close()
+
+
+def send_over(exchanges: list[Exchange], requests: Iterable[bytes]) -> float:
+    """Send requests over connections, one at a time over each; seconds from the first to the last answer."""
     waiting = iter(requests)
     selector = selectors.DefaultSelector()
-    exchanges = [Exchange(target) for _ in range(connections)]
     begun = time.monotonic()
     for exchange in exchanges:
         if (request := next(waiting, None)) is not None:
@@ -117,7 +134,4 @@ def send_all(target: Target, requests: Iterable[bytes], connections: int) -> flo
                     exchange.send(request)
                 else:
                     selector.unregister(exchange.socket)
-    elapsed = time.monotonic() - begun
-    for exchange in exchanges:
-        exchange.socket.close()
-    return elapsed
+    return time.monotonic() - begun

@@ -5,16 +5,11 @@ import json
 import re
 
 import pytest
-from tests.cluster.apiserver.caller import Everybody
+from tests.cluster.apiserver.http.waiting import Waiting
 
-from kohort.cluster.apiserver.auth.model import ADMIN, User
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.answering import head_of
 from kohort.cluster.apiserver.http.front import Front
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
-from kohort.cluster.apiserver.server import ApiServer
-from kohort.cluster.apiserver.storage.store import open_store
-from kohort.kube.http import Request, Response
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -71,24 +66,6 @@ async def test_the_head_of_an_answer_has_no_body(front: Front) -> None:
     _, headers, body = split(await exchange(front, request("HEAD", "/healthz", "Connection: close")))
     assert int(headers["content-length"]) > 0
     assert body == b""
-
-
-class Waiting(ApiServer):
-    """Looks at a write only when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__(open_store(None), Catalog(builtin_kinds()), Everybody())
-        self.arrived, self.released, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def handle(self, request: Request, user: User) -> Response:
-        if request.method != "POST":
-            return await super().handle(request, user)
-        self.arrived.set()
-        try:
-            await self.released.wait()
-            return await super().handle(request, user)
-        finally:
-            self.over.set()
 
 
 async def test_a_write_goes_on_when_its_sender_hangs_up() -> None:

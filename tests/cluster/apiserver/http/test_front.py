@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from kohort.cluster.apiserver.http.front import Front, decoded_path
+from kohort.cluster.apiserver.http.front import Front
+from kohort.cluster.apiserver.http.targets import decoded_path
 from kohort.kube.errors import ApiError
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -1,0 +1,133 @@
+"""Requests that are not plain, as aiohttp reads them: chunked and large bodies, upgrades, HTTP/1.0, and nonsense.
+
+Bodies are taken as they come: what claims to be compressed is not unpacked, in Kubernetes neither, so nobody can send a
+gigabyte in a kilobyte.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from kohort.cluster.apiserver.http.answering import Exchange
+from kohort.cluster.apiserver.server import MAX_BODY, too_large
+
+MAX_LINE: Final = 1024 * 1024
+"""A selector can name many objects."""
+MAX_FIELD: Final = 128 * 1024
+_PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
+
+_QUIET: Final = logging.getLogger("kohort.front")
+_QUIET.setLevel(logging.CRITICAL)
+"""What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
+
+
+class Incoming(web.BaseRequest):
+    """A request whose answer may be given up when its sender hangs up.
+
+    aiohttp gives up all or none. A write must not stop half way, but a watch that nobody reads has to end.
+    """
+
+    _answering: "asyncio.Task[object] | None" = None
+
+    def end_with_client(self) -> None:
+        """Whoever hangs up wants no answer of the present task any more."""
+        self._answering = asyncio.current_task()
+
+    def exchange(self) -> Exchange:
+        drained = self.protocol._drain_helper
+        return Exchange(self.transport, drained, self.method, bool(self.keep_alive), self.version < HttpVersion11)
+
+    def certificate(self) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self.get_extra_info("peercert")
+        return found
+
+    def _cancel(self, exc: BaseException) -> None:
+        super()._cancel(exc)
+        if self._answering is not None:
+            self._answering.cancel()
+
+
+class Answered(web.StreamResponse):
+    """Tells aiohttp that the answer has been written."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__()
+        self._exchange = exchange
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._exchange.lasting
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """It is written."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to write."""
+
+
+def incoming_server(
+    handle: Callable[[web.BaseRequest], Coroutine[None, None, web.StreamResponse]], idle_seconds: float
+) -> web.Server:
+    """Makes protocols that call `handle` with every request. `idle_seconds`: until a silent connection is closed."""
+    return web.Server(
+        handle,
+        request_factory=_incoming,
+        access_log=None,
+        logger=_QUIET,
+        max_line_size=MAX_LINE,
+        max_field_size=MAX_FIELD,
+        keepalive_timeout=idle_seconds,
+        auto_decompress=False,
+    )
+
+
+def _incoming(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> Incoming:
+    return Incoming(message, payload, protocol, writer, task, asyncio.get_running_loop())
+
+
+def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
+    """Header names in lower case; repeated headers joined with commas."""
+    headers: dict[str, str] = {}
+    for key, value in incoming.headers.items():
+        key = key.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
+
+
+async def body_of(incoming: web.BaseRequest) -> bytes:
+    if not incoming.can_read_body:
+        return b""
+    if (incoming.content_length or 0) > MAX_BODY:
+        raise too_large()
+    if incoming.content.is_eof():
+        body = incoming.content.read_nowait()
+        if len(body) > MAX_BODY:
+            raise too_large()
+        return body
+    if incoming.headers.get("expect", "").lower() == "100-continue" and incoming.transport is not None:
+        incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in incoming.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise too_large()
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def is_upgrade(headers: dict[str, str]) -> bool:
+    """Whether a client asks for a protocol that something here speaks; other wishes are ignored, as HTTP has it."""
+    return "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() in _PROTOCOLS

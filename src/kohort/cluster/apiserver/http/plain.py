@@ -1,0 +1,91 @@
+"""Plain requests: whole, in one piece, and asking for nothing special of HTTP.
+
+Nearly all requests to an API server are plain, thousands a second, and reading one takes no more than looking for the
+end of its head. Only what is beyond doubt is read here: `read` returns None for everything else, from chunked bodies to
+malformed headers, and a complete HTTP parser has the last word on that. So there is nothing here that could be
+understood in two ways, which is what request smuggling lives from.
+
+The same client sends the same headers with every request, except for the length of its bodies. What they say is
+remembered by their bytes.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+LONG_BLOCK: Final = 4096
+"""Blocks of headers longer than this are not remembered."""
+MAX_BLOCK: Final = 64 * 1024
+
+_REQUEST_LINE: Final = re.compile(rb'(GET|POST|PUT|PATCH|DELETE) (/[!"$-~]*) HTTP/1\.1\r\n')
+_BLOCK: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[ -~\t]*+\r\n)++")
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
+_SPECIAL: Final = frozenset({"expect", "te", "trailer", "transfer-encoding", "upgrade"})
+"""Headers that change how a request is read or answered."""
+_ONCE: Final = frozenset({"host", "content-length", "connection", "authorization"})
+_LASTING: Final = {"": True, "keep-alive": True, "close": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What a block of headers says."""
+
+    headers: dict[str, str]
+    length: int
+    """Of the body."""
+    lasting: bool
+    """Whether another request may follow on the same connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    lasting: bool
+    size: int
+    """Bytes of all of it."""
+
+
+def read(data: bytes) -> Plain | None:
+    """The request that data begins with, if it is plain and all of it is there."""
+    line = _REQUEST_LINE.match(data)
+    if line is None:
+        return None
+    begin = line.end()
+    end = data.find(b"\r\n\r\n", begin, begin + MAX_BLOCK) + 2
+    if end < 2:
+        return None
+    block = data[begin:end]
+    fields = _remembered(block) if len(block) <= LONG_BLOCK else fields_of(block)
+    if fields is None:
+        return None
+    start = end + 2
+    size = start + fields.length
+    if size > len(data):
+        return None
+    method, target = line.groups()
+    return Plain(method.decode(), target.decode(), dict(fields.headers), data[start:size], fields.lasting, size)
+
+
+def fields_of(block: bytes) -> Fields | None:
+    """What header lines say, if they are beyond doubt."""
+    if _BLOCK.fullmatch(block) is None:
+        return None
+    headers: dict[str, str] = {}
+    for line in block.decode().split("\r\n")[:-1]:
+        name, _, value = line.partition(":")
+        name, value = name.lower(), value.strip(" \t")
+        if name in _SPECIAL or (name in _ONCE and name in headers):
+            return None
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    length = headers.get("content-length", "0")
+    lasting = _LASTING.get(headers.get("connection", "").lower())
+    if "host" not in headers or lasting is None or not _LENGTH.fullmatch(length):
+        return None
+    return Fields(headers, int(length), lasting)
+
+
+_remembered: Final = lru_cache(maxsize=512)(fields_of)

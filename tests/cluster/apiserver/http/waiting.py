@@ -1,0 +1,30 @@
+"""An API server that takes its time."""
+
+import asyncio
+
+from tests.cluster.apiserver.caller import Everybody
+
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.http import Request, Response
+
+
+class Waiting(ApiServer):
+    """Looks at a write only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(open_store(None), Catalog(builtin_kinds()), Everybody())
+        self.arrived, self.released, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handle(self, request: Request, user: User) -> Response:
+        if request.method != "POST":
+            return await super().handle(request, user)
+        self.arrived.set()
+        try:
+            await self.released.wait()
+            return await super().handle(request, user)
+        finally:
+            self.over.set()
