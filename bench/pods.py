@@ -88,17 +88,6 @@ async def until_ready(client: Client, count: int) -> None:
             return
 
 
-async def create_all(client: Client, count: int) -> None:
-    """As `measure_creates`, with the client that controllers use; for servers in the same process."""
-    numbers = iter(range(count))
-
-    async def create_next() -> None:
-        for number in numbers:
-            await client.create(PODS, pod(number))
-
-    await asyncio.gather(*(create_next() for _ in range(CLIENTS)))
-
-
 async def measure_ready(server: servers.Server, target: wire.Target, count: int) -> Readied:
     client = Client(kubeconfig.load(server.kubeconfig))
     prepared = requests(target, range(count))

@@ -36,14 +36,6 @@ def test_other_text_is_refused(value: str, message: str) -> None:
     assert str(refused.value) == message
 
 
-def test_validation_speaks_the_words_of_the_api() -> None:
-    assert intstr.percent_errors("10%") == []
-    assert intstr.percent_errors("10") == [
-        "a valid percent string must be a numeric string followed by an ending '%' "
-        "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-    ]
-
-
 @given(st.integers(0, 500), st.integers(0, 10_000))
 def test_rounding_up_and_down_enclose_the_exact_share(percent: int, total: int) -> None:
     down = intstr.resolve(f"{percent}%", total, round_up=False)

@@ -100,8 +100,3 @@ def test_a_prefix_may_end_in_a_dash(rule: Callable[[str, bool], list[str]]) -> N
     assert rule("web-", True) == []
     assert rule("web-", False) != []
     assert rule("-", True) != []
-
-
-def test_a_port_number_lies_between_1_and_65535() -> None:
-    assert names.port_number(1) == names.port_number(65535) == []
-    assert names.port_number(0) == names.port_number(65536) == ["must be between 1 and 65535, inclusive"]

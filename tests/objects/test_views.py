@@ -9,7 +9,6 @@ import pytest
 
 import kohort.objects
 from kohort.objects import view
-from kohort.objects.autoscaling import HorizontalPodAutoscaler
 from kohort.objects.core import Node, Pod, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
@@ -89,8 +88,6 @@ def test_a_node_sees_more_of_the_same_pod() -> None:
 def test_null_lists_that_servers_write_are_read() -> None:
     piece = decoded(EndpointSlice, {"metadata": {"name": "a"}, "endpoints": None, "ports": None})
     assert isinstance(piece, EndpointSlice) and piece.endpoints is None
-    scaler = decoded(HorizontalPodAutoscaler, {"status": {"conditions": None, "currentMetrics": None}})
-    assert isinstance(scaler, HorizontalPodAutoscaler)
     pod = decoded(Pod, {"spec": {"containers": None}})
     assert isinstance(pod, Pod) and pod.spec.main_containers == ()
 

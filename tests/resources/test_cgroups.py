@@ -146,11 +146,6 @@ def test_memory_high_slows_down_before_the_limit(given_pod: Pod, of_pod: int | N
     assert container_cgroup(given_pod, given_pod.spec.main_containers[0], settings).memory_high == of_container
 
 
-@pytest.mark.parametrize(("request_", "memory", "swap", "expected"), [(1, 4, 2, 0), (2, 4, 2, 1), (100, 0, 5, 0)])
-def test_swap_follows_the_memory_request(request_: int, memory: int, swap: int, expected: int) -> None:
-    assert cgroups.swap_max(request_, memory, swap) == expected
-
-
 def test_the_examples_in_the_documentation_hold() -> None:
     assert doctest.testmod(cgroups).failed == 0
 

@@ -10,12 +10,10 @@ from kohort.objects.jsontypes import JsonObject
 
 NAME = "tiny"
 NAMESPACE = "default"
-CONTAINER = "server"
 RESOURCES = {one.kind: one for one in (CONFIG_MAPS, GATEWAYS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES)}
 
 Version = dict[str, str]
 """Variables of the server that a version is made of."""
-FIRST: Version = {"MODEL_VERSION": "v1", "CONTEXT_WORDS": "2"}
 BETTER: Version = {"MODEL_VERSION": "v2", "CONTEXT_WORDS": "3"}
 BROKEN: Version = {"MODEL_VERSION": "v3", "CONTEXT_WORDS": "3", "TENSOR_PARALLEL_SIZE": "4"}
 """Weights that were cut for four processes, in groups of three. Nothing crashes; the model never comes together."""

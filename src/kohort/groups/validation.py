@@ -19,7 +19,6 @@ EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REVISION_SUFFIX: Final = 11
 """A StatefulSet adds a dash and up to ten characters to its name for the revision label of its pods."""
 
-_SPEC: Final = "spec"
 _TEMPLATE: Final = "spec.leaderWorkerTemplate"
 _ROLLING: Final = "spec.rolloutStrategy.rollingUpdateConfiguration"
 _SUBGROUP: Final = f"{_TEMPLATE}.SubGroupPolicy.subGroupSize"

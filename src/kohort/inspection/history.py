@@ -14,8 +14,6 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age
 from kohort.objects.jsontypes import JsonObject
 
-CAUSE = "kubernetes.io/change-cause"
-
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
     revision: int

@@ -105,9 +105,6 @@ class Informer(Generic[T]):
         for obj in self.list():
             self._call(handler, None, obj)
 
-    def remove_handler(self, handler: ChangeHandler[T]) -> None:
-        self._handlers.remove(handler)
-
     async def run(self) -> None:
         """Keep the copy current until cancelled; only for an informer that has its mirror alone."""
         await self._mirror.run()

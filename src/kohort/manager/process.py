@@ -111,7 +111,6 @@ class OperatorProcess:
         self._metrics_tls: ssl.SSLContext | None = None
         self.stopping = False
         self.health_port = 0
-        self.metrics_port = 0
         self.webhook_port = 0
 
     async def run(self) -> None:
@@ -284,7 +283,7 @@ class OperatorProcess:
         load(self._metrics_tls, bundle)
         _add_process_figures(self._registry)
         server = MetricsServer(address, self._metrics_tls, Gate(self._client), self._render)
-        self.metrics_port = await server.start()
+        await server.start()
         stack.push_async_callback(server.stop)
 
     def _render(self) -> bytes:

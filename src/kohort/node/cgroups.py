@@ -97,14 +97,6 @@ class Cgroups:
             self._in_use(path, count_cache), {name: bytes for name, bytes in found.items() if bytes is not None}
         )
 
-    def oom_kills(self, path: Path) -> int:
-        """How often the kernel has killed here for lack of memory."""
-        for line in self.read(path, "memory.events").splitlines():
-            key, _, count = line.partition(" ")
-            if key == "oom_kill":
-                return int(count)
-        return 0
-
     def kill(self, path: Path) -> None:
         """End everything in a cgroup at once."""
         with contextlib.suppress(OSError):

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from kohort.kube.errors import ApiError
-from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node import incumbency
@@ -18,7 +17,6 @@ from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.starting import own_name
 
-_log = Log(part="node")
 _AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
 
 

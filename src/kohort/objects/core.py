@@ -1,4 +1,4 @@
-"""The core group: nodes, services, namespaces, configuration, events, quotas. Pods and volumes are re-exported here."""
+"""The core group: nodes, services, namespaces, configuration, events. Pods and volumes are re-exported here."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
@@ -6,95 +6,43 @@ import base64
 
 from msgspec import field
 
-from kohort.objects.meta import Condition, LocalObjectReference, ObjectMeta, ObjectReference, condition_is
-from kohort.objects.placement import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodes,
-    PreferredPods,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
-)
-from kohort.objects.pods import (
-    Container,
-    ContainerPort,
-    ContainerState,
-    ContainerStatus,
-    Pod,
-    PodSpec,
-    PodStatus,
-    PodTemplateSpec,
-    ResizePolicy,
-    ResourceRequirements,
-)
+from kohort.objects.meta import Condition, ObjectMeta, ObjectReference, condition_is
+from kohort.objects.placement import Taint, Toleration
+from kohort.objects.pods import ContainerStatus, Pod, PodSpec
 from kohort.objects.view import View
 from kohort.objects.volumes import (
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate,
     PersistentVolumeSpec,
     ResourceList,
-    Volume,
 )
 
 __all__ = [
-    "Affinity",
     "ConfigMap",
-    "Container",
-    "ContainerImage",
-    "ContainerPort",
-    "ContainerState",
     "ContainerStatus",
-    "Endpoints",
     "Event",
-    "LimitRange",
     "Namespace",
     "Node",
-    "NodeAddress",
-    "NodeAffinity",
-    "NodeSelector",
-    "NodeSelectorTerm",
     "NodeSpec",
     "NodeStatus",
     "PersistentVolume",
     "PersistentVolumeClaim",
     "PersistentVolumeClaimSpec",
-    "PersistentVolumeClaimTemplate",
     "PersistentVolumeSpec",
     "Pod",
-    "PodAffinity",
-    "PodAffinityTerm",
     "PodSpec",
-    "PodStatus",
-    "PodTemplateSpec",
-    "PreferredNodes",
-    "PreferredPods",
-    "ReplicationController",
-    "ResizePolicy",
-    "ResourceList",
-    "ResourceQuota",
-    "ResourceRequirements",
     "Secret",
     "Service",
-    "ServiceAccount",
     "ServicePort",
     "Taint",
     "Toleration",
-    "TopologySpreadConstraint",
-    "Volume",
 ]
 
 
 class NodeSpec(View, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
-    provider_id: str = field(default="", name="providerID")
     pod_cidr: str = field(default="", name="podCIDR")
 
 
@@ -108,20 +56,12 @@ class ContainerImage(View, frozen=True):
     size_bytes: int = 0
 
 
-class NodeInfo(View, frozen=True):
-    kubelet_version: str = ""
-    operating_system: str = ""
-    architecture: str = ""
-
-
 class NodeStatus(View, frozen=True):
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
     images: tuple[ContainerImage, ...] = ()
-    declared_features: tuple[str, ...] = ()
-    node_info: NodeInfo = NodeInfo()
 
 
 class Node(View, frozen=True):
@@ -158,7 +98,6 @@ class ServicePort(View, frozen=True):
     protocol: str = "TCP"
     target_port: int | str = 0
     node_port: int = 0
-    app_protocol: str | None = None
 
 
 class ServiceSpec(View, frozen=True):
@@ -166,13 +105,8 @@ class ServiceSpec(View, frozen=True):
     selector: dict[str, str] = {}
     ports: tuple[ServicePort, ...] = ()
     cluster_ip: str = field(default="", name="clusterIP")
-    cluster_ips: tuple[str, ...] = field(default=(), name="clusterIPs")
-    external_ips: tuple[str, ...] = field(default=(), name="externalIPs")
     external_name: str = ""
     publish_not_ready_addresses: bool = False
-    session_affinity: str = ""
-    ip_families: tuple[str, ...] = ()
-    ip_family_policy: str | None = None
 
 
 class Service(View, frozen=True):
@@ -182,31 +116,6 @@ class Service(View, frozen=True):
     @property
     def headless(self) -> bool:
         return self.spec.cluster_ip == "None"
-
-
-class EndpointAddress(View, frozen=True):
-    ip: str = ""
-    hostname: str = ""
-    node_name: str | None = None
-    target_ref: ObjectReference | None = None
-
-
-class EndpointPort(View, frozen=True):
-    port: int = 0
-    name: str = ""
-    protocol: str = "TCP"
-    app_protocol: str | None = None
-
-
-class EndpointSubset(View, frozen=True):
-    addresses: tuple[EndpointAddress, ...] = ()
-    not_ready_addresses: tuple[EndpointAddress, ...] = ()
-    ports: tuple[EndpointPort, ...] = ()
-
-
-class Endpoints(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    subsets: tuple[EndpointSubset, ...] | None = None
 
 
 class ConfigMap(View, frozen=True):
@@ -225,13 +134,6 @@ class Secret(View, frozen=True):
         return None if encoded is None else base64.b64decode(encoded)
 
 
-class ServiceAccount(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    secrets: tuple[ObjectReference, ...] = ()
-    image_pull_secrets: tuple[LocalObjectReference, ...] = ()
-    automount_service_account_token: bool | None = None
-
-
 class EventSource(View, frozen=True):
     component: str = ""
     host: str = ""
@@ -245,62 +147,5 @@ class Event(View, frozen=True):
     type: str = ""
     count: int = 0
     source: EventSource = EventSource()
-    reporting_component: str = ""
-    first_timestamp: str | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
-
-
-class ReplicationControllerSpec(View, frozen=True):
-    replicas: int | None = None
-    selector: dict[str, str] = {}
-
-
-class ReplicationController(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicationControllerSpec = ReplicationControllerSpec()
-
-
-class ScopeRequirement(View, frozen=True):
-    scope_name: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
-class ScopeSelector(View, frozen=True):
-    match_expressions: tuple[ScopeRequirement, ...] = ()
-
-
-class ResourceQuotaSpec(View, frozen=True):
-    hard: ResourceList = {}
-    scopes: tuple[str, ...] = ()
-    scope_selector: ScopeSelector | None = None
-
-
-class ResourceQuotaStatus(View, frozen=True):
-    hard: ResourceList = {}
-    used: ResourceList = {}
-
-
-class ResourceQuota(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ResourceQuotaSpec = ResourceQuotaSpec()
-    status: ResourceQuotaStatus = ResourceQuotaStatus()
-
-
-class LimitRangeItem(View, frozen=True):
-    type: str = ""
-    max: ResourceList = {}
-    min: ResourceList = {}
-    default: ResourceList = {}
-    default_request: ResourceList = {}
-    max_limit_request_ratio: ResourceList = {}
-
-
-class LimitRangeSpec(View, frozen=True):
-    limits: tuple[LimitRangeItem, ...] | None = None
-
-
-class LimitRange(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: LimitRangeSpec = LimitRangeSpec()

@@ -1,6 +1,6 @@
 """EndpointSlices. Real servers write `null` for an empty list of endpoints or ports."""
 
-from kohort.objects.meta import ObjectMeta, ObjectReference
+from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 
 
@@ -18,19 +18,16 @@ class Endpoint(View, frozen=True):
     hostname: str | None = None
     node_name: str | None = None
     zone: str | None = None
-    target_ref: ObjectReference | None = None
 
 
 class SlicePort(View, frozen=True):
     name: str | None = None
     protocol: str | None = None
     port: int | None = None
-    app_protocol: str | None = None
 
 
 class EndpointSlice(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    address_type: str = ""
     endpoints: tuple[Endpoint, ...] | None = None
     ports: tuple[SlicePort, ...] | None = None
 

@@ -40,8 +40,3 @@ def percentage(value: str) -> int:
 
 def is_percentage(value: int | str) -> bool:
     return isinstance(value, str) and _PERCENT.fullmatch(value) is not None
-
-
-def percent_errors(value: str) -> list[str]:
-    """What is wrong with text that should be a percentage; the messages of field errors."""
-    return [] if _PERCENT.fullmatch(value) else [PERCENT_WRONG]

@@ -24,7 +24,6 @@ class OwnerReference(View, frozen=True):
 class ObjectMeta(View, frozen=True):
     name: str = ""
     namespace: str = ""
-    generate_name: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
@@ -125,10 +124,6 @@ class ObjectReference(View, frozen=True):
     uid: str = ""
     resource_version: str = ""
     field_path: str = ""
-
-
-class LocalObjectReference(View, frozen=True):
-    name: str = ""
 
 
 class KeySelector(View, frozen=True):

@@ -16,9 +16,7 @@ _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _WILDCARD_SUBDOMAIN: Final = rf"\*\.{_SUBDOMAIN}"
 _KEY_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_KEY_NAME})?"
-_ENV_NAME: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
-_C_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _HEADER_NAME: Final = "[-A-Za-z0-9]+"
 
 _is_label = re.compile(_LABEL).fullmatch
@@ -27,9 +25,7 @@ _is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_wildcard_subdomain = re.compile(_WILDCARD_SUBDOMAIN).fullmatch
 _is_key_name = re.compile(_KEY_NAME).fullmatch
 _is_value = re.compile(_VALUE).fullmatch
-_is_env_name = re.compile(_ENV_NAME).fullmatch
 _is_config_key = re.compile(_CONFIG_KEY).fullmatch
-_is_c_identifier = re.compile(_C_IDENTIFIER).fullmatch
 _is_header_name = re.compile(_HEADER_NAME).fullmatch
 _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 _has_lower_letter = re.compile("[a-z]").search
@@ -57,18 +53,10 @@ _VALUE_WRONG: Final = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character"
 )
-_ENV_NAME_WRONG: Final = (
-    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
-    "and must not start with a digit"
-)
 _RELAXED_ENV_NAME_WRONG: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 _CONFIG_KEY_WRONG: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-_C_IDENTIFIER_WRONG: Final = (
-    "a valid C identifier must start with alphabetic character or '_', "
-    "followed by a string of alphanumeric characters or '_'"
-)
 _HEADER_NAME_WRONG: Final = "a valid HTTP header must consist of alphanumeric characters or '-'"
 
 
@@ -155,10 +143,6 @@ def port_name(name: str, prefix: bool = False) -> list[str]:
     return problems
 
 
-def port_number(port: int) -> list[str]:
-    return [] if 1 <= port <= 65535 else [in_range(1, 65535)]
-
-
 def env_name(name: str, prefix: bool = False) -> list[str]:
     """Environment variables as the current API takes them: printable ASCII without `=`."""
     problems = [] if name else [f"environment variable name {EMPTY}"]
@@ -167,26 +151,12 @@ def env_name(name: str, prefix: bool = False) -> list[str]:
     return problems
 
 
-def strict_env_name(name: str, prefix: bool = False) -> list[str]:
-    """Environment variables before the rule was relaxed, still used where keys become variables."""
-    problems: list[str] = []
-    if not _is_env_name(name):
-        problems.append(_mismatch(_ENV_NAME_WRONG, _ENV_NAME, "my.env-name", "MY_ENV.NAME", "MyEnvName1"))
-    return problems + _climbs_up(name)
-
-
 def config_key(name: str) -> list[str]:
     """Keys of ConfigMaps and Secrets."""
     problems = _too_long(name, 253, "characters")
     if not _is_config_key(name):
         problems.append(_mismatch(_CONFIG_KEY_WRONG, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
     return problems + _climbs_up(name)
-
-
-def c_identifier(name: str) -> list[str]:
-    if _is_c_identifier(name):
-        return []
-    return [_mismatch(_C_IDENTIFIER_WRONG, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName")]
 
 
 def http_header_name(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Ingress and its class."""
+"""Ingresses."""
 
 from kohort.objects.meta import ObjectMeta, ObjectReference
 from kohort.objects.view import View
@@ -40,7 +40,6 @@ class IngressTls(View, frozen=True):
 
 
 class IngressSpec(View, frozen=True):
-    ingress_class_name: str | None = None
     default_backend: IngressBackend | None = None
     rules: tuple[IngressRule, ...] = ()
     tls: tuple[IngressTls, ...] = ()
@@ -49,12 +48,3 @@ class IngressSpec(View, frozen=True):
 class Ingress(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: IngressSpec = IngressSpec()
-
-
-class IngressClassSpec(View, frozen=True):
-    controller: str = ""
-
-
-class IngressClass(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: IngressClassSpec = IngressClassSpec()

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from kohort.objects.meta import KeySelector, LocalObjectReference, ObjectMeta
+from kohort.objects.meta import KeySelector, ObjectMeta
 from kohort.objects.pods import Container, Pod, PodSpec, PodStatus
 from kohort.objects.view import View
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
@@ -142,10 +142,6 @@ class NodeContainer(Container, frozen=True):
     tty: bool = False
 
 
-class EphemeralContainer(NodeContainer, frozen=True):
-    target_container_name: str = ""
-
-
 class PodSecurityContext(View, frozen=True):
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -173,18 +169,14 @@ class DnsConfig(View, frozen=True):
 class NodePodSpec(PodSpec, frozen=True):
     containers: tuple[NodeContainer, ...] | None = None
     init_containers: tuple[NodeContainer, ...] = ()
-    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
+    ephemeral_containers: tuple[NodeContainer, ...] = ()
     dns_policy: str = ""
     dns_config: DnsConfig | None = None
     host_aliases: tuple[HostAlias, ...] = ()
     host_pid: bool = field(default=False, name="hostPID")
-    host_ipc: bool = field(default=False, name="hostIPC")
     enable_service_links: bool | None = None
-    automount_service_account_token: bool | None = None
-    share_process_namespace: bool | None = None
     set_hostname_as_fqdn: bool | None = field(default=None, name="setHostnameAsFQDN")
     security_context: PodSecurityContext | None = None
-    image_pull_secrets: tuple[LocalObjectReference, ...] = ()
 
 
 class NodePod(Pod, frozen=True):

@@ -87,7 +87,6 @@ class PodSpec(View, frozen=True):
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
     os: PodOS | None = None
-    runtime_class_name: str = ""
 
     @property
     def main_containers(self) -> tuple[Container, ...]:
@@ -133,7 +132,6 @@ class ContainerStatus(View, frozen=True):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     image: str = ""
-    image_id: str = field(default="", name="imageID")
     container_id: str = field(default="", name="containerID")
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
@@ -179,8 +177,3 @@ class Pod(View, frozen=True):
     @property
     def active(self) -> bool:
         return not self.finished and self.metadata.deletion_timestamp is None
-
-
-class PodTemplateSpec(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets and priority classes."""
+"""PodDisruptionBudgets."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
@@ -10,16 +10,12 @@ class PodDisruptionBudgetSpec(View, frozen=True):
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
     selector: Selector | None = None
-    unhealthy_pod_eviction_policy: str | None = None
 
 
 class PodDisruptionBudgetStatus(View, frozen=True):
     observed_generation: int = 0
     disrupted_pods: dict[str, str] = {}
     disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
@@ -27,10 +23,3 @@ class PodDisruptionBudget(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
-
-
-class PriorityClass(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
-    global_default: bool = False
-    preemption_policy: str | None = None

@@ -65,11 +65,6 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         ]
         return _selector(found)
 
-    @staticmethod
-    def from_labels(labels: Mapping[str, str] | None) -> "LabelSelector":
-        """Exactly these labels, unchecked: the plain-map selectors of Service and ReplicationController."""
-        return _selector(Requirement(key, EQUALS, (value,)) for key, value in (labels or {}).items())
-
     def matches(self, labels: Mapping[str, str] | None) -> bool:
         if self.none:
             return False

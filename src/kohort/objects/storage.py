@@ -1,4 +1,4 @@
-"""Storage classes, and the few facts about drivers that decide where a pod fits."""
+"""Storage classes."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
@@ -21,7 +21,6 @@ class StorageClass(View, frozen=True):
     parameters: dict[str, str] = {}
     reclaim_policy: str | None = None
     volume_binding_mode: str | None = None
-    allow_volume_expansion: bool | None = None
     allowed_topologies: tuple[TopologyTerm, ...] = ()
 
     @property
@@ -31,21 +30,3 @@ class StorageClass(View, frozen=True):
     @property
     def default(self) -> bool:
         return self.metadata.annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
-
-
-class DriverCount(View, frozen=True):
-    count: int | None = None
-
-
-class CSINodeDriver(View, frozen=True):
-    name: str = ""
-    allocatable: DriverCount | None = None
-
-
-class CSINodeSpec(View, frozen=True):
-    drivers: tuple[CSINodeDriver, ...] | None = None
-
-
-class CSINode(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: CSINodeSpec = CSINodeSpec()

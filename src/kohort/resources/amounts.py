@@ -12,7 +12,6 @@ from kohort.objects.quantity import ZERO, Quantity
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
-PODS: Final = "pods"
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 
 Amounts: TypeAlias = Mapping[str, Quantity]

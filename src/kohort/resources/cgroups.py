@@ -174,11 +174,6 @@ def milli_from_weight(weight: int, formula: Formula = "curve") -> int:
     return milli_from_shares(shares_from_weight(weight, formula))
 
 
-def same_weight(milli: int, other: int, formula: Formula = "curve") -> bool:
-    """Whether two requests cannot be told apart in a cgroup file."""
-    return cpu_weight(milli, formula) == cpu_weight(other, formula)
-
-
 def cpu_quota(milli: int, period: int = DEFAULT_PERIOD) -> int | None:
     """Microseconds per period; None if there is no limit. Limits below 10m are raised to the least the kernel takes,
     and those beyond any machine are lowered to what it takes at all.
@@ -202,16 +197,6 @@ def cpu_max(quota: int | None, period: int = DEFAULT_PERIOD) -> str:
     return f"{_or_max(quota)} {period}"
 
 
-def milli_from_cpu_max(content: str) -> int | None:
-    """The limit in `cpu.max`, None if unlimited.
-
-    >>> milli_from_cpu_max("25000 100000"), milli_from_cpu_max("max 100000")
-    (250, None)
-    """
-    quota, period = content.split()
-    return None if quota == "max" else milli_from_quota(int(quota), int(period))
-
-
 def memory_high(request: int, limit: int | None, settings: Settings) -> int | None:
     """Where slowing down begins, in whole pages; None if it should not.
 
@@ -223,11 +208,6 @@ def memory_high(request: int, limit: int | None, settings: Settings) -> int | No
     ceiling = settings.node_allocatable_memory if limit is None else limit
     high = int(request + settings.throttling_factor * (ceiling - request)) // PAGE * PAGE
     return high if high > request else None
-
-
-def swap_max(memory_request: int, node_memory: int, node_swap: int) -> int:
-    """A container's part of the node's swap, in proportion to its memory request."""
-    return memory_request * node_swap // node_memory if node_memory else 0
 
 
 def hugetlb_file(name: str) -> str:

@@ -38,8 +38,6 @@ from kohort.rollouts.api import BatchRelease, ReleaseCanaryStatus, ReleaseStatus
 from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads.model import Counts, Outcome
 
-UNKNOWN_REPLICAS = -1
-
 BatchAct = Literal["initialize", "upgrade", "finalize"]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from kohort.kube.manager import Manager
+from kohort.kube.owners import index_by_controller_uid
 from kohort.kube.resources import (
     BATCH_RELEASES,
     DEPLOYMENTS,
@@ -42,11 +43,6 @@ def _of_stable(obj: _Member) -> Iterable[str]:
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
-def _of_controller(obj: _Member) -> Iterable[str]:
-    owner = obj.metadata.controller
-    return (owner.uid,) if owner is not None else ()
-
-
 class RolloutCache:
     def __init__(self, manager: Manager) -> None:
         self.rollouts = manager.informer(ROLLOUTS, Rollout)
@@ -55,7 +51,7 @@ class RolloutCache:
         self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=wire.GROUP_SET)
         self.pods = manager.informer(PODS, Pod, label_selector=wire.GROUP_SET, indexes={OF_SET: _of_set})
         self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
-        self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: _of_controller})
+        self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: index_by_controller_uid})
 
     @property
     def synced(self) -> bool:

@@ -30,7 +30,6 @@ IN_PROGRESS: Final = "Rollout is in Progressing"
 COMPLETED_MESSAGE: Final = "Rollout progressing has been completed"
 CANCELED_MESSAGE: Final = "Rollout progressing has been canceled"
 _SETTLE_SECONDS: Final = 3.0
-_TRAFFIC_BACK: Final = "route_all_to_stable"
 
 
 def decide(world: World) -> Move:

@@ -14,7 +14,7 @@ import msgspec
 from kohort.kube.clock import format_time
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import Condition
-from kohort.rollouts import arithmetic, wire
+from kohort.rollouts import wire
 from kohort.rollouts.api import BatchRelease, Progress, ReleasePlan, Rollout, Step
 from kohort.rollouts.traffic.model import Answer, Note
 from kohort.rollouts.workloads.model import Workload
@@ -188,7 +188,3 @@ def settled(state: State, answer: Answer) -> State:
     if progress is None or progress.grace_times == dict(answer.marks):
         return state
     return state.with_progress(grace_times=dict(answer.marks))
-
-
-def next_index(world: World) -> int:
-    return arithmetic.next_index(world.progress.current_step_index, len(world.steps))

@@ -4,7 +4,6 @@ from typing import Final
 
 GROUP: Final = "rollouts.kruise.io"
 API_VERSION: Final = "rollouts.kruise.io/v1beta1"
-FIELD_MANAGER: Final = "kruise-rollout"
 
 # On Rollouts
 ROLLOUT_FINALIZER: Final = "rollouts.kruise.io/rollout"

@@ -12,7 +12,7 @@ from kohort.objects.pods import Pod
 
 def slice_of(name: str, *endpoints: Endpoint) -> EndpointSlice:
     metadata = ObjectMeta(name, "ns", labels={"kubernetes.io/service-name": name})
-    return EndpointSlice(metadata, "IPv4", endpoints)
+    return EndpointSlice(metadata, endpoints)
 
 
 def headless(name: str, *, unready: bool = False, **selector: str) -> Service:

@@ -23,7 +23,6 @@ from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
 
 PERIODIC_SECONDS = 180.0
-UNREADY_SECONDS = 30.0
 Trigger = Literal[
     "pod_updated", "pods_added", "pods_removed", "pod_resized", "pod_terminated", "node_changed", "periodic_retry"
 ]

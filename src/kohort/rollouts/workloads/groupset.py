@@ -26,7 +26,6 @@ from kohort.rollouts.planhash import fingerprint
 
 HELD_PARTITION: Final = 1_000_000
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
-_DEFAULTS: Final = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
 _OUR_LABELS: Final = (wire.WORKLOAD_TYPE, wire.STABLE_REVISION)
 _OUR_ANNOTATIONS: Final = (
     wire.IN_PROGRESSING,
