@@ -65,8 +65,9 @@ def patcher(
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
         node = call.kind.schema()
-        obj = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
-        call.kind.strategy.default(obj)
+        obj, only_status = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
+        strategy = call.kind.strategy
+        (strategy.default_status if only_status else strategy.default)(obj)
         complete = bodies.complete_status if call.path.subresource == "status" else bodies.complete
         complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
@@ -118,8 +119,9 @@ def fit(
     node: Node,
     media_type: str,
     field_validation: str,
-) -> JsonObject:
-    """The live object after the patch, fitted to the schema. What is wrong with the result is wrong with the patch."""
+) -> tuple[JsonObject, bool]:
+    """The live object after the patch, fitted to the schema, and whether nothing but its status can be new. What is
+    wrong with the result is wrong with the patch."""
     patched = change.apply(live, node)
     # Encoded first, since what follows may change parts that both objects share.
     shown = compact(patched) if media_type != STRATEGIC else b""
@@ -147,7 +149,7 @@ def fit(
         raise unfit(f"strict decoding error: {', '.join(problems)}")
     if problems and field_validation == "Warn":
         call.warnings.extend(problem for problem in problems if problem not in call.warnings)
-    return obj
+    return obj, only_status
 
 
 def _only_status(call: Call, live: JsonObject, patched: JsonObject) -> bool:

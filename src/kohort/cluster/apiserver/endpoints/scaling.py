@@ -79,7 +79,7 @@ async def patch(writer: Writer, call: Call) -> Response:
         scale = scale_of(call.kind, live)
         if replicas_of(call.kind, live)[0] is None:
             scale["spec"]["replicas"] = _UNSET
-        scale = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
+        scale, _ = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
         stamping.settle_namespace(call, scale.setdefault("metadata", {}))
         stamping.check_name(call, scale["metadata"])
         return _recorded(writer, call, options, live, scale)

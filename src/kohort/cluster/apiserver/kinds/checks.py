@@ -174,6 +174,8 @@ def quantity(text: Json) -> Quantity:
 # --- addresses
 
 _DOTTED = re.compile(r"\d{1,}(\.\d{1,}){3}", re.ASCII).fullmatch
+_USUAL = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!\Z)|\Z)){4}", re.ASCII).fullmatch
+"""IPv4 as nearly all addresses are written: then nothing needs to be parsed."""
 _BAD_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_NETWORK: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
@@ -205,6 +207,8 @@ def ip_address(errors: Errors, path: str, text: str, accepted: Iterable[str] = (
 
 def address_problem(text: str) -> str:
     """What keeps a text from being an address in its usual form."""
+    if _USUAL(text):
+        return ""
     address = parse_address(text)
     if address is None:
         return _BAD_ADDRESS
@@ -264,21 +268,29 @@ def network_warnings(path: str, text: str) -> list[str]:
 
 def endpoint_address(errors: Errors, path: str, text: str) -> None:
     """Addresses that traffic may be sent to."""
+    for problem in _unreachable(text):
+        errors.append(invalid(path, text, problem))
+
+
+@lru_cache(maxsize=16384)
+def _unreachable(text: str) -> tuple[str, ...]:
+    """What keeps traffic from being sent to an address. The addresses of a large Service are all written again when
+    one of them changes."""
     address = parse_address(text)
     if address is None:
-        errors.append(invalid(path, text, "must be a valid IP address"))
-        return
+        return ("must be a valid IP address",)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
+    found: list[str] = []
     if address.is_unspecified:
-        errors.append(invalid(path, text, f"may not be unspecified ({text})"))
+        found.append(f"may not be unspecified ({text})")
     if address.is_loopback:
-        errors.append(invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
+        found.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
-        errors.append(invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"))
+        found.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     if address in _LINK_LOCAL_MULTICAST_4 or address in _LINK_LOCAL_MULTICAST_6:
-        detail = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
-        errors.append(invalid(path, text, detail))
+        found.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return tuple(found)
 
 
 _LINK_LOCAL_MULTICAST_4: Final = ipaddress.IPv4Network("224.0.0.0/24")

@@ -69,6 +69,10 @@ class Strategy:
     def default(self, obj: JsonObject) -> None:
         """Fill in defaults. Runs on every decode and on what is read from storage; must be idempotent."""
 
+    def default_status(self, obj: JsonObject) -> None:
+        """The same when nothing but the status was sent: kinds with long specs need not go through them again."""
+        self.default(obj)
+
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         """Before validation of a new object; `status` is already reset where it must be."""
 

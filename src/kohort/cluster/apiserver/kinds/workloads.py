@@ -151,6 +151,9 @@ class Workload(Strategy):
     names_pods = False
     """Pods are called after it, so its name had better be a host name."""
 
+    def default_status(self, obj: JsonObject) -> None:
+        """All defaults of a workload are in its spec."""
+
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
         named = name_warnings(obj, old) if self.names_pods else []
         return named + self._template_warnings(obj, old)

@@ -21,7 +21,7 @@ to a place that was empty are they cleaned. Decoding reports the leftovers as un
 behaves, and clients that send such patches are told so by strict validation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.patch.merge import without_nulls
@@ -50,15 +50,21 @@ def _merge_map(live: JsonObject, patch: JsonObject, node: Node) -> JsonObject:
     if DIRECTIVE in patch:
         return _whole_map(patch)
     result = _retained(live, patch)
+    for key, value in _ordinary_fields(result, patch, node):
+        _merge_field(result, key, value, node.field(key) or _NO_METADATA)
+    return result
+
+
+def _ordinary_fields(result: JsonObject, patch: JsonObject, node: Node) -> Iterable[tuple[str, Json]]:
+    """The fields of a patch that are left when its directives have been carried out. Most patches have none."""
+    if not any(key[0] == "$" for key in patch if key):
+        return patch.items()
     pending = {key: value for key, value in patch.items() if key != RETAIN_KEYS}
     for key in [key for key in pending if key.startswith(ELEMENT_ORDER)]:
         _merge_ordered_list(result, pending, key, node)
-    for key, value in pending.items():
-        if key.startswith(DELETE_FROM_LIST):
-            _delete_from_list(result, _list_name(key, "invalid patch format of primitive list"), value)
-        else:
-            _merge_field(result, key, value, node.field(key) or _NO_METADATA)
-    return result
+    for key in [key for key in pending if key.startswith(DELETE_FROM_LIST)]:
+        _delete_from_list(result, _list_name(key, "invalid patch format of primitive list"), pending.pop(key))
+    return pending.items()
 
 
 def _whole_map(patch: JsonObject) -> JsonObject:

@@ -35,6 +35,9 @@ class PodStrategy(Strategy):
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
+        self.default_status(obj)
+
+    def default_status(self, obj: JsonObject) -> None:
         status = obj.get("status")
         if status:
             mirror_addresses(status)
@@ -108,7 +111,9 @@ class PodStrategy(Strategy):
     def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors: Errors = []
         check_annotation_changes(errors, obj["metadata"], old["metadata"])
-        check_annotations(errors, "metadata.annotations", obj["metadata"], obj["spec"], _rules(obj, context.gates, old))
+        if obj["metadata"].get("annotations"):
+            rules = _rules(obj, context.gates, old)
+            check_annotations(errors, "metadata.annotations", obj["metadata"], obj["spec"], rules)
         check_status(errors, obj, old)
         return errors
 
