@@ -15,7 +15,6 @@ from kohort.cluster.apiserver.apply.fieldset import (
     from_paths,
     intersection,
     item,
-    leaves,
     member,
     paths,
     text,
@@ -73,12 +72,6 @@ def test_without_takes_along_what_lies_below(left: Paths, right: Paths) -> None:
     result = without(tree(left), tree(right))
     assert set(paths(result)) == left - below
     assert canonical(result)
-
-
-@given(some_paths)
-def test_leaves_have_nothing_below_them(members: Paths) -> None:
-    inner = {path for path in members if any(other[: len(path)] == path and other != path for other in members)}
-    assert set(paths(leaves(tree(members)))) == members - inner
 
 
 @given(some_paths, some_paths)

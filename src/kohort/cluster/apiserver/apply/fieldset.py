@@ -175,11 +175,6 @@ def _common_below(left: FieldSet, right: FieldSet) -> FieldSet | None:
     return _canonical(intersection(left, right))
 
 
-def leaves(tree: FieldSet) -> FieldSet:
-    """The members that have no members below them."""
-    return {key: leaves(node) for key, node in tree.items() if key != SELF}
-
-
 def contains(tree: FieldSet, path: Path) -> bool:
     node = tree
     for element in path:

@@ -18,7 +18,6 @@ from kohort.objects.jsontypes import JsonObject
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = ("roles", "clusterroles")
-BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
 class EscalationCheck:

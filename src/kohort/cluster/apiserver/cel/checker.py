@@ -11,7 +11,6 @@ from kohort.cluster.apiserver.cel.errors import CompileError, Issue
 from kohort.cluster.apiserver.cel.functions.lists import COMPARABLE
 from kohort.cluster.apiserver.cel.signatures import Overload
 from kohort.cluster.apiserver.cel.syntax import (
-    Bind,
     Call,
     Comprehension,
     Expr,
@@ -19,6 +18,7 @@ from kohort.cluster.apiserver.cel.syntax import (
     ListLiteral,
     Literal,
     MapLiteral,
+    OptionalMap,
     Select,
     StructLiteral,
     qualified_name,
@@ -96,8 +96,8 @@ class Checker:
                 return self.call(expr)
             case Comprehension():
                 return self.comprehension(expr)
-            case Bind():
-                return self.bind(expr)
+            case OptionalMap():
+                return self.optional_map(expr)
             case ListLiteral():
                 return self.list_literal(expr)
             case MapLiteral():
@@ -258,19 +258,16 @@ class Checker:
             applied = f"({t.final(condition)}, {t.final(result)}, {t.final(result)})"
             self.report(expr.offset, f"found no matching overload for '_?_:_' applied to '{applied}'")
 
-    def bind(self, expr: Bind) -> Type:
+    def optional_map(self, expr: OptionalMap) -> Type:
         value = self.check(expr.value)
-        if expr.unwrap:
-            inner = t.resolved(value)
-            if inner.kind == "optional":
-                value = inner.params[0]
-            elif not t.is_dynamic(inner):
-                self.report(expr.offset, f"expected type 'optional_type(dyn)' but found '{t.final(inner)}'")
+        inner = t.resolved(value)
+        if inner.kind == "optional":
+            value = inner.params[0]
+        elif not t.is_dynamic(inner):
+            self.report(expr.offset, f"expected type 'optional_type(dyn)' but found '{t.final(inner)}'")
         self.scopes.append({expr.name: value})
         body = self.check(expr.body)
         self.scopes.pop()
-        if not expr.unwrap:
-            return body
         if expr.rewrap:
             return t.optional_of(body)
         if not self.bindings.assignable(body, t.optional_of(Variable())):

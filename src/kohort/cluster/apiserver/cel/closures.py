@@ -37,7 +37,6 @@ from kohort.cluster.apiserver.cel.logic import Closure, Frame
 from kohort.cluster.apiserver.cel.overloads import call_closure
 from kohort.cluster.apiserver.cel.schema_types import SchemaList, SchemaObject, wrapper
 from kohort.cluster.apiserver.cel.syntax import (
-    Bind,
     Call,
     Comprehension,
     Expr,
@@ -45,6 +44,7 @@ from kohort.cluster.apiserver.cel.syntax import (
     ListLiteral,
     Literal,
     MapLiteral,
+    OptionalMap,
     Select,
     StructLiteral,
 )
@@ -126,8 +126,8 @@ class Compiler:
                 return self.call(expr)
             case Comprehension():
                 return self.comprehension(expr)
-            case Bind():
-                return self.bind(expr)
+            case OptionalMap():
+                return self.optional_map(expr)
             case ListLiteral():
                 return self.list_literal(expr)
             case MapLiteral():
@@ -282,27 +282,24 @@ class Compiler:
         )
         return loops.loop_closure(loop)
 
-    def bind(self, expr: Bind) -> Closure:
-        path = None if expr.unwrap else self.raw(expr.value)
-        bound = path if path is not None else self.value(expr.value)
+    def optional_map(self, expr: OptionalMap) -> Closure:
+        optional = self.value(expr.value)
         outer = dict(self.scope)
-        position = self.local(expr.name, raw=path is not None).position
+        position = self.local(expr.name, raw=False).position
         body = self.value(expr.body)
         self.scope = outer
-        unwrap, rewrap = expr.unwrap, expr.rewrap
+        rewrap = expr.rewrap
 
-        def bind(v: Frame) -> Json:
-            value = bound(v)
-            if unwrap:
-                if not isinstance(value, Optional):
-                    raise no_overload()
-                if not value.present:
-                    return NONE
-                value = value.value
-            v[position] = value
+        def optional_map(v: Frame) -> Json:
+            value = optional(v)
+            if not isinstance(value, Optional):
+                raise no_overload()
+            if not value.present:
+                return NONE
+            v[position] = value.value
             return Optional(body(v)) if rewrap else body(v)
 
-        return bind
+        return optional_map
 
     # -- literals
 
@@ -369,7 +366,7 @@ def _weight(expr: Expr) -> int:
         case Call():
             target = _weight(expr.target) if expr.target is not None else 0
             return 1 + target + sum(map(_weight, expr.args))
-        case Bind():
+        case OptionalMap():
             return 1 + _weight(expr.value) + _weight(expr.body)
         case Comprehension():
             return 1 + _weight(expr.range)

@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.cel import types as t
 from kohort.cluster.apiserver.cel.checker import Checker
 from kohort.cluster.apiserver.cel.closures import Compiler, Slot
 from kohort.cluster.apiserver.cel.errors import CompileError, InstantiationError, Issue
-from kohort.cluster.apiserver.cel.functions import CORE, KUBERNETES, PATCHES, libraries
+from kohort.cluster.apiserver.cel.functions import KUBERNETES, PATCHES, libraries
 from kohort.cluster.apiserver.cel.literals import constant_problem, literal_issues
 from kohort.cluster.apiserver.cel.parser import parse
 from kohort.cluster.apiserver.cel.program import Program
@@ -43,14 +43,12 @@ class Environment:
         *,
         raw: Iterable[str] = (),
         structs: Mapping[str, StructType] | None = None,
-        bindings: bool = False,
     ) -> None:
         self._functions = functions
         self._types = types
         self.variables: Mapping[str, Type] = dict(variables or {})
         self._raw = frozenset(raw)
         self._structs: Mapping[str, StructType] = structs or {}
-        self._bindings = bindings
         self._identifiers = {name: t.type_of_type(type) for name, type in {**_TYPE_NAMES, **types}.items()}
         self._programs: dict[str, Program] = {}
 
@@ -58,7 +56,7 @@ class Environment:
         self, variables: Mapping[str, Type], *, raw: Iterable[str] = (), structs: Mapping[str, StructType] | None = None
     ) -> "Environment":
         """The same functions, other variables. `raw` names those that are given as JSON with a schema type."""
-        return Environment(self._functions, self._types, variables, raw=raw, structs=structs, bindings=self._bindings)
+        return Environment(self._functions, self._types, variables, raw=raw, structs=structs)
 
     def type(self, name: str) -> Type:
         """A type that a library adds, by its full name."""
@@ -73,7 +71,7 @@ class Environment:
 
     def _compiled(self, source: str) -> Program:
         try:
-            tree = parse(source, bindings=self._bindings)
+            tree = parse(source)
             checker = Checker(source, self.variables, self._functions, self._identifiers, self._structs)
             result = checker.run(tree)
             issues = literal_issues(tree)
@@ -92,13 +90,6 @@ class Environment:
 
 
 @cache
-def core_environment() -> Environment:
-    """The language itself."""
-    functions, types = libraries(CORE)
-    return Environment(functions, types)
-
-
-@cache
 def kubernetes_environment() -> Environment:
     """The language with the function libraries of Kubernetes, without variables."""
     functions, types = libraries(KUBERNETES)
@@ -110,10 +101,3 @@ def mutation_environment() -> Environment:
     """What mutating policies may use on top of it."""
     functions, types = libraries((*KUBERNETES, PATCHES))
     return Environment(functions, types)
-
-
-@cache
-def extended_environment() -> Environment:
-    """Everything there is, `cel.bind` included."""
-    functions, types = libraries((*KUBERNETES, PATCHES))
-    return Environment(functions, types, bindings=True)

@@ -81,9 +81,6 @@ def contains(container: Json, value: Json) -> bool:
     return find(container, value).present
 
 
-_ORDERED = (str, bytes, Duration, Timestamp)
-
-
 def compared(one: Json, two: Json) -> int:
     """-1, 0 or 1. CelError when the two have no order."""
     kind = type(one)

@@ -29,7 +29,6 @@ from kohort.cluster.apiserver.cel.amounts import (
 from kohort.cluster.apiserver.cel.function_costs import own_cost
 from kohort.cluster.apiserver.cel.sizes import Extent
 from kohort.cluster.apiserver.cel.syntax import (
-    Bind,
     Call,
     Comprehension,
     Expr,
@@ -37,6 +36,7 @@ from kohort.cluster.apiserver.cel.syntax import (
     ListLiteral,
     Literal,
     MapLiteral,
+    OptionalMap,
     Select,
     StructLiteral,
 )
@@ -110,8 +110,8 @@ class Estimator:
                 return self.call(expr)
             case Comprehension():
                 return self.comprehension(expr)
-            case Bind():
-                return self.bind(expr)
+            case OptionalMap():
+                return self.optional_map(expr)
             case ListLiteral():
                 return self.list_literal(expr)
             case MapLiteral():
@@ -265,15 +265,11 @@ class Estimator:
         factor = 2.0 + (TEXT if key.kind in ("string", "bytes") else 0)
         return NEW_LIST + 2 + NEW_LIST + 1 + scaled(capped(count.most * count.most), factor)
 
-    def bind(self, expr: Bind) -> int:
+    def optional_map(self, expr: OptionalMap) -> int:
         value = self.cost(expr.value)
-        local = Local(self.path(expr.value), self.size(expr.value), self.entry(expr.value))
-        self._locals.setdefault(expr.name, []).append(Local((), None, None) if expr.unwrap else local)
+        self._locals.setdefault(expr.name, []).append(Local((), None, None))
         body = self.cost(expr.body)
         self._locals[expr.name].pop()
-        if not expr.unwrap:
-            self.copy(expr, expr.body)
-            return capped(NEW_LIST + value + body)
         bound = NEW_LIST + value + 1 + body + (1 if expr.rewrap else 0)
         return capped(value + 1 + max(bound, 1))
 

@@ -12,13 +12,13 @@ from kohort.cluster.apiserver.cel.closures import Compiler
 from kohort.cluster.apiserver.cel.errors import CelError, Issue
 from kohort.cluster.apiserver.cel.functions.strings import CLAUSES, clauses_of, unknown_clause
 from kohort.cluster.apiserver.cel.syntax import (
-    Bind,
     Call,
     Comprehension,
     Expr,
     ListLiteral,
     Literal,
     MapLiteral,
+    OptionalMap,
     Select,
     StructLiteral,
 )
@@ -147,7 +147,7 @@ def _children(expr: Expr) -> list[Expr]:
             return [*expr.args, expr.target] if expr.target is not None else expr.args
         case Comprehension():
             return [expr.range, expr.body, *([expr.condition] if expr.condition is not None else [])]
-        case Bind():
+        case OptionalMap():
             return [expr.value, expr.body]
         case ListLiteral():
             return expr.items

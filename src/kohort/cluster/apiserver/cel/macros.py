@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from kohort.cluster.apiserver.cel.errors import Issue
 from kohort.cluster.apiserver.cel.syntax import (
-    Bind,
     Call,
     Comprehension,
     ComprehensionKind,
     Expr,
     Ident,
     MapLiteral,
+    OptionalMap,
     Select,
 )
 
@@ -31,13 +31,11 @@ _NOT_A_NAME = "argument is not an identifier"
 Expansion = Callable[[int, Expr, list[Expr]], Expr]
 
 
-def expand(call: Call, *, bindings: bool) -> Expr:
+def expand(call: Call) -> Expr:
     """What the call stands for, or the call itself."""
     arity = len(call.args)
     if call.target is None:
         return _has(call.offset, call.args) if call.function == "has" and arity == 1 else call
-    if bindings and call.function == "bind" and arity == 3 and _is_name(call.target, "cel"):
-        return Bind(call.offset, _variable(call.args[0]), call.args[1], call.args[2])
     expansion = _MEMBER.get((call.function, arity))
     return expansion(call.offset, call.target, call.args) if expansion else call
 
@@ -47,10 +45,6 @@ def _has(offset: int, args: list[Expr]) -> Expr:
     if not isinstance(subject, Select) or subject.test or subject.optional:
         raise MacroError(subject.offset, "invalid argument to has() macro")
     return Select(offset, subject.operand, subject.field, test=True)
-
-
-def _is_name(expr: Expr, name: str) -> bool:
-    return isinstance(expr, Ident) and expr.name == name
 
 
 def _variable(expr: Expr, otherwise: str = _NOT_SIMPLE) -> str:
@@ -94,7 +88,7 @@ def _two_variable_loop(kind: ComprehensionKind) -> Expansion:
 
 def _optional_map(rewrap: bool) -> Expansion:
     def expansion(offset: int, target: Expr, args: list[Expr]) -> Expr:
-        return Bind(offset, _variable(args[0]), target, args[1], unwrap=True, rewrap=rewrap)
+        return OptionalMap(offset, _variable(args[0]), target, args[1], rewrap=rewrap)
 
     return expansion
 

@@ -53,18 +53,17 @@ _PRIMARY = (
 )
 
 
-def parse(source: str, *, bindings: bool = False) -> Expr:
-    """The tree of an expression; CompileError when it is not one. `bindings` allows `cel.bind`."""
+def parse(source: str) -> Expr:
+    """The tree of an expression; CompileError when it is not one."""
     if len(source) > MAX_LENGTH:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(source, [Issue(-1, message)])
-    return _Parser(source, bindings).parse()
+    return _Parser(source).parse()
 
 
 class _Parser:
-    def __init__(self, source: str, bindings: bool) -> None:
+    def __init__(self, source: str) -> None:
         self.source = source
-        self.bindings = bindings
         self.tokens, self.issues = tokens(source)
         self.position = 0
         self.depth = 0
@@ -234,7 +233,7 @@ class _Parser:
 
     def expanded(self, call: Call) -> Expr:
         try:
-            return expand(call, bindings=self.bindings)
+            return expand(call)
         except MacroError as error:
             raise CompileError(self.source, [error.issue]) from None
 

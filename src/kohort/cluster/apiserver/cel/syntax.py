@@ -146,23 +146,19 @@ class Comprehension(Expr):
         self.body = body
 
 
-class Bind(Expr):
-    """`name` stands for `value` inside `body`: `cel.bind`, and the optional macros with `unwrap`.
+class OptionalMap(Expr):
+    """`optMap` and `optFlatMap`: inside `body`, `name` is what the optional `value` holds. Nothing yields nothing.
 
-    With `unwrap` the value is an optional: nothing yields nothing, else the body sees what is inside; `rewrap` makes
-    the result optional again (`optMap`; `optFlatMap` has it optional already).
+    `rewrap` makes the result optional again (`optMap`; the body of `optFlatMap` is optional already).
     """
 
-    __slots__ = ("body", "name", "rewrap", "unwrap", "value")
+    __slots__ = ("body", "name", "rewrap", "value")
 
-    def __init__(
-        self, offset: int, name: str, value: Expr, body: Expr, *, unwrap: bool = False, rewrap: bool = False
-    ) -> None:
+    def __init__(self, offset: int, name: str, value: Expr, body: Expr, *, rewrap: bool) -> None:
         super().__init__(offset)
         self.name = name
         self.value = value
         self.body = body
-        self.unwrap = unwrap
         self.rewrap = rewrap
 
 

@@ -42,10 +42,6 @@ def is_established(crd: JsonObject) -> bool:
     return condition(crd, "Established").get("status") == "True"
 
 
-def is_terminating(crd: JsonObject) -> bool:
-    return condition(crd, "Terminating").get("status") == "True" or "deletionTimestamp" in crd["metadata"]
-
-
 def _kind(crd: JsonObject, version: JsonObject) -> Kind:
     spec, names = crd["spec"], crd["status"]["acceptedNames"]
     resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced")

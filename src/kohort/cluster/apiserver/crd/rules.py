@@ -26,8 +26,6 @@ from kohort.objects.jsontypes import Json, JsonObject
 
 MAX_MESSAGE: Final = 5 * 1024
 
-OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
-
 
 def validate_rules(
     obj: JsonObject,

@@ -43,9 +43,6 @@ class Catalog:
     def kinds(self) -> Iterator[Kind]:
         return (view.kind for view in self._views.values())
 
-    def has_group_version(self, group: str, version: str) -> bool:
-        return any(key[:2] == (group, version) for key in self._views)
-
     def serve(
         self,
         kinds: Iterable[Kind],

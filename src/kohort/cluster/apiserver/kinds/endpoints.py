@@ -23,8 +23,6 @@ from kohort.objects.fielderrors import FieldError, duplicate, invalid, required,
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value
 
-DEPRECATED: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-
 
 class EndpointsStrategy(Strategy):
     create_on_update = True

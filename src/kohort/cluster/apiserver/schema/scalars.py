@@ -48,15 +48,6 @@ def text(go_type: str) -> Scalar:
     return check
 
 
-def boolean(go_type: str) -> Scalar:
-    def check(value: Json) -> Json:
-        if type(value) is bool:
-            return value
-        raise Mismatch(json_type(value), go_type)
-
-    return check
-
-
 def _number_literal(value: Json) -> str:
     """Numbers that do not fit are quoted in the message, other values are only named."""
     found = json_type(value)

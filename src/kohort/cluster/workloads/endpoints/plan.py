@@ -27,7 +27,6 @@ MANAGER: Final = "endpointslice-controller.k8s.io"
 ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 ENDPOINTS_MANAGER: Final = "endpoint-controller"
 HEADLESS: Final = "service.kubernetes.io/headless"
-OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 OWN_LABELS: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS, ENDPOINTS_MANAGED_BY})
 
 Port = tuple[str, str, int | None, str | None]
@@ -77,6 +76,24 @@ def resolved_ports(service: ServiceFacts, pod: BackendPod) -> tuple[Port, ...]:
     return tuple(sorted(found, key=lambda one: (one[0], one[1], one[2] or 0)))
 
 
+class Backend(msgspec.Struct, frozen=True):
+    """A pod that has a place in the endpoints of a Service, and how it is spelled there."""
+
+    pod: BackendPod
+    ports: tuple[Port, ...]
+    entry: JsonObject
+    """In a slice."""
+    address: JsonObject
+    """In Endpoints."""
+
+
+def backend(service: ServiceFacts, pod: BackendPod) -> Backend | None:
+    """None for a pod that has no address, or has finished."""
+    if not pod.addresses or pod.finished:
+        return None
+    return Backend(pod, resolved_ports(service, pod), endpoint(service, pod), _address(service, pod))
+
+
 def endpoint(service: ServiceFacts, pod: BackendPod) -> JsonObject:
     """One entry of a slice."""
     entry: JsonObject = {
@@ -109,10 +126,6 @@ def _hints(service: ServiceFacts, pod: BackendPod) -> JsonObject:
     return hints
 
 
-def eligible(pods: Iterable[BackendPod]) -> list[BackendPod]:
-    return sorted((pod for pod in pods if pod.addresses and not pod.finished), key=lambda pod: pod.name)
-
-
 def slice_labels(service: ServiceFacts) -> dict[str, str]:
     labels = {key: value for key, value in service.labels.items() if key not in OWN_LABELS}
     labels[SERVICE_NAME] = service.name
@@ -136,13 +149,13 @@ class SlicePlan(msgspec.Struct, frozen=True):
     delete: list[str]
 
 
-def plan_slices(service: ServiceFacts, pods: Iterable[BackendPod], existing: Mapping[str, Content]) -> SlicePlan:
-    """Fit the wanted endpoints into the existing slices with as few writes as possible.
+def plan_slices(service: ServiceFacts, backends: Iterable[Backend], existing: Mapping[str, Content]) -> SlicePlan:
+    """Fit the wanted endpoints, which come ordered by name, into the existing slices with as few writes as possible.
 
     An endpoint that is already in a slice of its port group stays there. New endpoints fill slices with room, then new
     slices. A Service without endpoints keeps one empty slice, so that readers can tell "none" from "not known".
     """
-    wanted = _by_ports(service, pods)
+    wanted = _by_ports(service, backends)
     plan = SlicePlan([], {}, [])
     for ports, endpoints in wanted.items():
         names = sorted(name for name, content in existing.items() if content.ports == ports)
@@ -166,11 +179,11 @@ def _keep_one_empty(existing: Mapping[str, Content], plan: SlicePlan) -> None:
         plan.update[kept] = empty
 
 
-def _by_ports(service: ServiceFacts, pods: Iterable[BackendPod]) -> dict[tuple[Port, ...], dict[str, JsonObject]]:
+def _by_ports(service: ServiceFacts, backends: Iterable[Backend]) -> dict[tuple[Port, ...], dict[str, JsonObject]]:
     groups: dict[tuple[Port, ...], dict[str, JsonObject]] = {}
-    for pod in eligible(pods):
-        if pod.placed or service.publish_not_ready:
-            groups.setdefault(resolved_ports(service, pod), {})[pod.uid] = endpoint(service, pod)
+    for backend in backends:
+        if backend.pod.placed or service.publish_not_ready:
+            groups.setdefault(backend.ports, {})[backend.pod.uid] = backend.entry
     return groups
 
 
@@ -221,16 +234,15 @@ def endpoints_labels(service: ServiceFacts) -> dict[str, str]:
     return labels
 
 
-def plan_subsets(service: ServiceFacts, pods: Iterable[BackendPod]) -> list[JsonObject]:
+def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> list[JsonObject]:
     """`subsets` of the Endpoints object: addresses grouped by their ports, ready and not ready apart."""
     groups: dict[tuple[Port, ...], tuple[list[JsonObject], list[JsonObject]]] = {}
-    listed = [pod for pod in eligible(pods) if service.publish_not_ready or not pod.terminating]
-    for pod in listed[:MAX_ADDRESSES]:
-        ports = resolved_ports(service, pod)
-        if service.ports and not ports:
+    listed = [backend for backend in backends if service.publish_not_ready or not backend.pod.terminating]
+    for backend in listed[:MAX_ADDRESSES]:
+        if service.ports and not backend.ports:
             continue
-        ready, waiting = groups.setdefault(ports, ([], []))
-        (ready if pod.ready or service.publish_not_ready else waiting).append(_address(service, pod))
+        ready, waiting = groups.setdefault(backend.ports, ([], []))
+        (ready if backend.pod.ready or service.publish_not_ready else waiting).append(backend.address)
     return [_subset(ports, ready, waiting) for ports, (ready, waiting) in sorted(groups.items(), key=str)]
 
 

@@ -58,4 +58,4 @@ def libraries(chosen: Iterable[Library]) -> tuple[dict[str, list[Overload]], dic
     return functions, types
 
 
-__all__ = ["CORE", "KUBERNETES", "PATCHES", "Function", "Library", "libraries"]
+__all__ = ["KUBERNETES", "PATCHES", "Function", "Library", "libraries"]

@@ -94,18 +94,3 @@ def _check_sleep(errors: Errors, path: str, action: JsonObject, grace: int | Non
     if grace is not None and not 0 <= seconds <= grace:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         errors.append(invalid(path, seconds, detail))
-
-
-_PLAIN_SIGNALS: Final = (
-    "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT STOP SYS TERM TRAP "
-    "TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ"
-)
-LINUX_SIGNALS: Final = tuple(
-    sorted(
-        [f"SIG{name}" for name in _PLAIN_SIGNALS.split()]
-        + ["SIGRTMIN", "SIGRTMAX"]
-        + [f"SIGRTMIN+{number}" for number in range(1, 16)]
-        + [f"SIGRTMAX-{number}" for number in range(1, 15)]
-    )
-)
-WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
