@@ -108,6 +108,9 @@ class Pki:
         context.load_cert_chain(self.server_certificate, self.server_key)
         context.load_verify_locations(self.ca_certificate)
         context.verify_mode = ssl.CERT_OPTIONAL
+        context.num_tickets = (
+            0  # Clients of an API server keep their connections; a ticket costs as much as a signature.
+        )
         return context
 
     def _ensure_authority(self) -> None:

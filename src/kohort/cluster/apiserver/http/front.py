@@ -28,6 +28,7 @@ from kohort.cluster.apiserver.http.elaborate import (
 from kohort.cluster.apiserver.http.pacing import Rounds
 from kohort.cluster.apiserver.http.plain import Plain
 from kohort.cluster.apiserver.http.targets import split_target
+from kohort.cluster.apiserver.http.tls import Secured
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -85,9 +86,8 @@ class Front:
         def connection() -> Connection:
             return Connection(self, self._elaborate, self._log)
 
-        self._listening = await loop.create_server(
-            connection, self._host, self.port, ssl=self._tls, backlog=BACKLOG, reuse_address=True
-        )
+        protocol = Secured(self._tls, connection) if self._tls is not None else connection
+        self._listening = await loop.create_server(protocol, self._host, self.port, backlog=BACKLOG, reuse_address=True)
         self.port = self._listening.sockets[0].getsockname()[1]
         self._idle_timer = loop.call_later(IDLE_LOOK, self._close_idle, loop)
 

@@ -21,6 +21,7 @@ from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request
+from kohort.kube.tasks import cancel_all
 
 CHANNELS: Final = (
     "v5.channel.k8s.io",
@@ -100,6 +101,4 @@ async def _first(*directions: Coroutine[None, None, None]) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*tasks)
