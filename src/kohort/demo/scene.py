@@ -11,6 +11,7 @@ from kohort.demo.manifests import NAME, NAMESPACE
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS, Resource
+from kohort.kube.tasks import cancel_all
 from kohort.objects.jsontypes import JsonObject
 
 PATIENCE_SECONDS: Final = 60.0
@@ -38,9 +39,7 @@ class Scene:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(*self._tasks)
 
     async def _follow(self, resource: Resource) -> None:
         namespace = NAMESPACE if resource.namespaced else ""

@@ -15,5 +15,4 @@ async def cancel_all(*tasks: "asyncio.Task[Json]") -> None:
     """Cancel and wait until they have really ended. What they raise was somebody else's to notice."""
     for task in tasks:
         task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
+    await asyncio.gather(*tasks, return_exceptions=True)

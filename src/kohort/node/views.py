@@ -50,18 +50,8 @@ class Allocated(Requirements, frozen=True):
 
     def applied_to(self, pod: P) -> P:
         """The pod as it would be if it had asked for this: what cgroups, status and eviction look at."""
-
-        def changed(container: Container) -> Container:
-            resources = self.containers.get(container.name, container.resources)
-            return msgspec.structs.replace(container, resources=resources)
-
-        spec = msgspec.structs.replace(
-            pod.spec,
-            containers=tuple(map(changed, pod.spec.main_containers)),
-            init_containers=tuple(map(changed, pod.spec.init_containers)),
-            resources=pod.spec.resources if isinstance(self.pod, UnsetType) else self.pod,
-        )
-        return msgspec.structs.replace(pod, spec=spec)
+        whole = pod.spec.resources if isinstance(self.pod, UnsetType) else self.pod
+        return pod.with_resources(self.containers, whole)
 
     def completed(self, spec: PodSpec) -> "Allocated":
         """A record from before pod-level resources takes the pod's own figures over, once, instead of denying them."""

@@ -2,6 +2,10 @@
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
+from collections.abc import Mapping
+from typing import Self
+
+import msgspec
 from msgspec import field
 
 from kohort.objects.meta import Condition, ObjectMeta, condition_is
@@ -177,3 +181,19 @@ class Pod(View, frozen=True):
     @property
     def active(self) -> bool:
         return not self.finished and self.metadata.deletion_timestamp is None
+
+    def with_resources(
+        self, containers: Mapping[str, ResourceRequirements], whole: ResourceRequirements | None
+    ) -> Self:
+        """The pod as it would be if it had asked for this; containers that are not named keep what they ask for."""
+
+        def changed(container: Container) -> Container:
+            return msgspec.structs.replace(container, resources=containers.get(container.name, container.resources))
+
+        spec = msgspec.structs.replace(
+            self.spec,
+            containers=tuple(map(changed, self.spec.main_containers)),
+            init_containers=tuple(map(changed, self.spec.init_containers)),
+            resources=whole,
+        )
+        return msgspec.structs.replace(self, spec=spec)

@@ -12,6 +12,7 @@ from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, STATEFUL_SETS, Resource
+from kohort.kube.tasks import cancel_all
 from kohort.objects.meta import PartialObject
 
 GATHER: Final = 0.1
@@ -50,9 +51,7 @@ class Changes:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(*self._tasks)
 
     async def next(self) -> None:
         """Returns at once the first time, then soon after each change."""

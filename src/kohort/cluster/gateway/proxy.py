@@ -51,6 +51,7 @@ from kohort.cluster.gateway.certificates import Certificates
 from kohort.cluster.gateway.routes import Backend, Facts, HeaderChange, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
+from kohort.kube.tasks import cancel_all
 
 _log = Log(module="kohort.cluster.gateway")
 
@@ -342,9 +343,7 @@ async def _tunnel(request: web.BaseRequest, there: ClientWebSocketResponse) -> w
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
+            await cancel_all(*pumps)
     finally:
         await there.close()
         await here.close()

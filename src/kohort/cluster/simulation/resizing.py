@@ -35,19 +35,7 @@ class Allocation(msgspec.Struct, frozen=True):
         return Allocation({each.name: each.resources for each in spec.all_containers}, spec.resources)
 
     def applied_to(self, pod: Pod) -> Pod:
-        """The pod as it would be if it had asked for this."""
-
-        def changed(container: Container) -> Container:
-            resources = self.containers.get(container.name, container.resources)
-            return msgspec.structs.replace(container, resources=resources)
-
-        spec = msgspec.structs.replace(
-            pod.spec,
-            containers=tuple(map(changed, pod.spec.main_containers)),
-            init_containers=tuple(map(changed, pod.spec.init_containers)),
-            resources=self.pod,
-        )
-        return msgspec.structs.replace(pod, spec=spec)
+        return pod.with_resources(self.containers, self.pod)
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from kohort.kube.tasks import cancel_all
 from kohort.node.api.spdyconnection import SpdyConnection, Stream, Tunnel, Upgraded, asks_for_spdy
 
 CHANNELS: Final = "v4.channel.k8s.io"
@@ -72,9 +73,7 @@ async def _by_streams(connection: SpdyConnection, pod: Pod) -> None:
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*tasks)
         await connection.close()
 
 

@@ -2,13 +2,10 @@
 
 from typing import Protocol
 
-import msgspec
-
-from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.apply import managed
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.tokens import DEFAULT_SECONDS
-from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
+from kohort.cluster.apiserver.endpoints import answers, bodies, stamping, transient
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.schema import builtin
@@ -44,7 +41,7 @@ class IdentityEndpoints:
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
-        await self._admit(call, options, document)
+        await transient.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, call.kind.schema())
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
         return answers.of_document(201, answer, call.media)
@@ -60,26 +57,9 @@ class IdentityEndpoints:
         bodies.shape(call, document, node, duplicates, validation)
         document.setdefault("spec", {}).setdefault("expirationSeconds", DEFAULT_SECONDS)
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
-        await self._admit(call, options, document)
+        await transient.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, node)
         return answers.of_document(201, self._tokens.request(call.namespace, call.name, document), call.media)
-
-    async def _admit(self, call: Call, options: WriteOptions, document: JsonObject) -> None:
-        attributes = Attributes(
-            operation="CREATE",
-            resource=msgspec.structs.replace(call.kind.resource, kind=document["kind"]),
-            name=call.name,
-            namespace=call.namespace,
-            user=call.user,
-            reader=self._parts.reader,
-            object=document,
-            subresource=call.path.subresource,
-            options=options.as_object("CreateOptions"),
-            dry_run=options.dry_run,
-            warnings=call.warnings,
-        )
-        await self._parts.admission.mutate(attributes)
-        await self._parts.admission.validate(attributes)
 
 
 def _record(call: Call, options: WriteOptions, document: JsonObject, node: Node) -> None:

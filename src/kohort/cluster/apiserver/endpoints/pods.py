@@ -4,8 +4,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.endpoints import answers, bodies
+from kohort.cluster.apiserver.endpoints import answers, bodies, transient
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.deletion import Deleter, check_preconditions
 from kohort.cluster.apiserver.endpoints.options import DeleteOptions, WriteOptions, delete_options, write_options
@@ -47,7 +46,7 @@ class PodActions:
         problems = _target_problems(target)
         if problems:
             raise errors.failure(500, "", _aggregated(problems))
-        await self._admit(call, options, binding, name)
+        await transient.admit(self.parts, call, options, binding, name)
         pod_call = self._pod_call(call, name)
         while True:
             stored = self._pod(pod_call)
@@ -71,7 +70,7 @@ class PodActions:
         if (eviction.get("metadata") or {}).get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         deletion = _deletion(eviction, options)
-        await self._admit(call, options, eviction, call.name)
+        await transient.admit(self.parts, call, options, eviction, call.name)
         pod_call = self._pod_call(call, call.name)
         await self._evict(pod_call, deletion)
         return answers.of_document(201, dict(SUCCESS), call.media)
@@ -169,23 +168,6 @@ class PodActions:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         return document
-
-    async def _admit(self, call: Call, options: WriteOptions, document: JsonObject, name: str) -> None:
-        attributes = Attributes(
-            operation="CREATE",
-            resource=msgspec.structs.replace(call.kind.resource, kind=document["kind"]),
-            name=name,
-            namespace=call.path.namespace,
-            user=call.user,
-            reader=self.parts.reader,
-            object=document,
-            subresource=call.path.subresource,
-            options=options.as_object("CreateOptions"),
-            dry_run=options.dry_run,
-            warnings=call.warnings,
-        )
-        await self.parts.admission.mutate(attributes)
-        await self.parts.admission.validate(attributes)
 
     def _pod_call(self, call: Call, name: str) -> Call:
         view = self.parts.catalog.find("", "v1", "pods")
