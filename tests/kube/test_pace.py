@@ -13,7 +13,7 @@ from kohort.kube.controller import BRISK, LEISURELY, Pace
         (BRISK, 1.0, 0.1),
         (LEISURELY, 0.001, 0.0),
         (LEISURELY, 0.004, 0.196),
-        (LEISURELY, 1.0, 0.5),
+        (LEISURELY, 1.0, 1.0),
     ],
 )
 def test_a_costly_key_gets_its_share_of_a_worker_and_no_more(pace: Pace, worked: float, rest: float) -> None:

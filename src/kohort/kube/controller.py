@@ -48,8 +48,9 @@ class Pace(msgspec.Struct, frozen=True):
 
 BRISK = Pace(1 / 3, 0.1)
 """Never long enough for a person to notice."""
-LEISURELY = Pace(1 / 50, 0.5)
-"""For what is costly, grows with every object it summarises, and is read by programs: long lists of addresses, say."""
+LEISURELY = Pace(1 / 50, 1.0)
+"""For what is costly, grows with every object it summarises, and is read by programs that gather changes themselves:
+long lists of addresses, say."""
 RESTLESS = Pace(1.0, 0.0)
 """For what spends its time waiting for others, and is waited for."""
 

@@ -3,9 +3,11 @@ from hypothesis import strategies as st
 
 from kohort.cluster.workloads.endpoints.plan import (
     MAX_PER_SLICE,
+    Backend,
     BackendPod,
     Content,
     ServiceFacts,
+    backend,
     endpoint,
     plan_slices,
     plan_subsets,
@@ -30,6 +32,10 @@ def pod(name: str, *, ready: bool = True, terminating: bool = False, **more: obj
         terminating=terminating,
         **more,  # type: ignore[arg-type]
     )
+
+
+def behind(facts: ServiceFacts, *pods: BackendPod) -> list[Backend]:
+    return [one for pod in sorted(pods, key=lambda pod: pod.name) if (one := backend(facts, pod)) is not None]
 
 
 def test_conditions_follow_the_table() -> None:
@@ -58,7 +64,7 @@ def test_pods_that_name_their_ports_differently_get_slices_of_their_own() -> Non
     )
     a = pod("a", named_ports={("http", "TCP"): 8080, ("rpc", "TCP"): 9090})
     b = pod("b", named_ports={("http", "TCP"): 8081})
-    plan = plan_slices(named, [a, b], {})
+    plan = plan_slices(named, behind(named, a, b), {})
     assert [(content.ports, len(content.endpoints)) for content in plan.create] == [
         ((("http", "TCP", 8080, None), ("rpc", "TCP", 9090, None)), 1),
         ((("http", "TCP", 8081, None),), 1),
@@ -76,16 +82,17 @@ def test_a_service_without_pods_keeps_one_empty_slice() -> None:
 
 def test_finished_pods_and_pods_without_address_do_not_count() -> None:
     gone = BackendPod("x", "ns", "u", addresses=())
-    assert plan_slices(service(), [gone, pod("f", finished=True)], {}).create == [Content((), [])]
+    assert plan_slices(service(), behind(service(), gone, pod("f", finished=True)), {}).create == [Content((), [])]
 
 
 def test_subsets_separate_ready_from_not_ready() -> None:
-    subsets = plan_subsets(service(), [pod("a"), pod("b", ready=False), pod("c", terminating=True)])
+    subsets = plan_subsets(service(), behind(service(), pod("a"), pod("b", ready=False), pod("c", terminating=True)))
     assert [[one["targetRef"]["name"] for one in subsets[0][key]] for key in ("addresses", "notReadyAddresses")] == [
         ["a"],
         ["b"],
     ]
-    published = plan_subsets(service(publish=True), [pod("b", ready=False), pod("c", terminating=True)])
+    everybody = service(publish=True)
+    published = plan_subsets(everybody, behind(everybody, pod("b", ready=False), pod("c", terminating=True)))
     assert [one["targetRef"]["name"] for one in published[0]["addresses"]] == ["b", "c"]
 
 
@@ -105,7 +112,7 @@ def test_any_history_of_pods_ends_with_exactly_the_wanted_endpoints(history: lis
     serial = 0
     for numbers in history:
         pods = [pod(f"p{number}") for number in numbers]
-        plan = plan_slices(service(), pods, slices)
+        plan = plan_slices(service(), behind(service(), *pods), slices)
         for name in plan.delete:
             del slices[name]
         slices.update(plan.update)
@@ -115,7 +122,7 @@ def test_any_history_of_pods_ends_with_exactly_the_wanted_endpoints(history: lis
         found = [entry["targetRef"]["name"] for content in slices.values() for entry in content.endpoints]
         assert sorted(found) == sorted(one.name for one in pods)
         assert all(len(content.endpoints) <= MAX_PER_SLICE for content in slices.values())
-        again = plan_slices(service(), pods, slices)
+        again = plan_slices(service(), behind(service(), *pods), slices)
         assert not again.create
         assert not again.update
         assert not again.delete

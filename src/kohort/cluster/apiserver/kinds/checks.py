@@ -272,6 +272,11 @@ def endpoint_address(errors: Errors, path: str, text: str) -> None:
         errors.append(invalid(path, text, problem))
 
 
+def is_reachable(text: str) -> bool:
+    """Whether a text is an address in its usual form that traffic may be sent to."""
+    return not _unreachable(text) and not address_problem(text)
+
+
 @lru_cache(maxsize=16384)
 def _unreachable(text: str) -> tuple[str, ...]:
     """What keeps traffic from being sent to an address. The addresses of a large Service are all written again when

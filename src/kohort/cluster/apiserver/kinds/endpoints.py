@@ -11,9 +11,11 @@ from kohort.cluster.apiserver.kinds.checks import (
     endpoint_address,
     immutable,
     ip_address,
+    is_reachable,
     named,
     parse_address,
     port_number,
+    problems_of,
     qualified,
     same,
     supported,
@@ -53,7 +55,8 @@ def _check_subsets(errors: Errors, subsets: list[JsonObject]) -> None:
             errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
         for field in ("addresses", "notReadyAddresses"):
             for position, address in enumerate(subset.get(field) or ()):
-                _check_address(errors, f"{path}.{field}[{position}]", address)
+                if not _is_faultless(address):
+                    _check_address(errors, f"{path}.{field}[{position}]", address)
         ports = subset.get("ports") or []
         for position, port in enumerate(ports):
             here = f"{path}.ports[{position}]"
@@ -65,6 +68,17 @@ def _check_subsets(errors: Errors, subsets: list[JsonObject]) -> None:
             choice(errors, f"{here}.protocol", port.get("protocol"), PROTOCOLS)
             if port.get("appProtocol") is not None:
                 qualified(errors, f"{here}.appProtocol", port["appProtocol"])
+
+
+def _is_faultless(address: JsonObject) -> bool:
+    """Whether there is nothing to say about an address: a large Service has a thousand, and a path for each of them
+    would be made for nothing with every write."""
+    hostname, node = address.get("hostname"), address.get("nodeName")
+    return (
+        is_reachable(address.get("ip") or "")
+        and (not hostname or not problems_of(dns1123_label, hostname))
+        and (node is None or not problems_of(dns1123_subdomain, node))
+    )
 
 
 def _check_address(errors: Errors, path: str, address: JsonObject) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.endpoints import plan as rules
-from kohort.cluster.workloads.endpoints.plan import BackendPod, Content, ServiceFacts
+from kohort.cluster.workloads.endpoints.backends import Backends
+from kohort.cluster.workloads.endpoints.echoes import Echoes
+from kohort.cluster.workloads.endpoints.plan import Backend, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE, Triggers
 from kohort.kube.controller import BRISK, LEISURELY, Pace, Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
@@ -13,8 +15,9 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, Key
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
 
-_ZONE = "topology.kubernetes.io/zone"
 _MANY = 50
 _NODE_PATIENCE = 5.0
 """Seconds until a pod is looked at again whose node was not there."""
@@ -22,6 +25,12 @@ _NODE_PATIENCE = 5.0
 
 def register(manager: Manager) -> None:
     ServiceEndpoints(manager)
+
+
+class Written(View, frozen=True):
+    """What is read of the answer to a write: long lists need not be taken apart once more."""
+
+    metadata: ObjectMeta
 
 
 def _by_service(obj: JsonObject) -> Iterable[str]:
@@ -37,29 +46,22 @@ class ServiceEndpoints:
         self.client = manager.client
         self.services = manager.informer(SERVICES, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
-        self.nodes = manager.informer(NODES, Node)
         self.slices = manager.informer(ENDPOINT_SLICES, JsonObject, indexes={"service": _by_service})
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
+        self._backends = Backends(self.services, self.pods, manager.informer(NODES, Node))
         self._pending: dict[Key, set[str]] = {}
+        self._slice_echoes, self._endpoints_echoes = Echoes(), Echoes()
         self._triggers = Triggers()
         self._large: set[Key] = set()
         """Services with so many pods that writing their addresses is work."""
         controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=self._pace)
         controller.watches(self.services)
-        controller.watches(self.pods, self._services_of_pod, when=_matters)
-        controller.watches(self.slices, _service_of_slice)
-        controller.watches(self.endpoints, when=lambda _, new: new is None)
+        controller.watches(self.pods, self._backends.services_of, when=_matters)
+        controller.watches(self.slices, _service_of_slice, when=self._slice_echoes.is_news)
+        controller.watches(self.endpoints, when=self._endpoints_echoes.is_answer)
 
     def _pace(self, key: Key) -> Pace:
         return LEISURELY if key in self._large else BRISK
-
-    def _services_of_pod(self, pod: Pod) -> Iterable[Key]:
-        labels = pod.metadata.labels
-        return [
-            Key(pod.metadata.namespace, service["metadata"]["name"])
-            for service in self.services.list(pod.metadata.namespace)
-            if (selector := service["spec"].get("selector")) and selector.items() <= labels.items()
-        ]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         service = self.services.get(key)
@@ -69,54 +71,22 @@ class ServiceEndpoints:
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return None
         facts = service_facts(service)
-        selected = self._selected(service)
-        (self._large.add if len(selected) > _MANY else self._large.discard)(key)
-        pods = [self._backend(pod) for pod in selected]
-        trigger = self._triggers.since_last_time(key, service["metadata"]["creationTimestamp"], selected)
-        await self._write_slices(service, facts, pods, trigger)
-        await self._write_endpoints(facts, pods, trigger)
-        waiting = any(pod.addresses and not pod.finished and not pod.placed for pod in pods)
+        pods, backends = self._backends.pods_of(service), self._backends.listed(service, facts)
+        (self._large.add if len(pods) > _MANY else self._large.discard)(key)
+        trigger = self._triggers.since_last_time(key, service["metadata"]["creationTimestamp"], pods)
+        await self._write_slices(service, facts, backends, trigger)
+        await self._write_endpoints(facts, backends, trigger)
+        waiting = any(not backend.pod.placed for backend in backends)
         return Requeue(after=_NODE_PATIENCE) if waiting and not facts.publish_not_ready else None
 
-    def _selected(self, service: JsonObject) -> list[Pod]:
-        selector = service["spec"]["selector"].items()
-        namespace = service["metadata"]["namespace"]
-        return [pod for pod in self.pods.list(namespace) if selector <= pod.metadata.labels.items()]
-
-    def _backend(self, pod: Pod) -> BackendPod:
-        node = self.nodes.get(Key("", pod.spec.node_name))
-        found = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
-        # Nodes without the right to give out better ones use loopback addresses, which endpoints may not hold.
-        addresses = tuple(address for address in found if not address.startswith("127."))
-        return BackendPod(
-            name=pod.metadata.name,
-            namespace=pod.metadata.namespace,
-            uid=pod.metadata.uid,
-            addresses=addresses,
-            node=pod.spec.node_name,
-            zone=node.metadata.labels.get(_ZONE, "") if node else "",
-            hostname=pod.spec.hostname,
-            subdomain=pod.spec.subdomain,
-            ready=pod.ready,
-            terminating=pod.metadata.deleting,
-            finished=pod.finished,
-            placed=node is not None or not pod.spec.node_name,
-            named_ports={
-                (port.name, port.protocol): port.container_port
-                for container in pod.spec.all_containers
-                for port in container.ports
-                if port.name
-            },
-        )
-
     async def _write_slices(
-        self, service: JsonObject, facts: ServiceFacts, pods: list[BackendPod], trigger: str
+        self, service: JsonObject, facts: ServiceFacts, backends: list[Backend], trigger: str
     ) -> None:
         existing = self._existing_slices(facts)
         if existing is None:
             return
         contents = {name: read_slice(one) for name, one in existing.items()}
-        plan = rules.plan_slices(facts, pods, contents)
+        plan = rules.plan_slices(facts, backends, contents)
         labels = rules.slice_labels(facts)
         for content in plan.create:
             await self._create_slice(service, labels, content, trigger)
@@ -129,12 +99,12 @@ class ServiceEndpoints:
                 await self._update_slice(one, labels, content, trigger)
 
     def _existing_slices(self, facts: ServiceFacts) -> dict[str, JsonObject] | None:
-        """The slices of a Service, or None while one that was just made is not in the cache yet: deciding now would
-        make it a second time."""
+        """The slices of a Service, or None while the cache does not show all that was just written: deciding now would
+        make a slice a second time, or take an old one for the present one."""
         key = Key(facts.namespace, facts.name)
         found = {one["metadata"]["name"]: one for one in self.slices.by_index("service", str(key))}
         awaited = self._pending.get(key, set()) - found.keys()
-        if awaited:
+        if awaited or any(self._slice_echoes.is_awaited(one) for one in found.values()):
             return None
         self._pending.pop(key, None)
         return found
@@ -166,7 +136,8 @@ class ServiceEndpoints:
             "endpoints": content.endpoints,
             "ports": rules.slice_ports(content.ports),
         }
-        await self.client.update(ENDPOINT_SLICES, body)
+        written: Written = await self.client.update(ENDPOINT_SLICES, body, type=Written)
+        self._slice_echoes.wrote(current, written.metadata.resource_version)
 
     async def _delete_slice(self, namespace: str, name: str) -> None:
         try:
@@ -174,10 +145,12 @@ class ServiceEndpoints:
         except NotFound:
             return
 
-    async def _write_endpoints(self, facts: ServiceFacts, pods: list[BackendPod], trigger: str) -> None:
-        subsets = rules.plan_subsets(facts, pods)
-        labels = rules.endpoints_labels(facts)
+    async def _write_endpoints(self, facts: ServiceFacts, backends: list[Backend], trigger: str) -> None:
         current = self.endpoints.get(Key(facts.namespace, facts.name))
+        if current is not None and self._endpoints_echoes.is_awaited(current):
+            return
+        subsets = rules.plan_subsets(facts, backends)
+        labels = rules.endpoints_labels(facts)
         metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels, **_stamp(trigger)}
         body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
@@ -189,7 +162,8 @@ class ServiceEndpoints:
                 return
         elif (current.get("subsets") or []) != subsets or (current["metadata"].get("labels") or {}) != labels:
             metadata["resourceVersion"] = current["metadata"]["resourceVersion"]
-            await self.client.update(ENDPOINTS, body)
+            written: Written = await self.client.update(ENDPOINTS, body, type=Written)
+            self._endpoints_echoes.wrote(current, written.metadata.resource_version)
 
     async def _forget(self, key: Key) -> None:
         """Slices follow their owner by garbage collection; Endpoints have no owner, only the name."""

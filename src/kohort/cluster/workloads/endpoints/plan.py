@@ -243,7 +243,7 @@ def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> list[Jso
             continue
         ready, waiting = groups.setdefault(backend.ports, ([], []))
         (ready if backend.pod.ready or service.publish_not_ready else waiting).append(backend.address)
-    return [_subset(ports, ready, waiting) for ports, (ready, waiting) in sorted(groups.items(), key=str)]
+    return [_subset(ports, *groups[ports]) for ports in sorted(groups, key=str)]
 
 
 def _address(service: ServiceFacts, pod: BackendPod) -> JsonObject:
