@@ -121,6 +121,36 @@ async def test_every_served_version_shows_the_same_objects(api: Api) -> None:
     assert [one["version"] for one in groups["example.com"]["versions"]] == ["v1", "v1beta1"]
 
 
+def sized(**properties: Json) -> JsonObject:
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+
+
+async def test_a_version_shows_what_its_schema_knows_with_the_defaults_of_the_stored_one(api: Api) -> None:
+    """Answers of Kubernetes 1.36: defaults are those of the version that an object is stored in."""
+    number, text = {"type": "integer"}, {"type": "string"}
+    newer = version("v1", schema=sized(size=number, color={**text, "default": "red"}))
+    older = sized(size=number, shape={**text, "default": "round"})
+    await define(api, definition(version("v1beta1", schema=older)))
+    beta = WIDGETS.replace("/v1/", "/v1beta1/")
+    old = {"apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "old"}, "spec": {"size": 1}}
+    assert (await api.post(beta, old)).code == 201
+    both = {"spec": {"versions": [version("v1beta1", schema=older, storage=False), newer]}}
+    assert (await api.patch(f"{DEFINITIONS}/widgets.example.com", both)).code == 200
+    await widget(api, "new", spec={"size": 2})
+    late = {**old, "metadata": {"name": "late"}, "spec": {"size": 3, "shape": "flat"}}
+    assert (await api.post(beta, late)).json["spec"] == {"size": 3}
+    seen = {
+        path: {item["metadata"]["name"]: item["spec"] for item in (await api.get(path)).json["items"]}
+        for path in (WIDGETS, beta)
+    }
+    assert seen[WIDGETS] == {
+        "old": {"size": 1},
+        "new": {"size": 2, "color": "red"},
+        "late": {"size": 3, "color": "red"},
+    }
+    assert seen[beta] == {"old": {"size": 1, "shape": "round"}, "new": {"size": 2}, "late": {"size": 3}}
+
+
 async def test_names_that_are_taken_are_not_served(api: Api) -> None:
     await define(api, definition())
     await define(api, definition(plural="gadgets", kind="Widget"))
@@ -140,6 +170,11 @@ async def test_a_definition_waits_for_the_finalizers_of_its_objects(api: Api) ->
     assert gone.meta["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     await api.settle()
     assert (await conditions(api))["Terminating"] == "True"
+    going = (await api.get(f"{DEFINITIONS}/widgets.example.com")).json["status"]["conditions"][-1]
+    assert (going["reason"], going["message"]) == (
+        "InstanceDeletionInProgress",
+        "CustomResource deletion is in progress",
+    )
     assert (await api.get(WIDGETS)).names == ["held"]
     refused = await widget(api, "late")
     assert (refused.code, refused.reason) == (403, "Forbidden")

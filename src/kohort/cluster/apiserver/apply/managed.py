@@ -164,8 +164,10 @@ class Versions:
 
     def view(self, obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
         """An object, whatever version it is in now, in another version."""
-        if self._convert is None or api_version == self.api_version == obj.get("apiVersion", api_version):
+        if api_version == self.api_version == obj.get("apiVersion", api_version):
             return obj, self.node
+        if self._convert is None:
+            return (obj, self.node) if api_version == self.api_version else None
         converted = self._convert(obj, api_version)
         return None if converted is None else (converted[0], with_metadata(converted[1]))
 

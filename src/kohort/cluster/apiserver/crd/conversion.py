@@ -1,20 +1,26 @@
 """Objects of one version shown as another.
 
-Without a webhook, versions differ in nothing but their name. With one, the conversion is a network call, but storage
-is read in places that cannot wait for one. So a conversion that is not known yet is an exception: whoever handles the
-request waits for `ConversionNeeded.resolve` and starts again, and finds the answer in the converter's memory then. What
-a webhook may not change (all of metadata but labels and annotations) is not part of what is remembered, so the second
-attempt may stamp an object anew.
+Without a webhook, versions differ in nothing but their name, and in what their schemas let through. With one, the
+conversion is a network call, but storage is read in places that cannot wait for one. So a conversion that is not known
+yet is an exception: whoever handles the request waits for `ConversionNeeded.resolve` and starts again, and finds the
+answer in the converter's memory then. What a webhook may not change (all of metadata but labels and annotations) is not
+part of what is remembered, so the second attempt may stamp an object anew.
 """
 
+import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from kohort.cluster.apiserver.admission.model import Reader
+from kohort.cluster.apiserver.schema import decode
+from kohort.cluster.apiserver.schema.defaults import apply_defaults
+from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube import errors
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -32,22 +38,63 @@ class ReviewClient(Protocol):
     def post(self, client_config: JsonObject, body: bytes, timeout: float) -> Awaitable[bytes]: ...
 
 
-def storage_conversions(crd: JsonObject, version: str) -> tuple[Convert | None, Convert | None]:
-    """From the storage version to `version` and back; nothing for the storage version itself."""
-    storage = next((one["name"] for one in crd["spec"]["versions"] if one.get("storage")), version)
-    if storage == version:
-        return None, None
-    group = crd["spec"]["group"]
-    target, source = f"{group}/{version}", f"{group}/{storage}"
-    conversion = crd["spec"].get("conversion") or {}
-    if conversion.get("strategy") == "Webhook":
-        converter = Converter(crd)
-        return lambda obj: converter.convert(obj, target), lambda obj: converter.convert(obj, source)
-    return _renamed(target), _renamed(source)
+class Versions:
+    """The versions of a definition, and how an object gets from one to the other.
+
+    An object that changes its version loses what the schema of the new one does not know. Defaults are those of the
+    version that it is stored in; what it is shown as adds none.
+    """
+
+    def __init__(self, crd: JsonObject) -> None:
+        spec = crd["spec"]
+        self._group: str = spec["group"]
+        self._sources = {version["name"]: _source(version) for version in spec["versions"]}
+        self.schemas = {name: _compiled(source) for name, source in self._sources.items()}
+        self.storage: str = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+        by_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+        self._converter = Converter(crd) if by_webhook else None
+
+    def conversions(self, version: str) -> tuple[Convert | None, Convert | None]:
+        """From the storage version to `version` and back; nothing for the storage version itself."""
+        if self.storage == version:
+            return None, None
+        return lambda obj: self._converted(obj, self.storage, version), lambda obj: self._stored(obj, version)
+
+    def refreshed(self, obj: JsonObject, version: str) -> JsonObject:
+        """An object that an older definition shaped, in a version of the present one. Changes what it is given."""
+        written = obj["apiVersion"].rpartition("/")[2]
+        if written not in self.schemas:
+            written = self.storage
+        schema = self.schemas[written]()
+        decode.conform(obj, schema)
+        apply_defaults(obj, schema)
+        return obj if written == version else self._converted(obj, written, version)
+
+    def _stored(self, obj: JsonObject, version: str) -> JsonObject:
+        stored = self._converted(obj, version, self.storage)
+        if self._sources[version] != self._sources[self.storage]:
+            apply_defaults(stored, self.schemas[self.storage]())
+        return stored
+
+    def _converted(self, obj: JsonObject, source: str, target: str) -> JsonObject:
+        api_version = f"{self._group}/{target}"
+        if self._converter is not None:
+            obj = self._converter.convert(obj, api_version)
+        else:
+            obj = {**obj, "apiVersion": api_version}
+        if self._sources[source] == self._sources[target]:
+            return obj
+        pruned = copy.deepcopy(obj)
+        decode.conform(pruned, self.schemas[target]())
+        return pruned
 
 
-def _renamed(api_version: str) -> Convert:
-    return lambda obj: {**obj, "apiVersion": api_version}
+def _source(version: JsonObject) -> JsonObject:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+
+
+def _compiled(source: JsonObject) -> Callable[[], Node]:
+    return cache(lambda: compile_crd_schema(source))
 
 
 MAX_ATTEMPTS: Final = 20

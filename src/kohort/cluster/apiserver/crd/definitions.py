@@ -7,19 +7,16 @@ the same moment on.
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Final
 
 from kohort.cluster.apiserver.crd import naming
-from kohort.cluster.apiserver.crd.conversion import storage_conversions
+from kohort.cluster.apiserver.crd.conversion import Versions
 from kohort.cluster.apiserver.crd.definition_strategy import storage_versions
 from kohort.cluster.apiserver.crd.simplepath import values_at
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
 from kohort.cluster.apiserver.endpoints.catalog import version_priority
 from kohort.cluster.apiserver.http.tables import custom_columns
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
-from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube import clock
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import Json, JsonObject
@@ -31,26 +28,27 @@ _READ_WRITE: Final = ("get", "patch", "update")
 # -- kinds
 
 
-def kinds_of(crd: JsonObject) -> list[Kind]:
+def kinds_of(crd: JsonObject, versions: Versions | None = None) -> list[Kind]:
     """The kinds that an established definition serves, one for each served version; empty for any other."""
     if not is_established(crd):
         return []
-    return [_kind(crd, version) for version in crd["spec"]["versions"] if version.get("served")]
+    versions = versions or Versions(crd)
+    return [_kind(crd, version, versions) for version in crd["spec"]["versions"] if version.get("served")]
 
 
 def is_established(crd: JsonObject) -> bool:
     return condition(crd, "Established").get("status") == "True"
 
 
-def _kind(crd: JsonObject, version: JsonObject) -> Kind:
+def _kind(crd: JsonObject, version: JsonObject, versions: Versions) -> Kind:
     spec, names = crd["spec"], crd["status"]["acceptedNames"]
     resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced")
-    schema = _schema(version)
+    schema = versions.schemas[version["name"]]
     subresources = version.get("subresources") or {}
     scale = subresources.get("scale")
     columns, cells = custom_columns(version)
     paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
-    from_storage, to_storage = storage_conversions(crd, version["name"])
+    from_storage, to_storage = versions.conversions(version["name"])
     return Kind(
         resource=resource,
         schema=schema,
@@ -70,11 +68,6 @@ def _kind(crd: JsonObject, version: JsonObject) -> Kind:
         deprecation_warning=_deprecation(spec, version),
         custom=True,
     )
-
-
-def _schema(version: JsonObject) -> Callable[[], Node]:
-    source = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
-    return cache(lambda: compile_crd_schema(source))
 
 
 def _subresources(resource: Resource, declared: JsonObject) -> dict[str, Subresource]:
@@ -133,9 +126,6 @@ def status_for(crd: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
     """The status of a definition beside the other definitions, carrying on from the status it has."""
     verdict = naming.settle(crd, others)
     conditions = _Conditions(crd)
-    approval = _approval_condition(crd)
-    if approval is not None:
-        conditions.set(*approval)
     if verdict.conflict:
         conditions.set("NamesAccepted", False, verdict.reason, verdict.message)
         if not is_established(crd):
@@ -144,6 +134,9 @@ def status_for(crd: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
         conditions.set("NamesAccepted", True, "NoConflicts", "no conflicts found")
         if not is_established(crd):
             conditions.set("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
+    approval = _approval_condition(crd)
+    if approval is not None:
+        conditions.set(*approval)
     stored = (crd.get("status") or {}).get("storedVersions") or storage_versions(crd)
     return {"conditions": conditions.entries, "acceptedNames": verdict.accepted, "storedVersions": stored}
 

@@ -6,6 +6,7 @@ A custom kind enters and leaves as a whole: endpoint, discovery and OpenAPI all 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from kohort.cluster.apiserver.endpoints.views import View
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -48,11 +49,12 @@ class Catalog:
         kinds: Iterable[Kind],
         *,
         revision: int,
-        refresh: Callable[[Kind], Callable[[JsonObject], None]],
+        refresh: Callable[..., JsonObject],
     ) -> None:
         """Serve the versions of one custom resource, in place of what was served of it before.
 
-        `revision` is that of the definition: what was written up to it had an older schema.
+        `revision` is that of the definition: what was written up to it had an older schema, and `refresh` shows such an
+        object in a `version` of the present one.
         """
         added = list(kinds)
         since = revision
@@ -60,7 +62,8 @@ class Catalog:
             since = min((view.served_since for view in self._by_bucket.get(bucket, ())), default=since)
             self._drop(bucket)
         for kind in added:
-            self._add(View(kind, fresh_since=revision, served_since=since, refresh=refresh(kind)))
+            shown = partial(refresh, version=kind.resource.version)
+            self._add(View(kind, fresh_since=revision, served_since=since, refresh=shown))
         self.revision += 1
 
     def close(self, bucket: str) -> None:

@@ -22,8 +22,6 @@ from kohort.cluster.apiserver.endpoints.views import View
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import Media
-from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.schema import decode
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import errors
 from kohort.kube.http import Request
@@ -81,7 +79,8 @@ class Definitions:
         established = {**crd, "status": {**(crd.get("status") or {}), **status}}
         self._serve(established, stored)
         if not _same_status(crd, status):
-            await self._write_status(name, crd["metadata"]["uid"], status)
+            uid = crd["metadata"]["uid"]
+            await self._write_status(name, uid, lambda live: definitions.status_for(live, self._others(name)))
 
     def _others(self, name: str) -> list[JsonObject]:
         return [stored.decode() for stored in self._parts.store.list(BUCKET) if stored.name != name]
@@ -93,13 +92,14 @@ class Definitions:
         version = (metadata["uid"], metadata.get("generation") or 0)
         if self._served.get(stored.name) == version:
             return
-        from kohort.cluster.apiserver.crd import definitions
+        from kohort.cluster.apiserver.crd import conversion, definitions
 
-        kinds = definitions.kinds_of(crd)
+        versions = conversion.Versions(crd)
+        kinds = definitions.kinds_of(crd, versions)
         if not kinds:
             self._withdraw(stored.name)
             return
-        self._parts.catalog.serve(kinds, revision=stored.revision, refresh=refresher)
+        self._parts.catalog.serve(kinds, revision=stored.revision, refresh=versions.refreshed)
         self._served[stored.name] = version
 
     def _withdraw(self, name: str) -> None:
@@ -113,18 +113,16 @@ class Definitions:
             if stored.name.partition(".")[2] == group:
                 await self.changed(stored.name)
 
-    async def _write_status(self, name: str, uid: str, status: JsonObject) -> None:
-        from kohort.cluster.apiserver.crd import definitions
-
+    async def _write_status(self, name: str, uid: str, status_of: Callable[[JsonObject], JsonObject]) -> None:
+        """Write what `status_of` says about the definition as it is at that moment."""
         call = self._call(name, "status")
 
         def produce(live: JsonObject | None) -> JsonObject:
             assert live is not None
             if live["metadata"]["uid"] != uid:
                 raise errors.conflict("customresourcedefinitions", name, "it was replaced")
-            fresh = definitions.status_for(live, self._others(name))
             obj: JsonObject = msgspec.json.decode(compact(live))
-            obj["status"] = {**(obj.get("status") or {}), **fresh}
+            obj["status"] = {**(obj.get("status") or {}), **status_of(live)}
             self._writer.record(call, WriteOptions(manager="kube-apiserver"), live, obj)
             return obj
 
@@ -149,11 +147,12 @@ class Definitions:
             return
         known = self._cleaning.get(name)
         if known is None or known.done():
-            self._cleaning[name] = asyncio.ensure_future(self._clean(name))
+            self._cleaning[name] = asyncio.ensure_future(self._clean(name, crd["metadata"]["uid"]))
 
-    async def _clean(self, name: str) -> None:
+    async def _clean(self, name: str, uid: str) -> None:
         """Delete the objects of a definition, wait for their finalizers, then let the definition go."""
         try:
+            await self._write_status(name, uid, _in_deletion)
             for view in self._parts.catalog.of_bucket(name)[:1]:
                 await self._empty(view)
             await self._finish(name)
@@ -198,14 +197,11 @@ class Definitions:
                 continue
 
 
-def refresher(kind: Kind) -> Callable[[JsonObject], None]:
-    """What brings an object that an older definition shaped up to the present one."""
-
-    def refresh(document: JsonObject) -> None:
-        decode.conform(document, kind.schema())
-        kind.strategy.default(document)
-
-    return refresh
+def _in_deletion(crd: JsonObject) -> JsonObject:
+    """The status of a definition whose objects are being deleted."""
+    progress = {"reason": "InstanceDeletionInProgress", "message": "CustomResource deletion is in progress"}
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return {"conditions": [{**one, **progress} if one["type"] == "Terminating" else one for one in conditions]}
 
 
 def _release(crd: JsonObject) -> None:

@@ -56,11 +56,10 @@ async def update(writer: Writer, call: Call) -> Response:
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
-        uid = metadata.get("uid") or ""
-        if uid and uid != live["metadata"].get("uid"):
+        problem = _other_uid(live, metadata)
+        if problem:
             resource = call.kind.resource
-            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
-            raise errors.conflict(resource.plural, call.name, storage_problem(call, detail), resource.group)
+            raise errors.conflict(resource.plural, call.name, storage_problem(call, problem), resource.group)
         return _recorded(writer, call, options, live, document)
 
     return _answer(call, await writer.replace(call, options, produce))
@@ -82,6 +81,9 @@ async def patch(writer: Writer, call: Call) -> Response:
         scale, _ = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
         stamping.settle_namespace(call, scale.setdefault("metadata", {}))
         stamping.check_name(call, scale["metadata"])
+        problem = _other_uid(live, scale["metadata"])
+        if problem and not call.kind.custom:
+            raise errors.conflict(f"{call.kind.resource.plural}/scale", call.name, problem, call.kind.resource.group)
         return _recorded(writer, call, options, live, scale)
 
     return _answer(call, await writer.replace(call, options, produce))
@@ -168,6 +170,14 @@ def _replicas_paths(writer: Writer, call: Call) -> dict[str, tuple[str, ...] | N
         kind.resource.api_version: tuple(steps(kind.scale_paths[0])) if kind.scale_paths else None
         for kind in writer.parts.catalog.siblings(call.kind)
     }
+
+
+def _other_uid(live: JsonObject, metadata: JsonObject) -> str:
+    """What is wrong with a Scale that means another object than the present one."""
+    uid, present = metadata.get("uid") or "", live["metadata"].get("uid")
+    if not uid or uid == present:
+        return ""
+    return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}"
 
 
 def _check_replicas(call: Call, replicas: int) -> None:

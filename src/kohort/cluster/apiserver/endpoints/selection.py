@@ -74,8 +74,11 @@ def _fields(kind: Kind, text: str) -> FieldSelector | None:
         selector = FieldSelector.parse(text)
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
+    known = {*_COMMON, *kind.selectable_names}
+    if kind.custom and not kind.resource.namespaced:
+        known.discard("metadata.namespace")
     for one in selector.requirements:
-        if one.field not in _COMMON and one.field not in kind.selectable_names:
+        if one.field not in known:
             raise errors.bad_request(_unknown_field(kind, one.field))
     return selector if selector.requirements else None
 

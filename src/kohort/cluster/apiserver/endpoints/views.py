@@ -2,8 +2,8 @@
 
 Most kinds are stored exactly as they are served, so the stored bytes are the answer. Three things force a rendering:
 another version than the stored one, a custom resource whose definition changed after the object was written (new
-defaults apply on read), and the list form of built-in kinds, whose items do not repeat kind and apiVersion. The last is
-cut off the front of the bytes: everything is stored with these two keys first.
+defaults of the version that it was written in apply on read), and the list form of built-in kinds, whose items do not
+repeat kind and apiVersion. The last is cut off the front of the bytes: everything is stored with these two keys first.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class View:
         *,
         fresh_since: int = 0,
         served_since: int = 0,
-        refresh: Callable[[JsonObject], None] | None = None,
+        refresh: Callable[[JsonObject], JsonObject] | None = None,
     ) -> None:
         self.kind = kind
         self.served_since = served_since
@@ -45,7 +45,7 @@ class View:
         self.fresh_since = fresh_since
         """Objects written at or before this revision were shaped by an older schema."""
         self.refresh = refresh
-        """Brings such an object up to the present schema: prunes and defaults it in place."""
+        """Shows such an object by the present schema; may change what it is given."""
         resource = kind.resource
         self._head = compact({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
         self._rendered: Kept[int] = Kept(RENDERED_LIMIT)
@@ -61,10 +61,10 @@ class View:
     def document(self, stored: Stored) -> JsonObject:
         """The object decoded; the caller owns it."""
         document = stored.decode()
-        if self.kind.from_storage is not None:
-            document = self.kind.from_storage(document)
         if self.refresh is not None and stored.revision <= self.fresh_since:
-            self.refresh(document)
+            document = self.refresh(document)
+        elif self.kind.from_storage is not None:
+            document = self.kind.from_storage(document)
         return with_type_first(document, self.kind)
 
     def metadata(self, stored: Stored) -> bytes:

@@ -24,6 +24,23 @@ _AGE: Final = {
     "jsonPath": ".metadata.creationTimestamp",
     "description": "Age of the object.",
 }
+_CUSTOM_SCALE: Final = {
+    "additionalPrinterColumns": [
+        {
+            "name": "Desired",
+            "type": "integer",
+            "jsonPath": ".spec.replicas",
+            "description": "Number of desired replicas",
+        },
+        {
+            "name": "Available",
+            "type": "integer",
+            "jsonPath": ".status.replicas",
+            "description": "Number of actual replicas",
+        },
+        _AGE,
+    ]
+}
 
 
 def table(
@@ -37,23 +54,25 @@ def table(
 ) -> JsonObject:
     """A Table with one row for each object. `include_object`: how much of it goes along, None, Metadata or Object.
 
-    Without `metadata` of a list, the table of a single object has its resourceVersion.
+    Without `metadata` of a list, the table of a single object has its resourceVersion. The rows of an empty list are
+    null for kinds without columns of their own.
     """
     shown = list(objects)
     columns, cells = _columns_and_cells(kind, shown)
     moment = now or clock.now()
+    rows = [_row(obj, cells(obj, moment), include_object, version) for obj in shown]
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": _metadata_of(shown) if metadata is None else metadata,
         "columnDefinitions": [definition(column) for column in columns],
-        "rows": [_row(obj, cells(obj, moment), include_object, version) for obj in shown],
+        "rows": rows if rows or columns is not DEFAULT[0] else None,
     }
 
 
 def _columns_and_cells(kind: Kind, objects: list[JsonObject]) -> tuple[Sequence[Column], Cells]:
     if objects and objects[0].get("kind") == "Scale" and kind.resource.kind != "Scale":
-        return columns_and_cells(_SCALE)
+        return custom_columns(_CUSTOM_SCALE) if kind.custom else columns_and_cells(_SCALE)
     return (kind.columns, kind.cells) if kind.cells is not None else DEFAULT
 
 
