@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kohort import __version__
 from kohort.cli.main import COMMANDS, main
-from kohort.cli.up import blocks, pairs
+from kohort.cli.values import blocks, listed, pairs
 from kohort.up.failures import CannotStart
 
 
@@ -71,20 +71,20 @@ def test_down_without_a_cluster(tmp_path: Path) -> None:
 
 
 def test_lists_of_pairs() -> None:
-    assert pairs("--x", "cpu=8, example.com/gpu=2,") == {"cpu": "8", "example.com/gpu": "2"}
-    assert blocks({"rack": "4"}) == {"rack": 4}
+    assert pairs("--x", listed("cpu=8, example.com/gpu=2,")) == {"cpu": "8", "example.com/gpu": "2"}
+    assert blocks("--x", {"rack": "4"}) == {"rack": 4}
 
 
 @pytest.mark.parametrize("text", ["cpu", "=8", "cpu=1,memory"])
 def test_what_is_no_pair_is_named(text: str) -> None:
     with pytest.raises(CannotStart, match=r"--x: .* is not of the form name=value"):
-        pairs("--x", text)
+        pairs("--x", listed(text))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many"])
 def test_what_is_no_number_of_blocks_is_named(count: str) -> None:
     with pytest.raises(CannotStart, match="rack must be divided"):
-        blocks({"rack": count})
+        blocks("--x", {"rack": count})
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_demo_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(main, ["demo"])
     assert (result.exit_code, result.stderr) == (
         1,
-        "kohort: the model of the demo needs numpy: pip install 'kohort[demo]'\n",
+        "kohort: the model of the demo needs numpy: pip install numpy\n",
     )
 
 

@@ -13,7 +13,7 @@
 import sys
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 import click
 
@@ -166,5 +166,10 @@ async def guarded(action: Action, client: "Client", namespace: str) -> int:
 
 
 def complain(text: str) -> int:
+    """Say it on stderr; the exit code that goes with it."""
     click.echo(f"kohort: {text}", err=True)
     return REFUSED
+
+
+def fail(text: str) -> NoReturn:
+    sys.exit(complain(text))

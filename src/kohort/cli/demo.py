@@ -4,6 +4,8 @@ import sys
 
 import click
 
+from kohort.cli.connection import fail
+
 
 @click.command("demo")
 @click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after so long.")
@@ -17,8 +19,7 @@ def command(patience: float) -> None:
     from importlib.util import find_spec
 
     if find_spec("numpy") is None:
-        click.echo("kohort: the model of the demo needs numpy: pip install 'kohort[demo]'", err=True)
-        sys.exit(1)
+        fail("the model of the demo needs numpy: pip install numpy")
     from kohort.demo import isolation
 
     if not isolation.enter():

@@ -1,10 +1,10 @@
 """`kohort down`."""
 
-import sys
 from pathlib import Path
 
 import click
 
+from kohort.cli.connection import fail
 from kohort.up.datadir import DataDirectory, default_directory
 from kohort.up.failures import CannotStart
 
@@ -21,8 +21,7 @@ def command(data_dir: Path | None) -> None:
         pid = data.stop_owner()
         pods = data.end_leftovers()
     except CannotStart as failure:
-        click.echo(f"kohort: {failure}", err=True)
-        sys.exit(1)
+        fail(str(failure))
     if pid:
         click.echo(f"stopped (pid {pid})")
     if pods:

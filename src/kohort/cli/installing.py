@@ -1,13 +1,14 @@
 """Options that `manifests`, `install` and `uninstall` share."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.connection import fail
+from kohort.cli.values import listed
 from kohort.objects.jsontypes import Json
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def options_of(values: dict[str, Json]) -> "Options":
 
     chosen = {name: value for name, value in values.items() if value is not None}
     if "namespaces" in chosen:
-        chosen["namespaces"] = tuple(one.strip() for one in chosen["namespaces"].split(",") if one.strip())
+        chosen["namespaces"] = tuple(listed(chosen["namespaces"]))
         if not chosen["namespaces"]:  # a variable that was not set must not mean everything
             raise click.UsageError("--namespaces: names no namespace; leave it out to look after all")
     _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
@@ -81,8 +82,3 @@ def on_cluster(kubeconfig: Path | None, work: "Callable[[Client], Awaitable[None
         fail(str(problem))
     except ApiError as problem:
         fail(problem.message)
-
-
-def fail(text: str) -> NoReturn:
-    click.echo(f"kohort: {text}", err=True)
-    sys.exit(1)

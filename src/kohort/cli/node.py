@@ -2,16 +2,14 @@
 
 import asyncio
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.connection import complain
-from kohort.cli.up import amounts as check_amounts
-from kohort.cli.up import labels as check_labels
+from kohort.cli import values
+from kohort.cli.connection import complain, fail
 from kohort.up.failures import BadOption, CannotStart
 
 if TYPE_CHECKING:
@@ -67,11 +65,10 @@ def command(
     from kohort.node.registration import register
     from kohort.node.starting import own_name
 
-    own_labels, own_capacity = _pairs(labels), _pairs(capacity)
     try:
         _check_name(name or own_name())
-        check_labels("--label", own_labels)
-        check_amounts("--capacity", own_capacity)
+        own_labels = values.labels("--label", values.pairs("--label", labels))
+        own_capacity = values.amounts("--capacity", values.pairs("--capacity", capacity))
         gates = NodeGates.parse(feature_gates)
     except CannotStart as problem:
         raise click.UsageError(str(problem)) from problem
@@ -80,7 +77,7 @@ def command(
     try:
         transport = load(kubeconfig)
     except KubeconfigError as problem:
-        sys.exit(complain(f"{problem}; name the cluster to join with --kubeconfig"))
+        fail(f"{problem}; name the cluster to join with --kubeconfig")
     if runtime == "process" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
         complain(unlimited)
     joining = partial(
@@ -100,9 +97,9 @@ def command(
     try:
         asyncio.run(_run(transport, joining))
     except NodeTaken as taken:
-        sys.exit(complain(str(taken)))
+        fail(str(taken))
     except NoLimits as reason:
-        sys.exit(complain(f"--cgroup-parent: {reason}"))
+        fail(f"--cgroup-parent: {reason}")
 
 
 async def _run(transport: "HttpsTransport", joining: "Callable[[Manager], Callable[[], Awaitable[None]]]") -> None:
@@ -147,13 +144,3 @@ def _runtime(name: str) -> "Runtime | None":
     from kohort.node.runtimes.simulated import SimulatedRuntime
 
     return SimulatedRuntime()
-
-
-def _pairs(items: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{item!r} is not of the form KEY=VALUE")
-        found[key] = value
-    return found

@@ -1,12 +1,13 @@
 """`kohort operator`."""
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from kohort.cli.connection import fail
+from kohort.cli.values import listed
 from kohort.objects.jsontypes import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def command(
         _override(configuration, settings)
         check(configuration)
     except ConfigurationError as problem:
-        _fail(str(problem))
+        fail(str(problem))
     _run(kubeconfig, configuration, reach, operator_namespace)
 
 
@@ -104,7 +105,7 @@ def _names(text: str | None) -> list[str] | None:
 
     if text is None:
         return None
-    found = [one.strip() for one in text.split(",") if one.strip()]
+    found = listed(text)
     if not found:  # a variable that was not set must not mean everything
         raise ConfigurationError("--namespaces: names no namespace; leave it out to watch all")
     return found
@@ -138,7 +139,7 @@ def _run(kubeconfig: Path | None, configuration: "Configuration", reach: "Reach"
         transport = load(kubeconfig)
         run(transport, Options(configuration, reach, namespace or operator_namespace()))
     except (KubeconfigError, ConfigurationError, OSError, ValueError) as problem:
-        _fail(str(problem))
+        fail(str(problem))
 
 
 def _override(configuration: "Configuration", settings: JsonObject) -> None:
@@ -158,10 +159,5 @@ def _level(text: str) -> str:
     if text.isdecimal():
         return "debug" if int(text) >= 4 else "info"
     if text not in _LEVELS:
-        _fail(f"--zap-log-level: {text!r} is not one of {', '.join(_LEVELS)}, or a number")
+        fail(f"--zap-log-level: {text!r} is not one of {', '.join(_LEVELS)}, or a number")
     return _LEVELS[text]
-
-
-def _fail(text: str) -> NoReturn:
-    click.echo(f"kohort: {text}", err=True)
-    sys.exit(1)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.installing import PATH, fail, on_cluster, options_of, with_options
+from kohort.cli.connection import fail
+from kohort.cli.installing import PATH, on_cluster, options_of, with_options
 from kohort.objects.jsontypes import Json
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli import values
+from kohort.cli.connection import complain
 from kohort.objects.jsontypes import Json
 from kohort.up import detached
 from kohort.up.datadir import DataDirectory, default_directory
@@ -61,10 +63,7 @@ def command(
         simulation: dict[str, Json] = {}
         if simulated_nodes:
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
-            simulation["capacity"] = amounts("--simulated-capacity", pairs("--simulated-capacity", simulated_capacity))
-            simulation["labels"] = labels("--simulated-labels", pairs("--simulated-labels", simulated_labels))
-            if simulated_topology:
-                simulation["topology"] = blocks(pairs("--simulated-topology", simulated_topology))
+            simulation |= _nodes(simulated_capacity, simulated_labels, simulated_topology)
         options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates)
         if detach:
             server, note = detached.start(data, _arguments(data))
@@ -74,7 +73,7 @@ def command(
     except CannotStart as failure:
         if detached.is_detached():
             detached.report_failure(str(failure))
-        click.echo(f"kohort: {failure}", err=True)
+        complain(str(failure))
         sys.exit(failure.exit_code)
 
 
@@ -90,56 +89,16 @@ def _arguments(data: DataDirectory) -> list[str]:
     return words
 
 
-def pairs(option: str, text: str) -> dict[str, str]:
-    """`a=1,b=2` as a mapping."""
-    found: dict[str, str] = {}
-    for item in filter(None, text.split(",")):
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
-            raise BadOption(f"{option}: {item!r} is not of the form name=value")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def amounts(option: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Resources and how much there is of each."""
-    from kohort.objects.quantity import ZERO, Quantity
-
-    _check_keys(option, given)
-    for name, amount in given.items():
-        try:
-            fits = Quantity.parse(amount) >= ZERO
-        except ValueError:
-            fits = False
-        if not fits:
-            raise BadOption(f"{option}: {amount!r} is not an amount of {name}; write for example 8, 500m or 64Gi")
-    return dict(given)
-
-
-def labels(option: str, given: Mapping[str, str]) -> dict[str, str]:
-    from kohort.objects.names import label_value
-
-    _check_keys(option, given)
-    for name, value in given.items():
-        if problems := label_value(value):
-            raise BadOption(f"{option}: {value!r} cannot be the value of {name}: {problems[0]}")
-    return dict(given)
-
-
-def _check_keys(option: str, given: Mapping[str, str]) -> None:
-    from kohort.objects.names import qualified_name
-
-    for name in given:
-        if problems := qualified_name(name):
-            raise BadOption(f"{option}: {name!r} is no name: {problems[0]}")
-
-
-def blocks(given: Mapping[str, str]) -> dict[str, int]:
-    _check_keys("--simulated-topology", given)
-    for label, count in given.items():
-        if not count.isdecimal() or int(count) < 1:
-            raise BadOption(f"--simulated-topology: {label} must be divided into a number of blocks, not {count!r}")
-    return {label: int(count) for label, count in given.items()}
+def _nodes(capacity: str, labels: str, topology: str) -> dict[str, Json]:
+    """What the simulated nodes are like, from the options of these names."""
+    option = "--simulated-capacity"
+    nodes: dict[str, Json] = {"capacity": values.amounts(option, values.pairs(option, values.listed(capacity)))}
+    option = "--simulated-labels"
+    nodes["labels"] = values.labels(option, values.pairs(option, values.listed(labels)))
+    if topology:
+        option = "--simulated-topology"
+        nodes["topology"] = values.blocks(option, values.pairs(option, values.listed(topology)))
+    return nodes
 
 
 def _options(
@@ -179,6 +138,6 @@ def _ready(running: "Running") -> None:
 
 def _show(server: str, kubeconfig: Path, note: str) -> None:
     if note:
-        click.echo(f"kohort: {note}", err=True)
+        complain(note)
     click.echo(f"ready {server}")
     click.echo(f"export KUBECONFIG={kubeconfig}")
