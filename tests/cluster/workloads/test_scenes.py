@@ -163,6 +163,19 @@ def _progress(scene: Puppet) -> tuple[str, str]:
 # Jobs
 
 
+async def test_progress_is_the_last_that_a_deployment_says_of_itself() -> None:
+    async with puppet() as scene:
+        await scene.create(DEPLOYMENTS, "web", spec=workload(2))
+        await scene.settle()
+        await scene.run(*scene.names(PODS))
+        await scene.patch(DEPLOYMENTS, "web", {"spec": {"template": template(WEB, "img:2")}})
+        await scene.settle()
+        await scene.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 5}})
+        await scene.settle()
+        found = [(one["type"], one["status"]) for one in scene.status(DEPLOYMENTS, "web")["conditions"]]
+        assert found == [("Available", "False"), ("Progressing", "True")]
+
+
 def job(**spec: Json) -> JsonObject:
     return {"template": template({"j": "x"}, restartPolicy="Never"), **spec}
 

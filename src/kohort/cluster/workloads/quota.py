@@ -11,8 +11,8 @@ from kohort.kube.controller import Requeue
 from kohort.kube.discovery import served_resources
 from kohort.kube.errors import ApiError, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.resources import PODS, RESOURCE_QUOTAS, Key, Resource
-from kohort.objects.core import Pod
+from kohort.kube.resources import PODS, RESOURCE_QUOTAS, SERVICES, Key, Resource
+from kohort.objects.core import Pod, Service
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.objects.quantity import ZERO, Quantity
@@ -36,7 +36,7 @@ class Quotas:
         self.controller.watches(self.quotas, when=_bounds_changed)
         self.controller.watches(manager.informer(PODS, Pod), self._of_namespace, when=_gives_back)
 
-    def _of_namespace(self, obj: Pod | PartialObject) -> Iterable[Key]:
+    def _of_namespace(self, obj: Pod | Service | PartialObject) -> Iterable[Key]:
         namespace = obj.metadata.namespace
         return [Key(namespace, one["metadata"]["name"]) for one in self.quotas.list(namespace)]
 
@@ -46,12 +46,13 @@ class Quotas:
             return None
         hard: JsonObject = quota["spec"].get("hard") or {}
         used = await self._count(quota, hard)
-        status = {"hard": hard, "used": {name: str(used.get(name, ZERO)) for name in hard}}
+        status = {"hard": hard, "used": {name: str(used[name]) for name in hard if name in used}}
         if (quota.get("status") or {}) != status:
             await self._write(quota, status)
         return Requeue(after=_RECOUNT_SECONDS)
 
     async def _count(self, quota: JsonObject, hard: JsonObject) -> dict[str, Quantity]:
+        """What is used of all that can be: a bound for a kind that nobody serves is not in it."""
         used: dict[str, Quantity] = {}
         namespace = quota["metadata"]["namespace"]
         for served in await served_resources(self.client):
@@ -62,11 +63,12 @@ class Quotas:
             if not names:
                 continue
             self._watch(resource)
+            used |= {name: ZERO for name in names if name not in used}
             for obj in await self._list(resource, namespace):
                 if in_scope(quota, resource, obj):
                     cost = usage_of(resource, obj, _OPTIONS)
                     for name in names:
-                        used[name] = used.get(name, ZERO) + cost.get(name, ZERO)
+                        used[name] += cost.get(name, ZERO)
         return used
 
     async def _list(self, resource: Resource, namespace: str) -> list[JsonObject]:
@@ -76,10 +78,14 @@ class Quotas:
             return []
 
     def _watch(self, resource: Resource) -> None:
-        """Deletions of what a quota counts must wake it."""
+        """Deletions of what a quota counts must wake it, and services that need no ports of nodes any more."""
         if resource in self._watched:
             return
         self._watched.add(resource)
+        if resource == SERVICES:
+            services = self.manager.informer(SERVICES, Service)
+            self.controller.watches(services, self._of_namespace, when=_changes_type)
+            return
         informer = self.manager.informer(resource, PartialObject, metadata_only=True)
         self.controller.watches(informer, self._of_namespace, when=lambda _, new: new is None)
 
@@ -107,6 +113,11 @@ def _bounds_changed(old: JsonObject | None, new: JsonObject | None) -> bool:
         return True
     hard = new["spec"].get("hard") or {}
     return bool(old["spec"] != new["spec"] or hard != ((new.get("status") or {}).get("hard") or {}))
+
+
+def _changes_type(old: Service | None, new: Service | None) -> bool:
+    """A service vanished, or is published in another way."""
+    return old is not None and (new is None or old.spec.type != new.spec.type)
 
 
 def _gives_back(old: Pod | None, new: Pod | None) -> bool:

@@ -56,7 +56,7 @@ def test_a_controller_that_dies_at_any_write_counts_every_pod_once() -> None:
     assert sweep(lambda: Cluster(parts=PARTS), "workloads", story, stride=3) >= 10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", (0, 2, 6))
 async def test_a_cache_that_is_behind_counts_every_pod_once(seed: int) -> None:
     async with Cluster(parts=PARTS) as cluster:
         cluster.faults("workloads").chaos(0.1, seed=seed)

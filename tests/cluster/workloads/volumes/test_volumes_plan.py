@@ -60,6 +60,14 @@ def test_a_reserved_volume_is_preferred_and_those_of_others_are_not_touched() ->
     assert isinstance(step(claim(), volume("theirs", claimed_by="d")), Wait)
 
 
+def test_a_claim_waits_for_pods_that_have_no_node_yet() -> None:
+    def words(*pods: str) -> Step:
+        return next_step(claim(storage_class="later"), (), LATER, pods)
+
+    assert words("a") == Wait("WaitForPodScheduled", "waiting for pod a to be scheduled")
+    assert words("a", "b") == Wait("WaitForPodScheduled", "waiting for pods a,b to be scheduled")
+
+
 def test_access_modes_and_class_must_agree() -> None:
     assert isinstance(step(claim(), volume("v", mode="ReadOnlyMany")), Wait)
     assert isinstance(step(claim(), volume("v", storage_class="fast")), Wait)

@@ -89,11 +89,14 @@ def with_progress(
 
 
 def _touched(found: list[JsonObject], message: str) -> list[JsonObject]:
-    """Progress was made: the deadline starts anew, so the update time moves even if nothing else does."""
+    """Progress was made: the deadline starts anew, so the update time moves even if nothing else does, and the
+    condition goes to the end of the list."""
     marked = _set(found, "Progressing", "True", "ReplicaSetUpdated", message)
     if marked is not found:
         return marked
-    return [{**one, "lastUpdateTime": clock.timestamp()} if one["type"] == "Progressing" else one for one in found]
+    others = [one for one in found if one["type"] != "Progressing"]
+    same = [one for one in found if one["type"] == "Progressing"]
+    return others + [{**one, "lastUpdateTime": clock.timestamp()} for one in same]
 
 
 def _moved(deployment: JsonObject, status: JsonObject) -> bool:

@@ -111,7 +111,7 @@ class GarbageCollector:
             before = self.graph.put(node)
             self._absent.pop(_coordinates(node), None)
             for owner in before.owners if before else ():
-                if node.reference_to(owner.uid) is None:
+                if owner.block_owner_deletion and not node.blocks(owner.uid):
                     self._enqueue(owner.uid)
             if node.owners or node.waits_for_dependents or node.leaves_orphans:
                 self._enqueue(node.uid)
@@ -202,7 +202,7 @@ class GarbageCollector:
                 {"metadata": {"name": node.key.name, "namespace": node.key.namespace, "uid": node.uid}},
                 "OwnerRefInvalidNamespace",
                 f"ownerRef [{owner.resource.api_version}/{owner.resource.kind}, namespace: {node.key.namespace}, "
-                f"name: {owner.key.name}, uid: {owner.uid}] does not exist in namespace {node.key.namespace!r}",
+                f'name: {owner.key.name}, uid: {owner.uid}] does not exist in namespace "{node.key.namespace}"',
             )
             return "absent"
         return "leaving" if owner.waits_for_dependents else "present"

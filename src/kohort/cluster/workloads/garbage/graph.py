@@ -39,6 +39,11 @@ class Node(msgspec.Struct, frozen=True):
     def reference_to(self, uid: str) -> OwnerReference | None:
         return next((owner for owner in self.owners if owner.uid == uid), None)
 
+    def blocks(self, uid: str) -> bool:
+        """An owner that is deleted in the foreground waits for this object."""
+        reference = self.reference_to(uid)
+        return reference is not None and bool(reference.block_owner_deletion)
+
 
 def node_of(resource: Resource, metadata: ObjectMeta) -> Node:
     return Node(

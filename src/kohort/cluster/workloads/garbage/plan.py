@@ -72,7 +72,7 @@ def judge(node: Node, dependents: Sequence[Node], presence: Callable[[OwnerRefer
 
 
 def _judge_waiting(node: Node, dependents: Sequence[Node]) -> Verdict:
-    blocking = [one for one in dependents if _blocks(one, node.uid)]
+    blocking = [one for one in dependents if one.blocks(node.uid)]
     if not blocking:
         return DropFinalizer(FOREGROUND)
     return Visit(tuple(one for one in dependents if not one.waits_for_dependents))
@@ -97,8 +97,3 @@ def _own_wish(node: Node) -> Propagation:
     if ORPHAN in node.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in node.finalizers else "Background"
-
-
-def _blocks(dependent: Node, owner: str) -> bool:
-    reference = dependent.reference_to(owner)
-    return reference is not None and bool(reference.block_owner_deletion)

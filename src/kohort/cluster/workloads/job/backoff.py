@@ -18,6 +18,7 @@ from kohort.objects.meta import find_condition
 
 BACKOFF_BASE: Final = 10.0
 BACKOFF_MAX: Final = 600.0
+REFUSED_MAX: Final = 60.0
 
 
 class Rest(msgspec.Struct, frozen=True):
@@ -40,6 +41,11 @@ def after(rest: Rest, good: Sequence[PodResult], bad: Sequence[PodResult]) -> Re
 def duration(failures: int) -> float:
     """How long after the last failure the next pod may start."""
     return min(BACKOFF_MAX, BACKOFF_BASE * 2 ** (failures - 1)) if failures > 0 else 0.0
+
+
+def after_refusals(times: int) -> float:
+    """How long to wait before a pod is asked for again that was refused `times` in a row."""
+    return float(min(REFUSED_MAX, 2 ** (times - 1)))
 
 
 def left(rest: Rest, now: datetime) -> float:

@@ -14,6 +14,7 @@ from kohort.cluster.workloads.job.pods import build_pod, result
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
+from kohort.kube.identity import newer
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import JOBS, PODS, Key
@@ -33,10 +34,15 @@ class Jobs:
         self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
         self.expectations = Expectations()
         self._rests: dict[Key, backoff.Rest] = {}
+        self._refusals: dict[Key, int] = {}
+        self._written: dict[Key, str] = {}
+        """The version of each Job that this process wrote last."""
         self.pods.on_change(self._note)
         controller = manager.controller("job", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.jobs)
         controller.watches(self.pods, self._jobs_of_pod)
+        orphans = manager.controller("job-orphans", self._free_orphan, max_delay=30)
+        orphans.watches(self.pods, when=lambda _old, new: new is not None and _orphaned(new))
 
     def _note(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -58,26 +64,34 @@ class Jobs:
         job = self.jobs.get(key)
         if job is None:
             self.expectations.forget(key)
-            self._rests.pop(key, None)
+            self._forget(key)
             await self._free_strays(key)
             return None
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
         pods = self.pods.by_index(ownership.OWNER, job["metadata"]["uid"])
         if states.finished(job):
-            self._rests.pop(key, None)
+            self._forget(key)
             await self._release(pods)
             return await self._expire(job)
-        if "deletionTimestamp" in job["metadata"]:
-            await self._release(pods)
-            return None
-        if not self.expectations.met(key):
+        if not self._is_current(key, job):
             return Requeue(after=1.0)
         try:
             return await self._advance(key, job, await self._members(job))
         except Conflict:
             # The cache is behind our own last write. Going on from there could lose the note of a pod.
             return Requeue()
+
+    def _forget(self, key: Key) -> None:
+        for memory in (self._rests, self._refusals, self._written):
+            memory.pop(key, None)
+
+    def _is_current(self, key: Key, job: JsonObject) -> bool:
+        """The caches show all that this process did. Pods that are let go while their Job does not show yet that they
+        were counted would be missed, and made again."""
+        if newer(self._written.get(key, "0"), job["metadata"]["resourceVersion"]):
+            return False
+        return "deletionTimestamp" in job["metadata"] or self.expectations.met(key)
 
     async def _members(self, job: JsonObject) -> list[Pod]:
         """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
@@ -102,10 +116,13 @@ class Jobs:
         step, pause = _paced(facts, rules.work(facts, tally, results), rest, waiting)
         made, failure = await self._carry_out(key, job, pods, step, waiting)
         status |= states.running(results, step, made)
-        self._note_suspension(job, status, facts)
+        if not facts.deleting:
+            self._note_suspension(job, status, facts)
         await self._write(job, status)
         if failure is not None:
-            return Requeue()
+            self._refusals[key] = min(self._refusals.get(key, 0) + 1, 10)
+            return Requeue(after=backoff.after_refusals(self._refusals[key]))
+        self._refusals.pop(key, None)
         pauses = [one for one in (pause, states.until_deadline(job, status)) if one is not None and one > 0]
         return Requeue(after=min(pauses)) if pauses else None
 
@@ -128,6 +145,12 @@ class Jobs:
             owner = controller_of(pod)
             if FINALIZER in pod.metadata.finalizers and owner and (owner.kind, owner.name) == ("Job", key.name):
                 await self._free(pod)
+
+    async def _free_orphan(self, key: Key) -> None:
+        """A pod that lost its Job, as by a deletion that leaves orphans: nobody will count it either."""
+        pod = self.pods.get(key)
+        if pod is not None and _orphaned(pod):
+            await self._free(pod)
 
     # Acting
 
@@ -233,6 +256,7 @@ class Jobs:
             )
         except NotFound:
             return job
+        self._written[Key(metadata["namespace"], metadata["name"])] = written["metadata"]["resourceVersion"]
         return {**job, "metadata": written["metadata"], "status": written.get("status") or {}}
 
     async def _expire(self, job: JsonObject) -> Requeue | None:
@@ -251,6 +275,10 @@ class Jobs:
         except (NotFound, Conflict):
             return None
         return None
+
+
+def _orphaned(pod: Pod) -> bool:
+    return FINALIZER in pod.metadata.finalizers and controller_of(pod) is None
 
 
 def _paced(facts: JobFacts, step: Work, rest: backoff.Rest, waiting: dict[int, PodResult]) -> tuple[Work, float]:

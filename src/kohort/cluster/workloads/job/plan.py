@@ -17,7 +17,8 @@ How a Job ends, first match first:
 | a rule of successPolicy is fulfilled | Complete: SuccessPolicy |
 | enough successes, or one when no number is given, and nothing runs | Complete: CompletionsReached |
 
-Otherwise it has as many pods as parallelism and what is left to do allow; none while it is suspended.
+Otherwise it has as many pods as parallelism and what is left to do allow; none while it is suspended. A Job that is
+being deleted goes on counting, but neither makes nor removes pods: that is up to the garbage collector.
 """
 
 from collections.abc import Sequence
@@ -87,6 +88,7 @@ class JobFacts(msgspec.Struct, frozen=True):
     suspended: bool = False
     overdue: bool = False
     """activeDeadlineSeconds have passed."""
+    deleting: bool = False
     succeeded: int = 0
     """Successes in the counter."""
     failed: int = 0
@@ -215,14 +217,15 @@ def _reached(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -> End 
 
 
 def notes(facts: JobFacts, pods: Sequence[PodResult], end: End | None, waiting: frozenset[str] = frozenset()) -> Notes:
-    """What to write down before pods are let go. When the Job is over, all of them are, and those that a failure cuts
-    short count as failed. `waiting`: pods that must stay until they are replaced."""
+    """What to write down before pods are let go. When the Job is over or goes itself, all of them are, and those that a
+    failure cuts short count as failed. `waiting`: pods that must stay until they are replaced."""
     good: set[str] = set()
     bad: set[str] = set()
     release: set[str] = set()
     for pod in pods:
         failed = facts.has_failed(pod)
-        if not pod.tracked or not (end or pod.phase == "Succeeded" or (failed and pod.uid not in waiting)):
+        ended = pod.phase == "Succeeded" or (failed and pod.uid not in waiting)
+        if not pod.tracked or not (end or facts.deleting or ended):
             continue
         release.add(pod.uid)
         if pod.phase == "Succeeded" and pod.uid not in facts.noted_bad:
@@ -235,6 +238,8 @@ def notes(facts: JobFacts, pods: Sequence[PodResult], end: End | None, waiting: 
 
 def work(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -> Work:
     active = [pod for pod in pods if pod.active]
+    if facts.deleting:
+        return Work()
     if facts.suspended:
         return Work(delete=tuple(pod.name for pod in active))
     wanted = _wanted(facts, results, len(active))

@@ -48,6 +48,7 @@ def job_facts(job: JsonObject) -> JobFacts:
         restarts_in_place=spec["template"].get("spec", {}).get("restartPolicy") == "OnFailure",
         suspended=bool(spec.get("suspend")),
         overdue=left is not None and left <= 0,
+        deleting="deletionTimestamp" in job["metadata"],
         succeeded=status.get("succeeded") or 0,
         failed=status.get("failed") or 0,
         noted_good=frozenset(good),

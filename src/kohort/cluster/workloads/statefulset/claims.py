@@ -77,10 +77,16 @@ class Claims:
     async def fix_owners(self, stateful_set: JsonObject, pod: Pod) -> None:
         ordinal = ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
         for claim in claims_of(stateful_set, ordinal):
+            found = self._cache.get(Key(pod.metadata.namespace, claim))
+            if found is not None and _belongs_to_others(stateful_set, found):
+                message = (
+                    f"PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a manging "
+                    "controller, the retention policy is ignored for this claim"
+                )
+                self._recorder.warning(STATEFUL_SETS, stateful_set, "ConflictingController", message)
             owners = self._misowned(stateful_set, pod, claim)
             if owners is None:
                 continue
-            found = self._cache.get(Key(pod.metadata.namespace, claim))
             version = found.metadata.resource_version if found else ""
             body = {"metadata": {"ownerReferences": owners, "resourceVersion": version}}
             await self._client.patch(PERSISTENT_VOLUME_CLAIMS, claim, pod.metadata.namespace, body)
@@ -96,6 +102,20 @@ class Claims:
             if found and any(one.kind == "Pod" and one.name == pod_name for one in found.metadata.owner_references):
                 return True
         return False
+
+
+def _belongs_to_others(stateful_set: JsonObject, claim: PersistentVolumeClaim) -> bool:
+    """Somebody else controls a claim that the retention policy would give away."""
+    policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    if "Delete" not in policy.values():
+        return False
+    ours = {("StatefulSet", stateful_set["metadata"]["name"]), ("Pod", _pod_of(stateful_set, claim))}
+    return any(one.controller and (one.kind, one.name) not in ours for one in claim.metadata.owner_references)
+
+
+def _pod_of(stateful_set: JsonObject, claim: PersistentVolumeClaim) -> str:
+    """The pod that mounts a claim, by the name of the claim."""
+    return f"{stateful_set['metadata']['name']}-{claim.metadata.name.rpartition('-')[2]}"
 
 
 def has_volumes(stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:

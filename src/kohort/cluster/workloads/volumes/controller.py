@@ -62,7 +62,7 @@ class Claims:
             await self._unprotect(key, claim)
             return None
         name = claim.spec.storage_class_name or ""
-        step = rules.next_step(claim, self.volumes.list(), self.classes.get(Key("", name)))
+        step = rules.next_step(claim, self.volumes.list(), self.classes.get(Key("", name)), self._consumers(key))
         match step:
             case rules.Bind(volume):
                 await self._bind(claim, volume)
@@ -75,6 +75,11 @@ class Claims:
                 tell = self.recorder.warning if reason == "ProvisioningFailed" else self.recorder.normal
                 tell(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
+
+    def _consumers(self, key: Key) -> list[str]:
+        """Pods that want the claim and have no node yet."""
+        pods = self.pods.by_index("claim", str(key))
+        return sorted(pod.metadata.name for pod in pods if not pod.finished and not pod.spec.node_name)
 
     async def _bind(self, claim: PersistentVolumeClaim, name: str) -> None:
         volume = self.volumes.get(Key("", name))

@@ -5,12 +5,12 @@
 | names a volume | bind to it once it is free or already ours |
 | a free volume fits | bind to the smallest one |
 | class "" | wait: dynamic provisioning is switched off |
-| class waits for its first consumer, no node chosen | wait for the scheduler |
+| class waits for its first consumer, no node chosen | wait for a pod, or for the scheduler if there is one |
 | class of our provisioner | provision |
 | class of somebody else | wait for them |
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -49,8 +49,12 @@ Step = Wait | Bind | Provision | Lost
 
 
 def next_step(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], storage_class: StorageClass | None
+    claim: PersistentVolumeClaim,
+    volumes: Iterable[PersistentVolume],
+    storage_class: StorageClass | None,
+    consumers: Sequence[str] = (),
 ) -> Step:
+    """`consumers`: pods that want the claim and have no node yet."""
     found = list(volumes)
     if claim.spec.volume_name:
         return _bind_to_named(claim, found)
@@ -68,7 +72,7 @@ def next_step(
         name = claim.spec.storage_class_name
         return Wait("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
     if waits and not node:
-        return Wait("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+        return _wait_for(consumers)
     if storage_class.provisioner != PROVISIONER:
         text = (
             f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' "
@@ -76,6 +80,13 @@ def next_step(
         )
         return Wait("ExternalProvisioning", text)
     return Provision(node)
+
+
+def _wait_for(consumers: Sequence[str]) -> Wait:
+    if not consumers:
+        return Wait("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+    pods = f"pod {consumers[0]}" if len(consumers) == 1 else f"pods {','.join(consumers)}"
+    return Wait("WaitForPodScheduled", f"waiting for {pods} to be scheduled")
 
 
 def _bind_to_named(claim: PersistentVolumeClaim, volumes: list[PersistentVolume]) -> Step:
