@@ -158,7 +158,6 @@ async def _serving(
     """The API server on its socket, and its address."""
     from kohort.cluster.apiserver.http.front import Front
     from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient, trusting_context
-    from kohort.cluster.apiserver.http.streams import Streams
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())
@@ -177,7 +176,7 @@ async def _serving(
         host=options.host,
         port=options.port,
         tls=tls,
-        upgrades=Streams(server, nodes),
+        nodes=nodes,
     )
     try:
         await front.start()

@@ -9,7 +9,6 @@ from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.front import Front
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
-from kohort.cluster.apiserver.http.streams import Streams
 from kohort.cluster.apiserver.storage.store import open_store
 
 
@@ -17,7 +16,7 @@ async def run(data_dir: Path | None, port: int, token: str) -> None:
     nodes = HttpsNodeClient()
     store = open_store(data_dir / "store.db" if data_dir is not None else None)
     server, authenticator = await assemble(store, tokens={token: ADMIN}, nodes=nodes, forwarder=nodes)
-    front = Front(server, authenticator.authenticate, port=port, upgrades=Streams(server, nodes))
+    front = Front(server, authenticator.authenticate, port=port, nodes=nodes)
     await front.start()
     print(f"http://127.0.0.1:{front.port}", flush=True)
     stopped = asyncio.Event()

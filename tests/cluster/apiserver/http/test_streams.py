@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.auth.certificates import ensure_pki
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http.front import Front
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
-from kohort.cluster.apiserver.http.streams import SPDY_TUNNEL, Streams
+from kohort.cluster.apiserver.http.streams import SPDY_TUNNEL
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
@@ -94,7 +94,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
     server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), nodes=nodes, forwarder=nodes)
-    front = Front(server, authenticate, upgrades=Streams(server, nodes))
+    front = Front(server, authenticate, nodes=nodes)
     await front.start()
     api = Api(server, Everybody())
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})

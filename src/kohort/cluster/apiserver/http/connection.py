@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final, Protocol
 
+from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.http.answering import Exchange
 from kohort.cluster.apiserver.http.plain import Plain, read
 from kohort.kube.log import Log
@@ -20,6 +21,8 @@ READING: Final = frozenset({"GET"})
 """Methods whose answers nobody wants any more when the client is gone. A write must not stop half way."""
 
 Certificate = Mapping[str, object]
+Authenticate = Callable[[Mapping[str, str], Certificate | None], User]
+"""From headers and the client certificate to an identity; raises 401."""
 
 
 class Owner(Protocol):

@@ -1,12 +1,14 @@
 """Requests that are not plain, as aiohttp reads them: chunked and large bodies, upgrades, HTTP/1.0, and nonsense.
 
+Only the first of them loads this module, and aiohttp with it: clusters start sooner without.
+
 Bodies are taken as they come: what claims to be compressed is not unpacked, in Kubernetes neither, so nobody can send a
 gigabyte in a kilobyte.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import HttpVersion11, StreamReader, web
@@ -15,16 +17,70 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from kohort.cluster.apiserver.http.answering import Exchange
-from kohort.cluster.apiserver.server import MAX_BODY, too_large
+from kohort.cluster.apiserver.http.connection import Authenticate
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.streams import Streams
+from kohort.cluster.apiserver.http.targets import split_target
+from kohort.cluster.apiserver.server import MAX_BODY, ApiServer, failure_response, too_large
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
 
 MAX_LINE: Final = 1024 * 1024
 """A selector can name many objects."""
 MAX_FIELD: Final = 128 * 1024
+_NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
 
 _QUIET: Final = logging.getLogger("kohort.front")
 _QUIET.setLevel(logging.CRITICAL)
 """What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
+
+
+Send = Callable[[Exchange, Request, Response], Awaitable[None]]
+
+
+class Elaborate:
+    """Serves connections that are handed over."""
+
+    def __init__(
+        self, server: ApiServer, authenticate: Authenticate, send: Send, nodes: HttpsNodeClient | None, idle: float
+    ) -> None:
+        """`send` writes answers; `nodes` is where upgraded connections lead; `idle` seconds of silence end one."""
+        self._server = server
+        self._authenticate = authenticate
+        self._send = send
+        self._streams = Streams(server, nodes) if nodes is not None else None
+        self.protocols = web.Server(
+            self._handle,
+            request_factory=_incoming,
+            access_log=None,
+            logger=_QUIET,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_FIELD,
+            keepalive_timeout=idle,
+            auto_decompress=False,
+        )
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(incoming, Incoming)
+        request = Request(incoming.method, "/", (), headers_of(incoming))
+        exchange = incoming.exchange()
+        try:
+            path, query = split_target(incoming.raw_path)
+            request = Request(request.method, path, query, request.headers)
+            user = self._authenticate(request.headers, incoming.certificate())
+            streams = self._streams if is_upgrade(request.headers) else None
+            if request.method in _NO_BODY or streams is not None:
+                incoming.end_with_client()
+            if streams is not None:
+                return await streams.serve(request, user, incoming)
+            body = await body_of(incoming)
+        except errors.ApiError as error:
+            response = failure_response(request, error)
+        else:
+            response = await self._server.handle(Request(request.method, path, query, request.headers, body), user)
+        await self._send(exchange, request, response)
+        return Answered(exchange)
 
 
 class Incoming(web.BaseRequest):
@@ -69,22 +125,6 @@ class Answered(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to write."""
-
-
-def incoming_server(
-    handle: Callable[[web.BaseRequest], Coroutine[None, None, web.StreamResponse]], idle_seconds: float
-) -> web.Server:
-    """Makes protocols that call `handle` with every request. `idle_seconds`: until a silent connection is closed."""
-    return web.Server(
-        handle,
-        request_factory=_incoming,
-        access_log=None,
-        logger=_QUIET,
-        max_line_size=MAX_LINE,
-        max_field_size=MAX_FIELD,
-        keepalive_timeout=idle_seconds,
-        auto_decompress=False,
-    )
 
 
 def _incoming(

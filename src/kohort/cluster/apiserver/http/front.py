@@ -9,22 +9,12 @@ import asyncio
 import contextlib
 import gzip
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
-from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.http.answering import Exchange
-from kohort.cluster.apiserver.http.connection import Certificate, Connection
-from kohort.cluster.apiserver.http.elaborate import (
-    Answered,
-    Incoming,
-    body_of,
-    headers_of,
-    incoming_server,
-    is_upgrade,
-)
+from kohort.cluster.apiserver.http.connection import Authenticate, Certificate, Connection
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.pacing import Rounds
 from kohort.cluster.apiserver.http.plain import Plain
 from kohort.cluster.apiserver.http.targets import split_target
@@ -34,6 +24,9 @@ from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
 
+if TYPE_CHECKING:
+    from kohort.cluster.apiserver.http.elaborate import Elaborate
+
 BACKLOG: Final = 4096
 GZIP_FROM: Final = 128 * 1024
 IDLE_SECONDS: Final = 180.0
@@ -41,16 +34,6 @@ IDLE_SECONDS: Final = 180.0
 IDLE_LOOK: Final = 30.0
 LAST_ANSWERS: Final = 2.0
 """Seconds that running requests have when the server stops."""
-_NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-Authenticate = Callable[[Mapping[str, str], Mapping[str, object] | None], User]
-"""From headers and the client certificate to an identity; raises 401."""
-
-
-class Upgrades(Protocol):
-    """What takes over a connection after an upgrade: exec, attach, port-forward."""
-
-    async def serve(self, request: Request, user: User, web_request: web.BaseRequest) -> web.StreamResponse: ...
 
 
 class Front:
@@ -64,15 +47,16 @@ class Front:
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
-        upgrades: Upgrades | None = None,
+        nodes: HttpsNodeClient | None = None,
     ) -> None:
+        """`nodes` is where exec, attach and port-forward lead."""
         self._server = server
         self._authenticate = authenticate
         self._host = host
         self._tls = tls
-        self._upgrades = upgrades
+        self._nodes = nodes
         self._listening: asyncio.Server | None = None
-        self._elaborate = incoming_server(self._handle, IDLE_SECONDS)
+        self._elaborate: Elaborate | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._streams: set[asyncio.Task[None]] = set()
         self._rounds = Rounds()
@@ -84,7 +68,7 @@ class Front:
         loop = asyncio.get_running_loop()
 
         def connection() -> Connection:
-            return Connection(self, self._elaborate, self._log)
+            return Connection(self, self._any_request, self._log)
 
         protocol = Secured(self._tls, connection) if self._tls is not None else connection
         self._listening = await loop.create_server(protocol, self._host, self.port, backlog=BACKLOG, reuse_address=True)
@@ -107,7 +91,8 @@ class Front:
             _, late = await asyncio.wait(tasks, timeout=LAST_ANSWERS)
             for task in late:
                 task.cancel()
-        await self._elaborate.shutdown(LAST_ANSWERS)
+        if self._elaborate is not None:
+            await self._elaborate.protocols.shutdown(LAST_ANSWERS)
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         before = loop.time() - IDLE_SECONDS
@@ -130,27 +115,13 @@ class Front:
             response = await self._server.handle(request, user)
         await self._send(exchange, request, response)
 
-    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request that is not plain."""
-        assert isinstance(incoming, Incoming)
-        request = Request(incoming.method, "/", (), headers_of(incoming))
-        exchange = incoming.exchange()
-        try:
-            path, query = split_target(incoming.raw_path)
-            request = Request(request.method, path, query, request.headers)
-            user = self._authenticate(request.headers, incoming.certificate())
-            upgrades = self._upgrades if is_upgrade(request.headers) else None
-            if request.method in _NO_BODY or upgrades is not None:
-                incoming.end_with_client()
-            if upgrades is not None:
-                return await upgrades.serve(request, user, incoming)
-            body = await body_of(incoming)
-        except errors.ApiError as error:
-            response = failure_response(request, error)
-        else:
-            response = await self._server.handle(Request(request.method, path, query, request.headers, body), user)
-        await self._send(exchange, request, response)
-        return Answered(exchange)
+    def _any_request(self) -> asyncio.Protocol:
+        """What reads requests that are not plain."""
+        if self._elaborate is None:
+            from kohort.cluster.apiserver.http.elaborate import Elaborate
+
+            self._elaborate = Elaborate(self._server, self._authenticate, self._send, self._nodes, IDLE_SECONDS)
+        return self._elaborate.protocols()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

@@ -1,19 +1,23 @@
-"""HTTPS and WebSocket connections to node agents."""
+"""HTTPS and WebSocket connections to node agents.
+
+aiohttp is loaded with the first of them: that takes as long as a fifth of the start.
+"""
 
 import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
-
-import aiohttp
 
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation, unreachable
 from kohort.cluster.apiserver.endpoints.proxying import Target
 from kohort.cluster.apiserver.http.dialing import dial_problem
 from kohort.kube import errors
 from kohort.kube.http import Response
+
+if TYPE_CHECKING:
+    import aiohttp
 
 CONNECT_TIMEOUT: Final = 10.0
 _HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
@@ -39,6 +43,8 @@ class HttpsNodeClient:
             await self._session.close()
 
     async def get(self, location: NodeLocation) -> Response:
+        import aiohttp
+
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 answer = await self._connections().get(self._url(location, "https"), ssl=self._context())
@@ -49,7 +55,9 @@ class HttpsNodeClient:
             raise refused(answer.status, text)
         return Response(answer.status, {}, _chunks(answer))
 
-    async def websocket(self, location: NodeLocation, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+    async def websocket(self, location: NodeLocation, protocols: tuple[str, ...]) -> "aiohttp.ClientWebSocketResponse":
+        import aiohttp
+
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._connections().ws_connect(
@@ -85,6 +93,8 @@ class HttpsNodeClient:
         body: bytes,
     ) -> Response:
         """Pass a request on as it is; redirects are the caller's business."""
+        import aiohttp
+
         location = NodeLocation("", target.host, target.port, path, query)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -102,7 +112,9 @@ class HttpsNodeClient:
         kept = {key.lower(): value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}
         return Response(answer.status, kept, _chunks(answer))
 
-    def _connections(self) -> aiohttp.ClientSession:
+    def _connections(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
             self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
@@ -119,7 +131,9 @@ class HttpsNodeClient:
         return f"{scheme}://{host}:{location.port}{quote(location.path)}{query}"
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(answer: "aiohttp.ClientResponse") -> AsyncIterator[bytes]:
+    import aiohttp
+
     try:
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
             async for chunk in answer.content.iter_any():
@@ -136,6 +150,8 @@ def refused(code: int, text: str) -> errors.ApiError:
 
 
 def _worded(problem: BaseException, location: NodeLocation) -> str:
+    import aiohttp
+
     if isinstance(problem, aiohttp.ClientConnectorError):
         return dial_problem(problem)
     if isinstance(problem, TimeoutError):
