@@ -97,15 +97,9 @@ def default_directory() -> Path:
 
 
 async def _serve(manager: Manager, agent: Agent, directory: Path, authority: str) -> None:
-    from kohort.node.api.server import NodeApi
+    from kohort.node.api.listening import listen
 
-    api = NodeApi(agent, directory, authority or await _found_authority(manager))
-    try:
-        await api.start()
-        await asyncio.Event().wait()
-    finally:
-        with contextlib.suppress(OSError):
-            await api.stop()
+    await listen(agent, directory, authority or await _found_authority(manager))
 
 
 async def _found_authority(manager: Manager) -> str:

@@ -1,11 +1,10 @@
 """The HTTPS server of a node: the paths of a kubelet, for the API server and nobody else."""
 
-import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -14,7 +13,7 @@ from kohort.kube import clock
 from kohort.node.agent import Agent
 from kohort.node.api.forwarding import serve_forwarding
 from kohort.node.api.logreading import LogOptions, read_log
-from kohort.node.api.serving import reachable_name, serving_context, trusted
+from kohort.node.api.serving import trusted
 from kohort.node.api.sessions import serve_session
 from kohort.node.podworker import PodWorker
 from kohort.node.starting import execution_of, log_path, parsed_id
@@ -27,13 +26,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class NodeApi:
-    def __init__(self, agent: Agent, directory: Path, authority: str) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._directory = directory
-        self._authority = authority
         self._runner: web.AppRunner | None = None
 
-    async def start(self) -> None:
+    async def start(self, door: socket.socket, context: ssl.SSLContext) -> None:
         app = web.Application(middlewares=[self._guard])
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/metrics", self._metrics)
@@ -46,13 +43,7 @@ class NodeApi:
             app.router.add_route(method, "/portForward/{namespace}/{pod}", self._forward)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        name, host = self._agent.name, self._agent.node.host
-        making = asyncio.to_thread(serving_context, self._directory, host, name, self._authority)
-        context, self._agent.hostname = await asyncio.gather(making, reachable_name(name, host))
-        listening = socket.create_server((host, 0))
-        await web.SockSite(self._runner, listening, ssl_context=context).start()
-        self._agent.port = listening.getsockname()[1]
-        self._agent.heartbeat.changed()
+        await web.SockSite(self._runner, door, ssl_context=context).start()
 
     async def stop(self) -> None:
         if self._runner is not None:
