@@ -71,6 +71,8 @@ _AMBIGUOUS = re.compile(r"[\x00-\x1f\\]|(?:^|/)\.\.?(?:/|\Z)")
 
 def check_segments(path: str) -> None:
     """Refuse what could mean one thing here and another thing elsewhere."""
+    if path[:1] == "/" and "/." not in path and "%" not in path and "\\" not in path and path.isprintable():
+        return
     ambiguous = _AMBIGUOUS.search(path)
     if not ambiguous and "%" not in path:
         return

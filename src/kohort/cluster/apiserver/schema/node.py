@@ -56,14 +56,16 @@ class Node:
     """
 
     __slots__ = (
-        "_fields",
-        "_items",
+        "_make_fields",
+        "_make_items",
         "atomic",
         "constraints",
         "default",
         "defaulted",
         "embedded",
+        "fields",
         "format",
+        "items",
         "list_keys",
         "list_type",
         "merge_key",
@@ -77,6 +79,10 @@ class Node:
         "type",
         "validator",
     )
+
+    fields: Mapping[str, "Node"]
+    items: "Node"
+    """The element of an array, or the value of a map."""
 
     def __init__(
         self,
@@ -104,8 +110,14 @@ class Node:
         self.name = name
         """The full type name of a built-in (`io.k8s.api.core.v1.PodSpec`), else empty."""
         self.format = format
-        self._fields = fields
-        self._items = items
+        if callable(fields):
+            self._make_fields = fields
+        else:
+            self.fields = fields or {}
+        if isinstance(items, Node):
+            self.items = items
+        else:
+            self._make_items = items
         self.required = required
         self.list_type: ListType = list_type
         self.list_keys = list_keys
@@ -128,18 +140,16 @@ class Node:
         self.defaulted: tuple[tuple[str, Node], ...] | None = None
         """The fields that have a default, once `defaults` has looked for them."""
 
-    @property
-    def fields(self) -> Mapping[str, "Node"]:
-        if callable(self._fields):
-            self._fields = self._fields()
-        return self._fields or {}
-
-    @property
-    def items(self) -> "Node":
-        """The element of an array, or the value of a map."""
-        if callable(self._items):
-            self._items = self._items()
-        return self._items or ANY
+    def __getattr__(self, name: str) -> Json:
+        """Called for what is not there yet: fields and items that are made when they are first looked at. From then on
+        they are plain attributes, which every walk over an object reads many times."""
+        if name == "fields":
+            self.fields = self._make_fields()
+            return self.fields
+        if name == "items":
+            self.items = self._make_items() if self._make_items is not None else ANY
+            return self.items
+        raise AttributeError(name)
 
     def field(self, key: str) -> "Node | None":
         """The node below `key`, whether this is an object or a map; None where the schema says nothing."""

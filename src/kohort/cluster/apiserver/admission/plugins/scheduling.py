@@ -4,6 +4,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, is_core, written
+from kohort.cluster.apiserver.storage.model import Store
 from kohort.objects.jsontypes import JsonObject
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -60,6 +61,9 @@ class PodTopologyLabels(Step):
     name = "PodTopologyLabels"
     about = ("pods", "pods/binding")
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation != "CREATE" or attributes.resource.plural != "pods" or attributes.resource.group:
             return False
@@ -74,8 +78,8 @@ class PodTopologyLabels(Step):
             node_name = document["spec"].get("nodeName")
         if not node_name:
             return
-        node = attributes.reader.get("nodes", "", node_name)
-        labels = (node or {}).get("metadata", {}).get("labels") or {}
+        node = self._store.get("nodes", "", node_name)
+        labels = node.labels if node is not None else {}
         copied = {key: labels[key] for key in TOPOLOGY_LABELS if key in labels}
         if copied:
             metadata = document["metadata"]

@@ -12,6 +12,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import (
     stricter,
 )
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
+from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.objects.jsontypes import JsonObject
 
@@ -33,6 +34,9 @@ _WORKLOADS: Final = {
 
 class PodSecurity(Step):
     name = "PodSecurity"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation not in WRITES or attributes.object is None:
@@ -62,9 +66,8 @@ class PodSecurity(Step):
 
     def _policy(self, attributes: Attributes) -> Policy | None:
         """What the namespace asks for; None when that is nothing."""
-        namespace = attributes.reader.get("namespaces", "", attributes.namespace)
-        labels = (namespace or {}).get("metadata", {}).get("labels") or {}
-        policy, _ = policy_of(labels)
+        namespace = self._store.get("namespaces", "", attributes.namespace)
+        policy, _ = policy_of(namespace.labels if namespace is not None else {})
         return None if policy.lax else policy
 
     def _check_pod(self, attributes: Attributes, policy: Policy) -> None:
