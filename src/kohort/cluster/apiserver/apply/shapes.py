@@ -15,7 +15,7 @@ name), so that validation can say what is missing.
 from functools import lru_cache
 from typing import Final
 
-from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet, item, json_text, member
+from kohort.cluster.apiserver.apply.fieldset import EMPTY, SELF, FieldSet, item, member
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META, type_node
 from kohort.cluster.apiserver.schema.node import ANY, MISSING, Node
 from kohort.objects.jsontypes import Json
@@ -69,11 +69,22 @@ def elements(items: list[Json], node: Node) -> list[str]:
 
 
 def _by_single_key(items: list[Json], key: str, node: Node) -> list[str]:
-    prefix = f'k:{{"{key}":'
     try:
-        return [f"{prefix}{json_text(entry[key])}}}" for entry in items]
+        values = [entry[key] for entry in items]
     except (KeyError, TypeError):
-        return [_by_keys(entry, node) for entry in items]
+        values = []
+    if len(values) == len(items) and _ONLY_TEXT.issuperset(map(type, values)):
+        return [_keyed(key, value) for value in values]
+    return [_by_keys(entry, node) for entry in items]
+
+
+_ONLY_TEXT: Final = frozenset({str})
+
+
+@lru_cache(maxsize=16384)
+def _keyed(key: str, value: str) -> str:
+    """Names of containers and types of conditions come again and again."""
+    return item([(key, value)])
 
 
 def _by_keys(entry: Json, node: Node) -> str:

@@ -35,6 +35,8 @@ def on_create(kind: Kind, obj: JsonObject) -> list[FieldError]:
 def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = False) -> list[FieldError]:
     """Everything wrong with the metadata of an update, with Kubernetes' repetitions. `status`: a write of /status."""
     new_meta, old_meta = obj.get("metadata") or {}, old.get("metadata") or {}
+    if _as_stored(new_meta, old_meta):
+        return managed_field_errors(new_meta.get("managedFields"), "metadata.managedFields")
     common = object_errors(new_meta, kind.resource.namespaced, path_segment, standard_finalizers=False)
     change = change_errors(new_meta, old_meta)
     errors, strategy = common + change, kind.strategy
@@ -48,6 +50,15 @@ def on_update(kind: Kind, obj: JsonObject, old: JsonObject, *, status: bool = Fa
         repeated = object_errors(new_meta, kind.resource.namespaced, rule, standard_finalizers=not free)
         errors += repeated * strategy.rechecks_metadata
     return errors
+
+
+def _as_stored(new: JsonObject, old: JsonObject) -> bool:
+    """Whether metadata is what is stored, apart from what every write changes: that was found good when it came. Nearly
+    all reports of a status are like that."""
+    return {**new, **_MOVING} == {**old, **_MOVING}
+
+
+_MOVING: Final[JsonObject] = {"managedFields": None, "resourceVersion": None}
 
 
 def embedded_errors(meta: JsonObject, path: str) -> list[FieldError]:

@@ -166,11 +166,12 @@ def _merge_items(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
     """Items of the patch merged into those with the same key, the new ones at the end."""
     key_of = _key_reader(node.merge_key)
     merged = list(live)
+    keys = [item.get(node.merge_key) for item in merged]
     for item in patch:
-        key = key_of(item)
-        position = next((index for index, other in enumerate(merged) if other.get(node.merge_key) == key), None)
-        if position is None:
+        position = _position(keys, key_of(item))
+        if position < 0:
             merged.append(item)
+            keys.append(key_of(item))
         else:
             merged[position] = _merge_map(merged[position], item, node.items)
     return merged
@@ -254,23 +255,19 @@ KeyReader = Callable[[Json], Json]
 
 def _interleaved(merged: list[Json], order: list[Json], server_order: list[Json], key_of: KeyReader) -> list[Json]:
     """Items named by `order` in that order, the others in the server's, woven together by the server's positions."""
-    wanted = [key_of(item) for item in order]
-    before = [key_of(item) for item in server_order]
-    named = sorted(
-        (item for item in merged if key_of(item) in wanted), key=lambda item: _position(wanted, key_of(item))
-    )
-    server_only = sorted(
-        (item for item in merged if key_of(item) not in wanted), key=lambda item: _position(before, key_of(item))
-    )
-    result: list[Json] = []
+    wanted, before = [key_of(item) for item in order], [key_of(item) for item in server_order]
+    keys = [key_of(item) for item in merged]
+    ranks, places = [_position(wanted, key) for key in keys], [_position(before, key) for key in keys]
+    named = sorted((index for index, rank in enumerate(ranks) if rank >= 0), key=ranks.__getitem__)
+    server_only = sorted((index for index, rank in enumerate(ranks) if rank < 0), key=places.__getitem__)
+    woven: list[int] = []
     left = 0
-    for item in named:
-        place = _position(before, key_of(item))
-        while place >= 0 and left < len(server_only) and 0 <= _position(before, key_of(server_only[left])) < place:
-            result.append(server_only[left])
+    for index in named:
+        while left < len(server_only) and 0 <= places[server_only[left]] < places[index]:
+            woven.append(server_only[left])
             left += 1
-        result.append(item)
-    return result + server_only[left:]
+        woven.append(index)
+    return [merged[index] for index in woven + server_only[left:]]
 
 
 def _position(keys: Sequence[Json], key: Json) -> int:
