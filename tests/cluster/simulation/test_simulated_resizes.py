@@ -1,0 +1,131 @@
+"""Resizes on simulated nodes: judged, allocated and carried out as on a real one, or as ordered."""
+
+import pytest
+from tests.cluster.simulation.stage import PREFIX, cluster, condition, main_container, pod, started, status
+
+from kohort.kube.client import PatchType
+from kohort.kube.resources import EVENTS, PODS
+from kohort.objects.jsontypes import JsonObject
+from kohort.testing import Cluster
+
+
+async def resized(c: Cluster, cpu: str, memory: str = "1Gi") -> None:
+    resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "64", "memory": memory}}
+    body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+    await c.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "resize")
+
+
+def pending(c: Cluster) -> JsonObject:
+    return condition(status(c), "PodResizePending")
+
+
+def in_progress(c: Cluster) -> JsonObject:
+    return condition(status(c), "PodResizeInProgress")
+
+
+def actual_cpu(c: Cluster) -> str:
+    return str(main_container(c)["resources"]["requests"]["cpu"])
+
+
+def generation(c: Cluster) -> int:
+    found = c.find(PODS, "p", "default")
+    assert found is not None
+    return int(found["metadata"]["generation"])
+
+
+async def test_a_resize_is_allocated_then_applied() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize_latency="5s"))
+        await resized(c, "3")
+        await c.until(lambda: bool(in_progress(c)))
+        assert in_progress(c)["observedGeneration"] == generation(c)
+        assert main_container(c)["allocatedResources"]["cpu"] == "3"
+        assert actual_cpu(c) == "1"
+        await c.until(lambda: actual_cpu(c) == "3")
+        assert not in_progress(c)
+        assert status(c)["resources"]["requests"]["cpu"] == "3"
+        assert main_container(c)["restartCount"] == 0
+
+
+async def test_progress_is_reported_however_short_it_is() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        watch = c.server.store.watch("pods", c.server.store.revision)
+        await resized(c, "3")
+        await c.until(lambda: actual_cpu(c) == "3")
+        changes = await anext(watch)
+        seen = [bool(condition(change.after.decode()["status"], "PodResizeInProgress")) for change in changes]
+        assert seen == [False, True, False]
+
+
+async def test_a_container_that_asked_for_it_is_restarted_by_a_resize() -> None:
+    async with cluster() as c:
+        subject = pod()
+        subject["spec"]["containers"][0]["resizePolicy"] = [
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"}
+        ]
+        await started(c, subject)
+        await resized(c, "2")
+        await c.until(lambda: actual_cpu(c) == "2")
+        assert main_container(c)["restartCount"] == 0
+        await resized(c, "2", "2Gi")
+        await c.until(lambda: main_container(c)["resources"]["requests"]["memory"] == "2Gi")
+        assert main_container(c)["restartCount"] == 1
+
+
+@pytest.mark.parametrize(("order", "reason"), [("deferred", "Deferred"), ("infeasible", "Infeasible")])
+async def test_a_resize_can_be_refused_and_granted_later(order: str, reason: str) -> None:
+    async with cluster() as c:
+        await started(c, pod(resize=order, resize_message="not now"))
+        await resized(c, "3")
+        await c.until(lambda: bool(pending(c)))
+        assert pending(c).items() >= {"reason": reason, "message": "not now", "observedGeneration": 2}.items()
+        assert main_container(c)["allocatedResources"]["cpu"] == "1"
+        assert status(c)["observedGeneration"] == 2
+        await c.client.patch(PODS, "p", "default", {"metadata": {"annotations": {PREFIX + "resize": None}}})
+        await c.until(lambda: actual_cpu(c) == "3")
+        assert not pending(c)
+
+
+async def test_a_reverted_resize_is_no_longer_pending() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize="deferred"))
+        await resized(c, "3")
+        await c.until(lambda: bool(pending(c)))
+        resources = pod()["spec"]["containers"][0]["resources"]
+        body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+        await c.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "resize")
+        await c.until(lambda: not pending(c))
+
+
+async def test_a_failing_resize_says_so_until_it_succeeds() -> None:
+    async with cluster() as c:
+        await started(c, pod(resize="error", resize_message="cgroup is stubborn"))
+        await resized(c, "3")
+        await c.until(lambda: in_progress(c).get("reason") == "Error")
+        assert in_progress(c)["message"] == "cgroup is stubborn"
+        assert (main_container(c)["allocatedResources"]["cpu"], actual_cpu(c)) == ("3", "1")
+        await c.client.patch(PODS, "p", "default", {"metadata": {"annotations": {PREFIX + "resize": None}}})
+        await c.until(lambda: actual_cpu(c) == "3" and not in_progress(c))
+
+
+async def test_a_resize_waits_for_room_and_takes_it() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        await started(c, pod("neighbour"))
+        await started(c, pod())
+        await resized(c, "3500m")
+        await c.until(lambda: bool(pending(c)))
+        assert pending(c).items() >= {
+            "reason": "Deferred",
+            "message": "Node didn't have enough resource: cpu, requested: 3500, used: 1000, capacity: 4000",
+        }.items()  # fmt: skip
+        await c.client.delete(PODS, "neighbour", "default")
+        await c.until(lambda: actual_cpu(c) == "3500m")
+
+
+async def test_the_story_of_a_resize_is_told_by_events() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        await resized(c, "3")
+        await c.until(lambda: actual_cpu(c) == "3")
+        await c.until(lambda: {event["reason"] for event in c.objects(EVENTS)} >= {"ResizeStarted", "ResizeCompleted"})
