@@ -9,6 +9,7 @@ from kohort.kube.resources import (
     JOBS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     RESOURCE_QUOTAS,
     SERVICES,
@@ -142,3 +143,36 @@ async def test_a_quota_gets_back_the_node_ports_of_a_service_that_needs_none_any
         await scene.patch(SERVICES, "web", {"spec": {"type": "ClusterIP"}})
         await scene.settle()
         assert scene.status(RESOURCE_QUOTAS, "q")["used"] == {"services.nodeports": "0"}
+
+
+# Namespaces and volumes
+
+
+async def test_a_namespace_that_somebody_holds_says_that_it_is_empty() -> None:
+    async with puppet() as scene:
+        await scene.client.create(NAMESPACES, {"metadata": {"name": "held", "finalizers": [HOLD]}})
+        await scene.settle()
+        await scene.client.delete(NAMESPACES, "held")
+        await scene.settle()
+        left = scene.cluster.find(NAMESPACES, "held") or {}
+        assert left["spec"] == {} and left["metadata"]["finalizers"] == [HOLD]
+        assert {(one["type"], one["status"], one["reason"]) for one in left["status"]["conditions"]} == {
+            ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered"),
+            ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions"),
+            ("NamespaceDeletionContentFailure", "False", "ContentDeleted"),
+            ("NamespaceContentRemaining", "False", "ContentRemoved"),
+            ("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers"),
+        }
+
+
+async def test_a_volume_that_others_made_is_released_and_left_to_them() -> None:
+    async with puppet() as scene:
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "theirs"}
+        spec |= {"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": "/nowhere"}}
+        await scene.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": "v"}, "spec": spec})
+        await scene.settle()
+        await scene.create(PERSISTENT_VOLUME_CLAIMS, "c", spec={**STORAGE, "storageClassName": "theirs"})
+        await scene.settle()
+        assert scene.status(PERSISTENT_VOLUME_CLAIMS, "c")["phase"] == "Bound"
+        await scene.delete(PERSISTENT_VOLUME_CLAIMS, "c")
+        assert (scene.cluster.find(PERSISTENT_VOLUMES, "v") or {})["status"]["phase"] == "Released"

@@ -71,10 +71,10 @@ class Namespaces:
         if FINALIZER not in namespace.spec.finalizers:
             return None
         remains = await self._empty(key.name)
+        await self._report(namespace, remains)
         if remains.empty:
             await self._finalize(namespace)
             return None
-        await self._report(namespace, remains)
         self._tries[key] += 1
         rarer = 1.5 ** min(10, max(0, self._tries[key] - _PATIENCE))
         return Requeue(after=min(_SLOWEST_POLL_SECONDS, _POLL_SECONDS * rarer))

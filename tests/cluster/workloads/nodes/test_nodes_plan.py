@@ -13,7 +13,7 @@ def node(*conditions: tuple[str, str], unschedulable: bool = False, taints: tupl
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
-        (node(), ["node.kubernetes.io/not-ready:NoSchedule"]),
+        (node(), []),
         (node(("Ready", "True")), []),
         (
             node(("Ready", "False")),

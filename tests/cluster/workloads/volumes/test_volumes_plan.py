@@ -1,11 +1,15 @@
+import pytest
+
 from kohort.cluster.workloads.volumes.plan import (
     PROVISIONER,
     SELECTED_NODE,
+    Assign,
     Bind,
     Lost,
     Provision,
     Step,
     Wait,
+    default_class,
     next_step,
 )
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec
@@ -87,9 +91,34 @@ def test_provisioning_follows_the_class() -> None:
 
 def test_a_claim_that_names_its_volume() -> None:
     assert step(claim(volume="v"), volume("v")) == Bind("v")
-    assert isinstance(step(claim(volume="v")), Wait)
-    assert isinstance(step(claim(volume="v"), volume("v", claimed_by="d")), Wait)
-    assert step(claim(volume="v", pv_kubernetes_io="x")) != Lost()
+    assert step(claim(volume="v")) == Wait(), "it may come"
+    taken = Wait("FailedBinding", 'volume "v" already bound to a different claim.', warning=True)
+    assert step(claim(volume="v"), volume("v", claimed_by="d")) == taken
+
+
+@pytest.mark.parametrize(
+    ("subject", "found", "mismatch"),
+    [
+        (claim("2Gi", volume="v"), volume("v"), "requested PV is too small"),
+        (claim(volume="v"), volume("v", storage_class="fast"), "storageClassName does not match"),
+        (claim(volume="v"), volume("v", mode="ReadOnlyMany"), "incompatible accessMode"),
+    ],
+)
+def test_a_volume_that_a_claim_names_must_fit(
+    subject: PersistentVolumeClaim, found: PersistentVolume, mismatch: str
+) -> None:
+    text = f'Cannot bind to requested volume "v": {mismatch}'
+    assert step(subject, found) == Wait("VolumeMismatch", text, warning=True)
+
+
+def test_a_claim_without_a_class_takes_the_newest_default() -> None:
+    def default(name: str, made: str) -> StorageClass:
+        notes = {"storageclass.kubernetes.io/is-default-class": "true"}
+        return StorageClass(ObjectMeta(name=name, creation_timestamp=made, annotations=notes))
+
+    newest = default_class([default("old", "2026-01-01T00:00:00Z"), default("new", "2026-01-02T00:00:00Z"), NOW])
+    assert next_step(claim(storage_class=None), (), None, (), newest) == Assign("new")
+    assert isinstance(next_step(claim(storage_class=""), (), None, (), newest), Wait), "it wants none"
 
 
 def test_a_bound_claim_whose_volume_is_gone_is_lost() -> None:
@@ -98,4 +127,7 @@ def test_a_bound_claim_whose_volume_is_gone_is_lost() -> None:
         metadata=ObjectMeta(name="c", namespace="ns", annotations=notes),
         spec=PersistentVolumeClaimSpec(volume_name="v"),
     )
-    assert step(bound) == Lost()
+    text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+    assert step(bound) == Lost("ClaimLost", text)
+    text = "Two claims are bound to the same volume, this one is bound incorrectly"
+    assert step(bound, volume("v", claimed_by="d")) == Lost("ClaimMisbound", text)

@@ -79,7 +79,7 @@ class NodeLifecycle:
                     "status": "Unknown",
                     "reason": "NodeStatusUnknown" if old else "NodeStatusNeverUpdated",
                     "message": "Kubelet stopped posting node status." if old else "Kubelet never posted node status.",
-                    "lastHeartbeatTime": (old.last_heartbeat_time if old else None) or now,
+                    "lastHeartbeatTime": (old.last_heartbeat_time if old else node.metadata.creation_timestamp) or now,
                     "lastTransitionTime": now,
                 }
             )

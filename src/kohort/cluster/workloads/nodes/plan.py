@@ -10,8 +10,8 @@
 | NetworkUnavailable | node.kubernetes.io/network-unavailable | NoSchedule |
 | spec.unschedulable | node.kubernetes.io/unschedulable | NoSchedule |
 
-A node that has never reported a Ready condition keeps the NoSchedule taint that it was registered with, but nothing is
-evicted from it: there is nothing on it.
+A node that says nothing about Ready is not tainted for it, and loses the taint that it was registered with; when it has
+said nothing for too long, Ready becomes Unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,9 +37,7 @@ def health_taints(node: Node) -> list[Taint]:
     """The taints that follow from the table above."""
     ready = find_condition(node.status.conditions, "Ready")
     found: list[Taint] = []
-    if ready is None:
-        found.append(Taint(NOT_READY, "NoSchedule"))
-    elif ready.status != "True":
+    if ready is not None and ready.status != "True":
         key = NOT_READY if ready.status == "False" else UNREACHABLE
         found += [Taint(key, "NoSchedule"), Taint(key, "NoExecute")]
     for condition, key in _PRESSURES.items():

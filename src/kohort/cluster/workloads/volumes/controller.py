@@ -38,7 +38,7 @@ class Claims:
         controller = manager.controller("persistentvolumeclaim", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.claims)
         controller.watches(self.volumes, self._claims_of)
-        controller.watches(self.classes, lambda one: self._pending_of(one.metadata.name))
+        controller.watches(self.classes, self._claims_of_class)
         controller.watches(self.pods, claims_of_pod, when=_uses_changed)
 
     def _claims_of(self, volume: PersistentVolume) -> Iterable[Key]:
@@ -46,6 +46,11 @@ class Claims:
         if reference is not None:
             return (Key(reference.namespace, reference.name),)
         return self._pending_of(volume.spec.storage_class_name)
+
+    def _claims_of_class(self, storage_class: StorageClass) -> Iterable[Key]:
+        """With those that have no class yet, should this be the default."""
+        found = [*self._pending_of(storage_class.metadata.name)]
+        return [*found, *self._pending_of("")] if storage_class.default else found
 
     def _pending_of(self, storage_class: str) -> Iterable[Key]:
         return [
@@ -61,18 +66,24 @@ class Claims:
         if claim.metadata.deleting:
             await self._unprotect(key, claim)
             return None
-        name = claim.spec.storage_class_name or ""
-        step = rules.next_step(claim, self.volumes.list(), self.classes.get(Key("", name)), self._consumers(key))
+        storage_class = self.classes.get(Key("", claim.spec.storage_class_name or ""))
+        step = rules.next_step(
+            claim, self.volumes.list(), storage_class, self._consumers(key), rules.default_class(self.classes.list())
+        )
         match step:
             case rules.Bind(volume):
                 await self._bind(claim, volume)
             case rules.Provision(node):
                 await self._provision(claim, node)
-            case rules.Lost():
+            case rules.Assign(name):
+                body = {"spec": {"storageClassName": name}}
+                await self.client.patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, body)
+            case rules.Lost(reason, message):
                 if claim.status.phase != "Lost":
                     await self._status(claim, {"phase": "Lost", "accessModes": None, "capacity": None})
-            case rules.Wait(reason, message):
-                tell = self.recorder.warning if reason == "ProvisioningFailed" else self.recorder.normal
+                    self.recorder.warning(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
+            case rules.Wait(reason, message, warning) if reason:
+                tell = self.recorder.warning if warning else self.recorder.normal
                 tell(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
 
@@ -175,7 +186,7 @@ class Volumes:
             if phase != "Bound":
                 await self._unprotect(volume)
             return None
-        if phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete":
+        if phase == "Released" and _deletes_itself(volume):
             await self._reclaim(volume)
         elif phase != volume.status.phase:
             await self.client.patch(
@@ -195,8 +206,6 @@ class Volumes:
         return "Bound"
 
     async def _reclaim(self, volume: PersistentVolume) -> None:
-        if volume.metadata.annotations.get(rules.PROVISIONED_BY) != rules.PROVISIONER:
-            return
         path = self.directory / volume.metadata.name
         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
         try:
@@ -213,6 +222,12 @@ class Volumes:
             await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body)
         except NotFound:
             return
+
+
+def _deletes_itself(volume: PersistentVolume) -> bool:
+    """Volumes that others made, they remove."""
+    ours = volume.metadata.annotations.get(rules.PROVISIONED_BY) == rules.PROVISIONER
+    return ours and volume.spec.persistent_volume_reclaim_policy == "Delete"
 
 
 def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:

@@ -2,8 +2,10 @@
 
 | claim | then |
 |---|---|
-| names a volume | bind to it once it is free or already ours |
+| was bound, and its volume is gone or somebody else's | it is lost |
+| names a volume | bind to it once it is there, fits and is free or already ours |
 | a free volume fits | bind to the smallest one |
+| says nothing about a class, and there is a default one now | take that |
 | class "" | wait: dynamic provisioning is switched off |
 | class waits for its first consumer, no node chosen | wait for a pod, or for the scheduler if there is one |
 | class of our provisioner | provision |
@@ -28,8 +30,10 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 
 class Wait(msgspec.Struct, frozen=True):
-    reason: str
-    message: str
+    reason: str = ""
+    """Empty where there is nothing to say."""
+    message: str = ""
+    warning: bool = False
 
 
 class Bind(msgspec.Struct, frozen=True):
@@ -42,10 +46,19 @@ class Provision(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The claim was bound and its volume is gone."""
+    """The claim was bound, and is not any more: that is the end of it."""
+
+    reason: str
+    message: str
 
 
-Step = Wait | Bind | Provision | Lost
+class Assign(msgspec.Struct, frozen=True):
+    """Give the claim a class."""
+
+    storage_class: str
+
+
+Step = Wait | Bind | Provision | Lost | Assign
 
 
 def next_step(
@@ -53,6 +66,7 @@ def next_step(
     volumes: Iterable[PersistentVolume],
     storage_class: StorageClass | None,
     consumers: Sequence[str] = (),
+    default_class: str = "",
 ) -> Step:
     """`consumers`: pods that want the claim and have no node yet."""
     found = list(volumes)
@@ -66,11 +80,13 @@ def next_step(
         return Bind(preclaimed[0].metadata.name)
     if fitting and (not waits or node):
         return Bind(min(fitting, key=_size).metadata.name)
+    if claim.spec.storage_class_name is None and default_class:
+        return Assign(default_class)
     if not claim.spec.storage_class_name:
         return Wait("FailedBinding", "no persistent volumes available for this claim and no storage class is set")
     if storage_class is None:
         name = claim.spec.storage_class_name
-        return Wait("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+        return Wait("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found', warning=True)
     if waits and not node:
         return _wait_for(consumers)
     if storage_class.provisioner != PROVISIONER:
@@ -82,6 +98,13 @@ def next_step(
     return Provision(node)
 
 
+def default_class(classes: Iterable[StorageClass]) -> str:
+    """The class of claims that name none: the newest of those that are said to be it."""
+    found = sorted((one.metadata for one in classes if one.default), key=lambda one: one.name)
+    newest = max(found, key=lambda one: one.creation_timestamp or "", default=None)
+    return newest.name if newest else ""
+
+
 def _wait_for(consumers: Sequence[str]) -> Wait:
     if not consumers:
         return Wait("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
@@ -91,14 +114,22 @@ def _wait_for(consumers: Sequence[str]) -> Wait:
 
 def _bind_to_named(claim: PersistentVolumeClaim, volumes: list[PersistentVolume]) -> Step:
     named = next((one for one in volumes if one.metadata.name == claim.spec.volume_name), None)
+    was_bound = BIND_COMPLETED in claim.metadata.annotations
     if named is None:
-        if BIND_COMPLETED in claim.metadata.annotations:
-            return Lost()
-        return Wait("FailedBinding", f'volume "{claim.spec.volume_name}" does not exist yet')
-    reference = named.spec.claim_ref
-    if reference is None or claims(named, claim):
+        text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+        return Lost("ClaimLost", text) if was_bound else Wait()
+    if claims(named, claim):
         return Bind(named.metadata.name)
-    return Wait("FailedBinding", f'volume "{claim.spec.volume_name}" already bound to a different claim.')
+    if named.spec.claim_ref is not None:
+        if was_bound:
+            return Lost("ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
+        text = f'volume "{named.metadata.name}" already bound to a different claim.'
+        return Wait("FailedBinding", text, warning=True)
+    mismatch = "" if was_bound else _mismatch(claim, named)
+    if mismatch:
+        text = f'Cannot bind to requested volume "{named.metadata.name}": {mismatch}'
+        return Wait("VolumeMismatch", text, warning=True)
+    return Bind(named.metadata.name)
 
 
 def claims(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -112,21 +143,28 @@ def claims(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    if volume.metadata.deleting:
-        return False
     if volume.spec.claim_ref is not None and not claims(volume, claim):
         return False
     if volume.spec.claim_ref is None and volume.status.phase not in ("Available", "", "Pending"):
         return False
-    if (claim.spec.storage_class_name or "") != volume.spec.storage_class_name:
-        return False
-    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
-        return False
-    if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
-        return False
     if claim.spec.selector is not None and not _selected(claim.spec.selector.compiled(), volume):
         return False
-    return _size(volume) >= Quantity.parse(claim.spec.resources.requests.get("storage", "0"))
+    return not _mismatch(claim, volume)
+
+
+def _mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str:
+    """In what a volume is not what a claim asks for."""
+    if volume.metadata.deleting:
+        return f'the volume is marked for deletion "{volume.metadata.name}"'
+    if _size(volume) < Quantity.parse(claim.spec.resources.requests.get("storage", "0")):
+        return "requested PV is too small"
+    if (claim.spec.storage_class_name or "") != volume.spec.storage_class_name:
+        return "storageClassName does not match"
+    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
+        return "incompatible volumeMode"
+    if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
+        return "incompatible accessMode"
+    return ""
 
 
 def _selected(selector: LabelSelector, volume: PersistentVolume) -> bool:
