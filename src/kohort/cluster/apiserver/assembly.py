@@ -79,8 +79,11 @@ async def assemble(
         tokens=issuer,
     )
     await server.load()
+    is_new = not store.buckets()
     for batch in (namespaces(), [*bootstrap_objects(provisioner=controllers), *bootstrap_roles()]):
         await create_missing(server, batch)
+    if is_new:
+        store.begin_history()
     server.ready = True
     return server, Authenticator(issuer)
 

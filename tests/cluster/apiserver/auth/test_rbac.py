@@ -121,6 +121,19 @@ async def test_a_decision_says_which_binding_allows_it() -> None:
     )
 
 
+async def test_bindings_of_the_cluster_count_first_and_each_of_them_once() -> None:
+    store = open_store()
+    await put(store, role("reader", allow("get", "pods")))
+    await put(store, bind("zz", "ClusterRole", "reader", "Group devs"))
+    await put(store, bind("aa", "ClusterRole", "reader", "User bob", namespace="ns"))
+    twice = bind("yy", "ClusterRole", "reader", "User bob")
+    twice["subjects"] = [{"kind": "User", "name": "bob"}, {"kind": "Group", "name": "devs"}]
+    await put(store, twice)
+    decision = Authorizer(store).authorize(AccessRequest(BOB, "get", "", "v1", "pods", namespace="ns"))
+    assert decision.reason == 'RBAC: allowed by ClusterRoleBinding "yy" of ClusterRole "reader" to User "bob"'
+    assert len(Authorizer(store).rules_for(BOB, "ns")) == 3
+
+
 async def test_a_refusal_names_the_role_that_does_not_exist() -> None:
     store = open_store()
     await put(store, bind("b", "ClusterRole", "gone", "User bob"))

@@ -185,3 +185,23 @@ async def test_requirements_about_labels_have_the_form_of_labels(reviews: Review
         ("FieldValueInvalid", "labelSelector.requirements[0].key"),
         ("FieldValueInvalid", "labelSelector.requirements[1].values[0]"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("selectors", "error"),
+    [
+        ({"labelSelector": {"rawSelector": "a=b,c in (d)"}}, None),
+        ({"labelSelector": {"rawSelector": "a=b,"}}, "labelSelector ignored"),
+        ({"fieldSelector": {"rawSelector": "a"}}, "fieldSelector ignored"),
+        ({"fieldSelector": {"requirements": [{"key": "a", "operator": "Exists"}]}}, "fieldSelector ignored"),
+        (
+            {"labelSelector": {"requirements": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Odd"}]}},
+            "labelSelector partially ignored",
+        ),
+    ],
+)
+async def test_selectors_that_nobody_understands(reviews: Reviews, selectors: JsonObject, error: str | None) -> None:
+    spec = {"user": "bob", "resourceAttributes": {**CREATE_PODS, **selectors}}
+    status = reviews.answer("SubjectAccessReview", review(spec), ADMIN)["status"]
+    expected = f"spec.resourceAttributes.{error} due to parse error" if error else None
+    assert status.get("evaluationError") == expected

@@ -1,7 +1,9 @@
 """Answers in corners that only step-by-step comparison with a real server shows; all are those of Kubernetes 1.36."""
 
-from tests.cluster.apiserver.caller import Api
+from tests.cluster.apiserver.caller import Answer, Api, Everybody
 
+from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.storage.store import open_store
 from kohort.objects.jsontypes import JsonObject
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -65,3 +67,101 @@ async def test_the_scale_of_a_custom_resource_as_a_table(api: Api) -> None:
 async def test_no_rows_of_kinds_without_columns_are_null(api: Api) -> None:
     assert (await api.get("/api/v1/namespaces/default/limitranges", TABLE)).json["rows"] is None
     assert (await api.get(MAPS, TABLE)).json["rows"] == []
+
+
+async def test_history_begins_when_the_server_is_ready() -> None:
+    """What was written before can neither be watched nor read as it was; an informer starts with a list anyway."""
+    server, _ = await assemble(open_store(None))
+    api = Api(server, Everybody())
+    old = await api.get(MAPS, resourceVersion="1", resourceVersionMatch="Exact")
+    assert (old.code, old.message) == (410, "The resourceVersion for the provided list is too old.")
+    gone = await (await api.watch(MAPS, resourceVersion="1")).next()
+    assert (gone["type"], gone["object"]["code"]) == ("ERROR", 410)
+    now = (await api.get(MAPS)).meta["resourceVersion"]
+    await api.config_map("a")
+    assert (await (await api.watch(MAPS, resourceVersion=now)).take(1)) == [("ADDED", "a")]
+    await server.close()
+
+
+async def test_a_list_that_goes_on_in_any_state_has_no_limit(api: Api) -> None:
+    for name in ("a", "b", "c", "d"):
+        await api.config_map(name)
+    token = (await api.get(MAPS, limit="1")).meta["continue"]
+    assert (await api.get(MAPS, limit="1", continue_=token)).names == ["b"]
+    assert (await api.get(MAPS, limit="1", continue_=token, resourceVersion="0")).names == ["b", "c", "d"]
+
+
+async def test_the_query_of_a_deletion_may_name_its_object(api: Api) -> None:
+    await api.config_map("a")
+    assert (await api.delete(f"{MAPS}/a", uid="other")).code == 409
+    assert (await api.delete(MAPS, {"preconditions": {"uid": "other"}})).code == 409
+    assert (await api.get(MAPS)).names == ["a"]
+
+
+async def test_a_namespace_remembers_how_it_was_deleted(api: Api) -> None:
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "x"}})
+    going = await api.delete("/api/v1/namespaces/x", {"propagationPolicy": "Foreground"})
+    assert going.meta["finalizers"] == ["foregroundDeletion"]
+
+
+async def test_classes_of_the_system_stay(api: Api) -> None:
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for name, value in (("system-node-critical", 2000001000), ("mine", 5)):
+        assert (await api.post(classes, {"metadata": {"name": name}, "value": value})).code == 201
+    refused = await api.delete(f"{classes}/system-node-critical")
+    assert (refused.code, refused.message) == (
+        403,
+        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: '
+        "this is a system priority class and cannot be deleted",
+    )
+    assert (await api.delete(f"{classes}/mine")).code == 200
+
+
+async def test_what_the_server_writes_into_a_budget_is_its_own(api: Api) -> None:
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    pod = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    await api.post("/api/v1/namespaces/default/pods", pod)
+    await api.patch("/api/v1/namespaces/default/pods/p/status", {"status": {"phase": "Running"}})
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    await api.post(budgets, {"metadata": {"name": "b"}, "spec": spec})
+    status = {"disruptionsAllowed": 1, "observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 2}
+    await api.patch(f"{budgets}/b/status", {"status": {**status, "expectedPods": 2, "desiredHealthy": 3}})
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    assert (await api.post("/api/v1/namespaces/default/pods/p/eviction", eviction)).code == 201
+    (own,) = [
+        one for one in (await api.get(f"{budgets}/b")).meta["managedFields"] if one["manager"] == "kube-apiserver"
+    ]
+    assert (own["operation"], own["subresource"]) == ("Update", "status")
+    assert set(own["fieldsV1"]["f:status"]) == {"f:conditions", "f:disruptedPods", "f:disruptionsAllowed"}
+
+
+async def test_a_service_that_nobody_answers_for_is_not_found(api: Api) -> None:
+    services = "/api/v1/namespaces/default/services"
+    await api.post(services, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
+    said = await api.get(f"{services}/s/proxy")
+    assert (said.code, said.message) == (404, 'services "s" not found')
+
+
+async def test_repetitions_of_what_is_unknown_are_not_seen(api: Api) -> None:
+    labels = b'"labels":{"a":"1","a":"2"}'
+    body = b'{"metadata":{"name":"a",%b,"foo":1},"data":{"x":"1","x":"2"},"bogus":{"q":1},"bogus":2}' % labels
+    said = Answer(await api.send("POST", MAPS, body, fieldValidation="Strict"))
+    assert said.message.partition("strict decoding error: ")[2] == (
+        'duplicate field "metadata.labels.a", unknown field "metadata.foo", duplicate field "data.x", '
+        'unknown field "bogus"'
+    )
+
+
+async def test_an_outdated_document_leads_to_the_present_one(api: Api) -> None:
+    moved = await api.get("/openapi/v3/apis/apps/v1", hash="OLD")
+    present = (await api.get("/openapi/v3")).json["paths"]["apis/apps/v1"]["serverRelativeURL"]
+    assert (moved.code, moved.headers["location"]) == (301, present)
+    assert (await api.get("/openapi/v3/apis/apps/v1", {"accept": "application/yaml"})).code == 406
+
+
+async def test_who_accepts_the_aggregated_form_gets_it(api: Api) -> None:
+    aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    said = await api.get("/apis", {"accept": f"application/json,{aggregated}"})
+    assert said.json["kind"] == "APIGroupDiscoveryList"
+    same = await api.get("/apis", {"accept": aggregated, "if-none-match": said.headers["etag"]})
+    assert (same.code, same.headers.get("content-type")) == (304, None)

@@ -109,7 +109,10 @@ class WebhookClient:
         if len(answer) > MAX_ANSWER:
             raise CallFailed("failed to call webhook: the answer is too large")
         if not 200 <= response.status < 300:
-            raise CallFailed(f"failed to call webhook: {_refusal(response.status, answer)}")
+            raise CallFailed(f"failed to call webhook: {_refusal(response, answer)}")
+        if not answer:
+            found = f"status code: {response.status} and content type: {response.headers.get('content-type', '')}"
+            raise CallFailed(f"failed to call webhook: 0-length response with {found}")
         return answer
 
     async def _session(self, target: str, ca_bundle: str) -> "aiohttp.ClientSession":
@@ -172,11 +175,13 @@ _NOT_VALID_NOW: Final = (9, 10)
 """Result codes of OpenSSL."""
 
 
-def _refusal(status: int, answer: bytes) -> str:
+def _refusal(response: "aiohttp.ClientResponse", answer: bytes) -> str:
+    status = response.status
+    readable = response.headers.get("content-type", "text/plain").startswith("text/")
+    said = answer[:200].decode(errors="replace").strip() if readable else "unknown"
     texts = {
         404: "the server could not find the requested resource",
-        500: f'an error on the server ("{answer[:200].decode(errors="replace").strip()}") has prevented the request '
-        "from succeeding",
+        500: f'an error on the server ("{said}") has prevented the request from succeeding',
         503: "the server is currently unable to handle the request",
     }
     return texts.get(status, f"the server responded with the status code {status} but did not return more information")

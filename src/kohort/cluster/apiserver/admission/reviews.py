@@ -8,6 +8,8 @@ import msgspec
 
 from kohort.cluster.apiserver.admission.matching import is_namespace
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.patch.wording import json_name
+from kohort.cluster.apiserver.schema import jsontext
 from kohort.kube import errors
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import Json, JsonObject
@@ -17,6 +19,16 @@ KNOWN: Final = ("v1", "v1beta1")
 
 class BadReview(ValueError):
     """The webhook's answer is not one."""
+
+    def __str__(self) -> str:
+        return f"received invalid webhook response: {super().__str__()}"
+
+
+class Unreadable(BadReview):
+    """Nobody can say what the answer is."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -106,8 +118,10 @@ def verdict_of(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdic
     """What a webhook decided. BadReview when it did not say so properly."""
     try:
         review = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise BadReview(f"couldn't decode the response: {error}") from None
+    except msgspec.DecodeError:
+        raise Unreadable(f"failed to call webhook: couldn't get version/kind; json parse error: {_NO_OBJECT}") from None
+    if isinstance(review, dict):
+        _check_version(review.get("apiVersion") or "", version)
     response = review.get("response") if isinstance(review, dict) else None
     if not isinstance(response, dict):
         raise BadReview("webhook response was absent")
@@ -117,9 +131,23 @@ def verdict_of(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdic
     return Verdict(
         allowed=response.get("allowed") is True,
         patch=_patch(response, version, mutating=mutating),
-        warnings=[str(text) for text in response.get("warnings") or ()],
+        warnings=[str(text) for text in response.get("warnings") or () if text],
         result=result,
     )
+
+
+_NO_OBJECT: Final = (
+    'json: cannot unmarshal string into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def _check_version(found: str, version: str) -> None:
+    """A review of the other version that we speak is known well enough to be told apart."""
+    other = next(one for one in KNOWN if one != version)
+    if found == f"admission.k8s.io/{other}":
+        text = f"converting ({other}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"
+        raise Unreadable(f"failed to call webhook: {text}")
 
 
 def _check_identity(review: JsonObject, response: JsonObject, uid: str) -> None:
@@ -128,7 +156,8 @@ def _check_identity(review: JsonObject, response: JsonObject, uid: str) -> None:
     kind, api_version = review.get("kind") or "", review.get("apiVersion") or ""
     if (kind, api_version) != ("AdmissionReview", "admission.k8s.io/v1"):
         expected = "admission.k8s.io/v1, Kind=AdmissionReview"
-        raise BadReview(f"expected webhook response of {expected}, got {api_version}, Kind={kind}")
+        found = api_version if "/" in api_version else f"/{api_version}"
+        raise BadReview(f"expected webhook response of {expected}, got {found}, Kind={kind}")
 
 
 def _patch(response: JsonObject, version: str, *, mutating: bool) -> list[Json]:
@@ -138,13 +167,14 @@ def _patch(response: JsonObject, version: str, *, mutating: bool) -> list[Json]:
     if not encoded or not mutating:
         return []
     try:
-        operations = msgspec.json.decode(base64.b64decode(encoded, validate=True))
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise BadReview(f"received undecodable patch in webhook response: {error}") from None
+        operations = jsontext.decode(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise Unreadable(f"received undecodable patch in webhook response: {error}") from None
     if operations is None:
         return []
     if not isinstance(operations, list):
-        raise BadReview("received undecodable patch in webhook response: not a list of operations")
+        found = f"json: cannot unmarshal {json_name(operations)} into Go value of type jsonpatch.Patch"
+        raise Unreadable(f"received undecodable patch in webhook response: {found}")
     if version == "v1" and kind != "JSONPatch":
         raise BadReview(f'unsupported patch type "{kind}"')
     return operations

@@ -51,7 +51,6 @@ class Webhook:
     """One entry of a configuration, compiled."""
 
     __slots__ = (
-        "answers",
         "client_config",
         "conditions",
         "equivalent",
@@ -79,8 +78,6 @@ class Webhook:
         self.timeout = entry.get("timeoutSeconds") or DEFAULT_TIMEOUT
         self.review: list[str] = list(entry.get("admissionReviewVersions") or ())
         self.problem = ""
-        self.answers: dict[tuple[str, Resource, str, bool], Resource | None] = {}
-        """Whether the rules match, by operation, resource, subresource, and whether there is a namespace."""
         self.conditions: list[Program] = []
         self.selectors = Selectors(None, None)
         try:
@@ -110,6 +107,8 @@ class Configurations:
         self._bucket = bucket
         self._seen: Sequence[Stored] = ()
         self._webhooks: list[Webhook] = []
+        self.answers: dict[tuple[str, Resource, str, bool], list[tuple[Webhook, Resource]]] = {}
+        """Whose rules match, by operation, resource, subresource, and whether there is a namespace."""
 
     def webhooks(self) -> list[Webhook]:
         stored = self._store.list(self._bucket)
@@ -117,6 +116,7 @@ class Configurations:
         if stored is not self._seen:
             self._webhooks = [webhook for one in stored for webhook in _compiled(one)]
             self._seen = stored
+            self.answers = {}
         return self._webhooks
 
 
@@ -154,14 +154,14 @@ class Webhooks:
     async def mutate(self, attributes: Attributes, round: Reinvocation | None = None) -> None:
         """Let the mutating webhooks change `attributes.object`, in place."""
         round = round or Reinvocation()
-        webhooks = self._mutating.webhooks()
-        if not webhooks:
+        matching = self._matching(self._mutating, attributes)
+        if not matching:
             return
         if round.second_round and round.last_output != _snapshot(attributes):
             round.changed()
-        for webhook in webhooks:
-            matched = self._matched(webhook, attributes)
-            if matched is None or (round.second_round and webhook.key not in round.to_call):
+        for webhook, matched in matching:
+            wanted = self._wants(webhook, attributes, matched)
+            if not wanted or (round.second_round and webhook.key not in round.to_call):
                 continue
             if await self._mutate_with(webhook, attributes, matched):
                 round.changed()
@@ -202,9 +202,8 @@ class Webhooks:
     async def validate(self, attributes: Attributes) -> None:
         """Ask all validating webhooks at once; the first in their order that refuses decides the answer."""
         calls = []
-        for webhook in self._validating.webhooks():
-            matched = self._matched(webhook, attributes)
-            if matched is not None:
+        for webhook, matched in self._matching(self._validating, attributes):
+            if self._wants(webhook, attributes, matched):
                 calls.append(self._asked(webhook, attributes, matched, mutating=False))
         if len(calls) == 1:
             await calls[0]
@@ -216,29 +215,32 @@ class Webhooks:
 
     # -- one webhook
 
-    def _matched(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
-        """The resource, in the version that the webhook wants to see; None when it does not want to."""
-        matched = self._matched_by_rules(webhook, attributes)
-        if matched is None:
-            return None
+    def _wants(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
+        """Whether a webhook whose rules match wants to see the object."""
         if webhook.problem:
             raise errors.internal(f'webhook "{webhook.name}" cannot be used: {webhook.problem}')
         if not webhook.selectors.match(attributes, self._store):
-            return None
-        return matched if self._conditions_hold(webhook, attributes, matched) else None
+            return False
+        return self._conditions_hold(webhook, attributes, matched)
 
-    def _matched_by_rules(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
-        """What the rules alone say. Of built-in kinds they say the same again and again."""
+    def _matching(self, configured: Configurations, attributes: Attributes) -> list[tuple[Webhook, Resource]]:
+        """The webhooks whose rules match, each with the resource in the version that it wants to see. Of built-in kinds
+        rules say the same again and again."""
+        webhooks = configured.webhooks()
+        if not webhooks:
+            return []
         resource = attributes.resource
         question = (attributes.operation, resource, attributes.subresource, bool(attributes.namespace))
-        if question in webhook.answers:
-            return webhook.answers[question]
-        equivalents = partial(self._equivalents, resource) if webhook.equivalent else None
-        matched = first_match(webhook.rules, attributes, equivalents)
-        kinds = self._kinds_of(resource)
-        if kinds and not any(kind.custom for kind in kinds) and not any(rule.names for rule in webhook.rules):
-            webhook.answers[question] = matched
-        return matched
+        known = configured.answers.get(question)
+        if known is None:
+            others = partial(self._equivalents, resource)
+            answers = [first_match(one.rules, attributes, others if one.equivalent else None) for one in webhooks]
+            known = [(one, matched) for one, matched in zip(webhooks, answers, strict=True) if matched is not None]
+            kinds = self._kinds_of(resource)
+            by_name = any(rule.names for webhook in webhooks for rule in webhook.rules)
+            if kinds and not by_name and not any(kind.custom for kind in kinds):
+                configured.answers[question] = known
+        return known
 
     def _equivalents(self, resource: Resource) -> list[Resource]:
         return [kind.resource for kind in self._kinds_of(resource)]
@@ -277,7 +279,7 @@ class Webhooks:
         try:
             verdict = await self._call(webhook, attributes, matched, mutating=mutating)
         except (CallFailed, BadReview) as error:
-            reason = f"received invalid webhook response: {error}" if isinstance(error, BadReview) else str(error)
+            reason = str(error)
             if webhook.ignore_failure:
                 self._log.warning("webhook failed, going on without it", webhook=webhook.name, reason=reason)
                 return None

@@ -40,6 +40,7 @@ from kohort.cluster.apiserver.apply.typed import Differences, differences
 from kohort.cluster.apiserver.apply.zero import zero_object
 from kohort.cluster.apiserver.patch.wording import go_json
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.kube import clock
 from kohort.kube.clock import format_time, parse_time
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -47,6 +48,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MAX_UPDATE_ENTRIES: Final = 10
 ANCIENT: Final = "ancient-changes"
+SERVER: Final = "kube-apiserver"
 
 NEVER_TRACKED: Final = from_paths(
     ("apiVersion",),
@@ -221,6 +223,20 @@ def record_update(
     except TypedError:
         return
     set_entries(obj, entries)
+
+
+def own_status(live: JsonObject, obj: JsonObject, node: Node) -> None:
+    """Record that the server itself wrote the status of an object."""
+    record_update(
+        live,
+        obj,
+        node,
+        manager=SERVER,
+        api_version=obj["apiVersion"],
+        time=clock.timestamp(),
+        subresource="status",
+        ignored=("spec",),
+    )
 
 
 def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences | None], writer: Entry) -> list[Entry]:

@@ -7,7 +7,7 @@ until then.
 A ClusterRole with an aggregation rule counts for what is written in it: the sum is the work of a controller.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -57,6 +57,8 @@ class Grant(msgspec.Struct, frozen=True):
     """The binding in words, for `status.reason` of an access review."""
     problem: str = ""
     """Why there are no rules, when the role does not exist."""
+    place: int = 0
+    """That of the binding among all of them."""
 
 
 class Authorizer:
@@ -131,21 +133,24 @@ class Index:
         }
         self._by_user: dict[str, list[Grant]] = {}
         self._by_group: dict[str, list[Grant]] = {}
-        for stored in (*cluster_bindings, *bindings):
-            self._add(stored, msgspec.json.decode(stored.raw, type=RoleBinding))
+        for place, stored in enumerate((*cluster_bindings, *bindings)):
+            self._add(stored, place, msgspec.json.decode(stored.raw, type=RoleBinding))
 
-    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        for found in (self._by_user.get(user.name, ()), *(self._by_group.get(group, ()) for group in user.groups)):
-            for grant in found:
+    def grants(self, user: User, namespace: str) -> Iterable[Grant]:
+        """What every binding that names a user gives, those of the whole cluster first."""
+        found: dict[int, Grant] = {}
+        for grants in (self._by_user.get(user.name, ()), *(self._by_group.get(group, ()) for group in user.groups)):
+            for grant in grants:
                 if not grant.namespace or grant.namespace == namespace:
-                    yield grant
+                    found.setdefault(grant.place, grant)
+        return [found[place] for place in sorted(found)]
 
     def role_rules(self, ref: RoleRef, namespace: str) -> tuple[Rule, ...] | None:
         if ref.kind == "ClusterRole":
             return self._cluster_roles.get(ref.name)
         return self._roles.get((namespace, ref.name))
 
-    def _add(self, stored: Stored, binding: RoleBinding) -> None:
+    def _add(self, stored: Stored, place: int, binding: RoleBinding) -> None:
         ref = binding.role_ref
         rules = self.role_rules(ref, stored.namespace)
         problem = ""
@@ -153,7 +158,7 @@ class Index:
             problem = f'{ref.kind.lower()}.rbac.authorization.k8s.io "{ref.name}" not found'
         for subject in binding.subjects or ():
             source = _described(stored, ref, subject)
-            grant = Grant(rules or (), stored.namespace, source, problem)
+            grant = Grant(rules or (), stored.namespace, source, problem, place)
             if subject.kind == "Group":
                 self._by_group.setdefault(subject.name, []).append(grant)
             elif subject.kind == "User":

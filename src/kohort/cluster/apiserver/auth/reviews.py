@@ -5,6 +5,7 @@ send with 201.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kohort.cluster.apiserver.auth.jwt import UNKNOWN, BadToken
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
@@ -15,7 +16,7 @@ from kohort.kube import clock, errors
 from kohort.objects import fielderrors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
-from kohort.objects.selectors import requirement_errors
+from kohort.objects.selectors import FieldSelector, LabelSelector, requirement_errors
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
@@ -98,6 +99,9 @@ class Reviews:
         status: JsonObject = {"allowed": decision.allowed}
         if decision.reason:
             status["reason"] = decision.reason
+        ignored = [text for name in ("fieldSelector", "labelSelector") if (text := _ignored_selector(spec, name))]
+        if ignored:
+            status["evaluationError"] = "; ".join(ignored)
         return status
 
 
@@ -184,6 +188,31 @@ def _selector_errors(attributes: JsonObject, name: str) -> list[FieldError]:
         detail = f"when {path} is specified, requirements or rawSelector is required"
         return [fielderrors.required(f"{path}.requirements", detail)]
     return found
+
+
+def _ignored_selector(spec: JsonObject, name: str) -> str:
+    """What is said of a selector that is valid as an object but cannot be understood."""
+    selector = (spec.get("resourceAttributes") or {}).get(name) or {}
+    understood, raw = _UNDERSTOOD[name], selector.get("rawSelector")
+    requirements = selector.get("requirements") or ()
+    good = sum(understood(one) for one in requirements)
+    if (not raw or _is_selector(name, raw)) and good == len(requirements):
+        return ""
+    return f"spec.resourceAttributes.{name} {'partially ' if good else ''}ignored due to parse error"
+
+
+def _is_selector(name: str, raw: str) -> bool:
+    try:
+        (LabelSelector if name == "labelSelector" else FieldSelector).parse(raw)
+    except ValueError:
+        return False
+    return True
+
+
+_UNDERSTOOD: Final[dict[str, Callable[[JsonObject], bool]]] = {
+    "fieldSelector": lambda one: one.get("operator") in ("In", "NotIn") and len(one.get("values") or ()) == 1,
+    "labelSelector": lambda one: one.get("operator") in ("In", "NotIn", "Exists", "DoesNotExist"),
+}
 
 
 def _requirement_errors(path: str, requirements: Sequence[JsonObject]) -> list[FieldError]:

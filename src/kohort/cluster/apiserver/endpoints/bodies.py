@@ -109,12 +109,48 @@ def _check_custom_type(call: Call, found_kind: str, found_version: str) -> None:
 
 def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:
     """Fit a document to a schema, in place, and report what did not fit."""
-    problems = duplicates + fitted(document, node)
+    ends = _ends(document) if duplicates and not call.kind.custom else {}
+    problems = _as_read(duplicates, fitted(document, node), ends)
     if not problems or field_validation == "Ignore":
         return
     if field_validation == "Strict":
         raise decode.strict_error(document, document.get("kind") or "", problems)
     call.warnings.extend(problems)
+
+
+def _as_read(duplicates: list[str], unknown: list[str], ends: dict[str, int]) -> list[str]:
+    """What is wrong with the fields of an object, in the order in which a reader comes across it. A reader who skips a
+    field that he does not know sees nothing of what is in it, nor that it comes again."""
+    if not ends or not unknown:
+        return duplicates + unknown
+    skipped = [_path_in(one) for one in unknown]
+    seen = [one for one in duplicates if not any(_lies_in(_path_in(one), path) for path in skipped)]
+    return sorted([*seen, *unknown], key=lambda one: ends.get(_path_in(one), 0))
+
+
+def _path_in(problem: str) -> str:
+    return problem.partition('"')[2].removesuffix('"')
+
+
+def _lies_in(path: str, other: str) -> bool:
+    return path == other or path.startswith((f"{other}.", f"{other}["))
+
+
+def _ends(document: JsonObject) -> dict[str, int]:
+    """Where every field of an object ends, as a number in the order of reading."""
+    found: dict[str, int] = {}
+
+    def walk(value: Json, path: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{path}.{key}" if path else key)
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                walk(inner, f"{path}[{index}]")
+        found[path] = len(found)
+
+    walk(document, "")
+    return found
 
 
 def fitted(document: JsonObject, node: Node) -> list[str]:
@@ -143,13 +179,16 @@ def read_delete_options(call: Call) -> JsonObject:
     if kind != "DeleteOptions":
         message = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_OPTIONS_SCHEME}"'
         raise errors.bad_request(message)
-    decode.conform(document, builtin.type_node("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"))
+    try:
+        decode.conform(document, builtin.type_node("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"))
+    except decode.Undecodable as error:
+        raise errors.bad_request(error.detail) from None
     return document
 
 
 def _unreadable_options(body: bytes) -> errors.ApiError:
     try:
-        detail = f"json: cannot unmarshal {json_type(jsontext.decode(body))} into Go value"
+        detail = decode.no_envelope(jsontext.decode(body))
     except jsontext.SyntaxFault as fault:
         detail = str(fault)
     return errors.bad_request(f"couldn't get version/kind; json parse error: {detail}")

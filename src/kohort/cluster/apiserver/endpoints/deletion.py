@@ -17,6 +17,7 @@ the object changed meanwhile.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -154,27 +155,32 @@ class Deleter:
             status = 202
         return answers.of_object(call, document, status)
 
-    async def delete_one(self, call: Call, options: DeleteOptions) -> tuple[JsonObject, bool]:
-        """Returns what to answer with, and whether the object is gone."""
+    async def delete_one(
+        self, call: Call, options: DeleteOptions, *, admitted: bool = False
+    ) -> tuple[JsonObject, bool]:
+        """Returns what to answer with, and whether the object is gone. Nobody is asked about what is `admitted`."""
         self._warn(call, options)
         while True:
             stored = self.parts.store.get(call.kind.bucket, call.namespace, call.name)
             if stored is None:
                 raise missing(call)
             try:
-                return await self._delete_once(call, options, stored)
+                return await self._delete_once(call, options, stored, admitted=admitted)
             except StaleRevision:
                 continue
 
-    async def _delete_once(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[JsonObject, bool]:
+    async def _delete_once(
+        self, call: Call, options: DeleteOptions, stored: Stored, *, admitted: bool
+    ) -> tuple[JsonObject, bool]:
         live = call.view.document(stored)
         check_preconditions(call, options, live)
-        attributes = self._attributes(call, options, call.view.document(stored))
-        await self.parts.admission.mutate(attributes)
-        await self.parts.admission.validate(attributes)
+        if not admitted:
+            attributes = self._attributes(call, options, call.view.document(stored))
+            await self.parts.admission.mutate(attributes)
+            await self.parts.admission.validate(attributes)
         special = _SPECIAL.get(call.kind.bucket)
         if special is not None:
-            marked = special(live)
+            marked = special(live, options, call.kind.strategy)
             if marked is not None:
                 if marked is not live or options.dry_run:
                     return marked, False
@@ -252,13 +258,8 @@ class Deleter:
 
         path = msgspec.structs.replace(call.path, namespace=stored.namespace, name=stored.name)
         one = Call(call.request, call.user, call.view, path, call.verb, call.media, call.warnings)
-        try:
+        with suppress(errors.NotFound):
             await self.delete_one(one, options)
-        except errors.NotFound:
-            pass
-        except errors.Conflict:
-            if options.uid is None and options.resource_version is None:
-                raise
 
 
 def read_delete_options(call: Call) -> DeleteOptions:
@@ -286,10 +287,14 @@ def check_preconditions(call: Call, options: DeleteOptions, live: JsonObject) ->
         raise errors.conflict(kind.kind, call.name, detail, kind.group)
 
 
-def _terminate_namespace(live: JsonObject) -> JsonObject | None:
+def _terminate_namespace(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> JsonObject | None:
     """A namespace is marked, emptied by its controller, and only then deleted like anything else."""
-    if not live["metadata"].get("deletionTimestamp"):
-        live["metadata"]["deletionTimestamp"] = clock.timestamp()
+    metadata = live["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = clock.timestamp()
+        finalizers = finalizers_for(metadata.get("finalizers") or [], options, strategy)
+        if finalizers is not None:
+            metadata["finalizers"] = finalizers
         live["status"] = {**(live.get("status") or {}), "phase": "Terminating"}
         return live
     if (live.get("spec") or {}).get("finalizers"):
@@ -297,7 +302,16 @@ def _terminate_namespace(live: JsonObject) -> JsonObject | None:
     return None
 
 
-def _terminate_definition(live: JsonObject) -> JsonObject | None:
+def _keep_system_class(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> JsonObject | None:
+    """What the system itself runs with must go on to have its priority."""
+    name = live["metadata"]["name"]
+    if name in ("system-cluster-critical", "system-node-critical"):
+        why = "this is a system priority class and cannot be deleted"
+        raise errors.forbidden("priorityclasses", name, why, "scheduling.k8s.io")
+    return None
+
+
+def _terminate_definition(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> JsonObject | None:
     """The definition of a custom resource stays until its objects are gone."""
     metadata = live["metadata"]
     if metadata.get("deletionTimestamp"):
@@ -319,8 +333,9 @@ def _terminate_definition(live: JsonObject) -> JsonObject | None:
     return live
 
 
-_SPECIAL: Final[dict[str, Callable[[JsonObject], JsonObject | None]]] = {
+_SPECIAL: Final[dict[str, Callable[[JsonObject, DeleteOptions, Strategy], JsonObject | None]]] = {
     "namespaces": _terminate_namespace,
+    "priorityclasses.scheduling.k8s.io": _keep_system_class,
     "customresourcedefinitions.apiextensions.k8s.io": _terminate_definition,
 }
 """Kinds with a first step of their own: the live object, marked in place, when it must be stored; another object

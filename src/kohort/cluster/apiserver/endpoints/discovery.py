@@ -50,6 +50,7 @@ class Discovery:
         content_type = f"{JSON};g={AGGREGATED_GROUP};v={version};as={AGGREGATED_KIND}"
         headers = {"content-type": content_type, "etag": etag, "vary": "Accept", "cache-control": "public"}
         if request.headers.get("if-none-match") == etag:
+            del headers["content-type"]
             return Response(304, headers)
         return Response(200, headers, body)
 
@@ -142,13 +143,11 @@ class Discovery:
 
 
 def _aggregated_version(request: Request) -> str:
-    """The version of the aggregated form that a client prefers to all else; empty for the legacy form."""
+    """The version of the aggregated form that a client accepts, wherever it says so; empty for the legacy form."""
     for clause in clauses(request.headers.get("accept", "")):
         params = clause.params
         if clause.type not in (JSON, "*/*", "application/*"):
             continue
-        if not params:
-            return ""
         aggregated = params.get("g") == AGGREGATED_GROUP and params.get("as") == AGGREGATED_KIND
         if aggregated and params.get("v") in _VERSIONS:
             return params["v"]

@@ -1,12 +1,13 @@
 """`/openapi/v3`, its documents, and `/openapi/v2`: built when asked for, kept until what is served changes."""
 
+from datetime import timedelta
 from typing import Final
 
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, clauses, wants_pretty
 from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
-from kohort.kube import errors
+from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
 
 V3: Final = "/openapi/v3"
@@ -16,6 +17,14 @@ _BINARY: Final = (
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 )
+_DOCUMENTS: Final = (
+    JSON,
+    "application/*",
+    "*/*",
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+)
+"""Who asks for a document of the third version in one of these forms gets it as JSON."""
 _NOTHING: Final = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0"
 """A document that defines nothing: its version, and the title and version of what it describes."""
 
@@ -47,9 +56,17 @@ class OpenApiEndpoints:
         published = self._documents().document(path)
         if published is None:
             return Response(404, {})
+        wanted = [clause.type for clause in clauses(request.headers.get("accept", ""))]
+        if wanted and not any(one in _DOCUMENTS for one in wanted):
+            return Response(406, {})
+        known = request.param("hash")
+        if known and known != published.hash:
+            return Response(301, {"location": f"{V3}/{path}?hash={published.hash}"})
         response = _cached(request, published)
-        if request.param("hash") == published.hash:
+        if known:
+            year = timedelta(days=365)
             response.headers["cache-control"] = IMMUTABLE
+            response.headers["expires"] = (clock.now() + year).strftime("%a, %d %b %Y %H:%M:%S UTC")
         return response
 
     def _swagger(self, request: Request) -> Response:
@@ -67,5 +84,6 @@ def _cached(request: Request, published: Published) -> Response:
     etag = f'"{published.hash}"'
     headers = {"content-type": JSON, "etag": etag, "vary": "Accept", "cache-control": "no-cache, private"}
     if request.headers.get("if-none-match") == etag:
+        del headers["content-type"]
         return Response(304, headers)
     return Response(200, headers, published.body)

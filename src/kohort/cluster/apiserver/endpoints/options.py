@@ -274,4 +274,6 @@ def delete_options_from_query(request: Request) -> JsonObject:
         document["orphanDependents"] = orphan
     if request.params("dryRun"):
         document["dryRun"] = request.params("dryRun")
+    if request.param("uid"):
+        document["preconditions"] = {"uid": request.param("uid")}
     return document

@@ -129,7 +129,9 @@ def fit(
     obj = _with_own_status(patched) if only_status else _copy(patched)
 
     def unfit(problem: str) -> errors.ApiError:
-        return _invalid_patch(go_text(change.patch) if media_type == STRATEGIC else shown.decode(), problem)
+        if media_type == STRATEGIC:
+            return _invalid_patch(go_text(change.patch), problem)
+        return _invalid_patch(compact(_by_name_where_new(msgspec.json.decode(shown), patched, live)).decode(), problem)
 
     def attempt(obj: JsonObject) -> list[str]:
         _check_type(parts, call, live, obj, media_type)
@@ -207,6 +209,16 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
 
 def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
     return any(one.resource.version == version for one in parts.catalog.siblings(kind))
+
+
+def _by_name_where_new(document: Json, patched: Json, live: Json) -> Json:
+    """A patched document as it is printed: the keys of every object that the patch reached into are sorted, all others
+    are in the order of their fields. What no patch reached is still shared with the live object."""
+    if not isinstance(document, dict) or patched is live:
+        return document
+    patched = patched if isinstance(patched, dict) else {}
+    live = live if isinstance(live, dict) else {}
+    return {key: _by_name_where_new(document[key], patched.get(key), live.get(key)) for key in sorted(document)}
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.apiserver.apply.managed import own_status
 from kohort.cluster.apiserver.endpoints import answers, bodies, transient
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.deletion import Deleter, check_preconditions
@@ -109,6 +110,7 @@ class PodActions:
             if stored is None:
                 return
             budget = spent(view.document(stored), pod)
+            own_status(view.document(stored), budget, view.kind.schema())
             if deletion.dry_run:
                 return
             try:
@@ -128,7 +130,7 @@ class PodActions:
     async def _mark_and_delete(self, call: Call, deletion: DeleteOptions) -> None:
         if not deletion.dry_run:
             deletion = await self._mark(call, deletion)
-        await self.deleter.delete_one(call, deletion)
+        await self.deleter.delete_one(call, deletion, admitted=True)
 
     async def _mark(self, call: Call, deletion: DeleteOptions) -> DeleteOptions:
         condition = {

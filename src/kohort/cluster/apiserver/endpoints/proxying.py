@@ -95,10 +95,15 @@ class ProxyEndpoints:
         """Addresses of ready endpoints behind a port of a service, given by name or number."""
         metadata = service["metadata"]
         names = _port_names(service, port)
+        slices = [
+            piece
+            for piece in self._parts.reader.list(SLICES, metadata["namespace"])
+            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == metadata["name"]
+        ]
+        if not slices:
+            raise errors.not_found("services", metadata["name"])
         found: list[tuple[str, int]] = []
-        for piece in self._parts.reader.list(SLICES, metadata["namespace"]):
-            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != metadata["name"]:
-                continue
+        for piece in slices:
             numbers = [one["port"] for one in piece.get("ports") or [] if (one.get("name") or "") in names]
             for endpoint in piece.get("endpoints") or []:
                 if (endpoint.get("conditions") or {}).get("ready", True):

@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.schema import jsontext
 from kohort.cluster.apiserver.storage.model import HistoryExpired, Store, Stored
 from kohort.kube import errors
 from kohort.kube.errors import StatusCause
@@ -137,7 +138,7 @@ async def read_page(store: Store, bucket: str, selection: Selection, options: Li
         try:
             state = store.list_at(bucket, revision, selection.namespace)
         except HistoryExpired:
-            raise errors.expired(f"The resourceVersion for the provided list is too old: {revision}") from None
+            raise errors.expired("The resourceVersion for the provided list is too old.") from None
         return _cut(state, revision, selection, options.limit)
     limit = 0 if options.resource_version == "0" else options.limit
     return _cut(_latest(store, bucket, selection), store.revision, selection, limit)
@@ -161,7 +162,8 @@ def _next_page(store: Store, bucket: str, selection: Selection, options: ListOpt
             state, revision = store.list_at(bucket, token.rv, selection.namespace), token.rv
         except HistoryExpired:
             raise _expired_token(token) from None
-    return _cut(state, revision, selection, options.limit, after=token.key(selection.namespace))
+    limit = 0 if options.resource_version == "0" else options.limit
+    return _cut(state, revision, selection, limit, after=token.key(selection.namespace))
 
 
 def _cut(
@@ -232,8 +234,8 @@ def _decoded_token(text: str) -> Token:
     except (binascii.Error, ValueError):
         raise ValueError(f"illegal base64 data at input byte {len(text) - 1}") from None
     try:
-        token = msgspec.json.decode(packed, type=Token)
-    except msgspec.MsgspecError as error:
+        token = msgspec.convert(jsontext.decode(packed), Token)
+    except (msgspec.ValidationError, jsontext.SyntaxFault) as error:
         raise ValueError(str(error)) from None
     if token.v != TOKEN_VERSION:
         raise ValueError(f"server does not recognize this encoded version {token.v}")

@@ -10,6 +10,8 @@ from kohort.objects.jsontypes import JsonObject
 
 async def admit(parts: Parts, call: Call, options: WriteOptions, document: JsonObject, name: str) -> None:
     """Ask everybody who has a say, as for a creation; `document` may be changed by it."""
+    if call.namespace:
+        document.setdefault("metadata", {})["namespace"] = call.namespace
     attributes = Attributes(
         operation="CREATE",
         resource=msgspec.structs.replace(call.kind.resource, kind=document["kind"]),

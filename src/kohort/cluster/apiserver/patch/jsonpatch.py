@@ -47,6 +47,9 @@ def misfit(document: JsonObject, operation: JsonObject) -> str:
     if kind == "remove" and _has_container(document, path):
         key = path.rpartition("/")[2]
         return f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+    if kind == "replace":
+        missing = "key" if _has_container(document, path) else "path"
+        return f"replace operation does not apply: doc is missing {missing}: {path}: missing value"
     return f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
 
 

@@ -105,14 +105,18 @@ def _object(value: Json, kind: str, body: bytes) -> JsonObject:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        detail = f"json: cannot unmarshal {json_type(value)} into Go value of type {_ENVELOPE}"
-        raise _not_an_object(kind, detail, body)
+        raise _not_an_object(kind, no_envelope(value), body)
     for name in ("apiVersion", "kind"):
         found = value.get(name)
         if found is not None and not isinstance(found, str):
             detail = f"json: cannot unmarshal {json_type(found)} into Go struct field .{name} of type string"
             raise _not_an_object(kind, detail, body)
     return value
+
+
+def no_envelope(value: Json) -> str:
+    """What is wrong with a value that should be an object."""
+    return f"json: cannot unmarshal {json_type(value)} into Go value of type {_ENVELOPE}"
 
 
 def _not_an_object(kind: str, detail: str, body: bytes) -> ApiError:

@@ -152,6 +152,9 @@ class ObjectStore:
             raise HistoryExpired(self._start)
         return Watcher(self._bucket(bucket), since, lambda: self._closed)
 
+    def begin_history(self) -> None:
+        self._start = self._visible
+
     async def wait_for(self, revision: int, timeout: float) -> bool:
         if revision <= self._visible:
             return True

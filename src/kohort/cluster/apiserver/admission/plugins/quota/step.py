@@ -22,7 +22,9 @@ from kohort.cluster.apiserver.admission.plugins.quota.usage import (
     usage_of,
 )
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
+from kohort.cluster.apiserver.apply.managed import own_status
 from kohort.cluster.apiserver.kinds import gates as gate
+from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.storage.model import StaleRevision, Store
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.quantity import Quantity
@@ -102,8 +104,9 @@ class ResourceQuota(Step):
                     f"exceeded quota: {quota['metadata']['name']}, requested: {_listed(asked, over)}, "
                     f"used: {_listed(used, over)}, limited: {_listed(hard, over)}",
                 )
-        quota["status"] = {**status, "used": written_of(after)}
-        return quota
+        charged = {**quota, "metadata": dict(quota["metadata"]), "status": {**status, "used": written_of(after)}}
+        own_status(quota, charged, builtin.kind_node("", "v1", "ResourceQuota"))
+        return charged
 
     def _check_completeness(self, attributes: Attributes, quota: JsonObject, names: list[str], used: Amounts) -> None:
         name = quota["metadata"]["name"]
