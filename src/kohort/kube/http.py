@@ -1,7 +1,7 @@
 """The one request and the one response between a client and an API server.
 
 Both sides use them: a client hands a `Request` to a `Transport`; the embedded API server answers a `Request` directly.
-The HTTPS transport and the aiohttp front end only translate, so an in-process call takes the same path as a socket.
+The HTTPS transport and the HTTPS front only translate, so an in-process call takes the same path as a socket.
 """
 
 from collections.abc import AsyncIterator
