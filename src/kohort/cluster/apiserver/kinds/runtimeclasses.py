@@ -1,0 +1,52 @@
+"""RuntimeClasses: a handler, and what its pods cost on top and where they may run."""
+
+from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.kinds.pod.defaults import round_up
+from kohort.cluster.apiserver.kinds.pod.options import PodRules
+from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
+from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
+from kohort.cluster.apiserver.kinds.resourcenames import check_container
+from kohort.objects.fielderrors import FieldError, duplicate, required
+from kohort.objects.jsontypes import JsonObject
+from kohort.objects.names import dns1123_label
+
+
+class RuntimeClassStrategy(Strategy):
+    names_finalizers_freely = True
+    rechecks_metadata = 1
+    create_on_update = True
+    unconditional_update = False
+    has_status = False
+    has_generation = False
+
+    def default(self, obj: JsonObject) -> None:
+        fixed = (obj.get("overhead") or {}).get("podFixed")
+        if fixed:
+            round_up(fixed)
+
+    def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        handler = obj.get("handler")
+        if not handler:
+            errors.append(required("handler"))
+        else:
+            named(errors, "handler", handler, dns1123_label)
+        fixed = (obj.get("overhead") or {}).get("podFixed")
+        if fixed:
+            check_block(errors, "overhead", {}, fixed, check_container, PLAIN, PodRules())
+        scheduling = obj.get("scheduling") or {}
+        labels(errors, "scheduling.nodeSelector", scheduling.get("nodeSelector"))
+        tolerations: list[JsonObject] = scheduling.get("tolerations") or []
+        check_tolerations(errors, "scheduling.tolerations", tolerations, PodRules())
+        errors += [
+            duplicate(f"scheduling.tolerations[{index}]", toleration)
+            for index, toleration in enumerate(tolerations)
+            if toleration in tolerations[:index]
+        ]
+        return errors
+
+    def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        immutable(errors, "handler", obj.get("handler"), old.get("handler"))
+        return errors + self.validate(context, obj)
