@@ -27,6 +27,7 @@ from kohort.kube import errors
 from kohort.kube.http import Request
 from kohort.kube.log import Log
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from kohort.kube.tasks import cancel_all
 from kohort.objects.jsontypes import JsonObject
 
 BUCKET: Final = CUSTOM_RESOURCE_DEFINITIONS.qualified
@@ -55,10 +56,7 @@ class Definitions:
             await self.changed(stored.name)
 
     async def close(self) -> None:
-        tasks = list(self._cleaning.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*self._cleaning.values())
 
     async def committed(self, stored: Stored) -> None:
         """A definition was written."""
