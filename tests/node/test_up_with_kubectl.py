@@ -111,6 +111,14 @@ def test_logs_of_both_streams(machine: Machine) -> None:
     assert machine.kubectl("logs", "web", "--tail=1", "--timestamps").stdout.count("Z ") == 1
 
 
+@pytest.fixture(params=["true", "false"], ids=["websocket", "spdy"])
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How kubectl speaks when a connection stops being HTTP."""
+    for name in ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"):
+        monkeypatch.setenv(name, request.param)
+
+
+@pytest.mark.usefixtures("protocol")
 def test_commands_with_streams_and_exit_codes(machine: Machine) -> None:
     answer = machine.kubectl("exec", "-i", "web", "--", "sh", "-c", "cat; echo no >&2; exit 7", stdin="through")
     assert (answer.stdout, answer.returncode) == ("through", 7) and "no" in answer.stderr
@@ -145,11 +153,13 @@ def test_a_container_without_an_image_has_no_log(machine: Machine) -> None:
     machine.kubectl("delete", "pod", "none", "--now")
 
 
+@pytest.mark.usefixtures("protocol")
 def test_refusals_of_sessions_name_their_cause(machine: Machine) -> None:
     answer = machine.kubectl("exec", "web", "-c", "nosuch", "--", "true")
     assert "container nosuch is not valid for pod web" in answer.stderr and "SPDY" not in answer.stderr
 
 
+@pytest.mark.usefixtures("protocol")
 def test_an_attached_container_may_fail(machine: Machine) -> None:
     words = ("run", "-i", "--rm", "once", "--image=host", "--restart=Never", "--command", "--")
     answer = machine.kubectl(*words, "sh", "-c", "cat; echo done; exit 3", stdin="through ")
@@ -157,6 +167,7 @@ def test_an_attached_container_may_fail(machine: Machine) -> None:
     assert "couldn't attach" not in answer.stderr
 
 
+@pytest.mark.usefixtures("protocol")
 def test_ports_are_forwarded(machine: Machine) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -193,13 +193,12 @@ async def test_whatever_the_protocol_a_refusal_says_why(
         assert status["message"].startswith(message)
 
 
-async def test_a_protocol_that_nobody_speaks_is_named(
+async def test_a_node_that_speaks_only_websockets_says_so(
     client: aiohttp.ClientSession, agent: tuple[NodeAgent, int]
 ) -> None:
     headers = {"connection": "Upgrade", "upgrade": "SPDY/3.1"}
-    async with client.get(f"{PODS}/p/exec", params={"stdout": "1"}, headers=headers) as answer:
-        words = "unable to upgrade: SPDY/3.1 is not supported"
-        assert (answer.status, (await answer.json())["message"]) == (400, words)
+    async with client.get(f"{PODS}/p/portforward", headers=headers) as answer:
+        assert (answer.status, (await answer.json())["message"]) == (400, "Upgrade request required")
     assert agent[0].asked == []
 
 

@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from kohort.cluster.apiserver.http.answered import Answered
 from kohort.cluster.apiserver.http.answering import Exchange
 from kohort.cluster.apiserver.http.connection import Authenticate
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
@@ -80,7 +81,7 @@ class Elaborate:
         else:
             response = await self._server.handle(Request(request.method, path, query, request.headers, body), user)
         await self._send(exchange, request, response)
-        return Answered(exchange)
+        return Answered(lasting=exchange.lasting)
 
 
 class Incoming(web.BaseRequest):
@@ -107,24 +108,6 @@ class Incoming(web.BaseRequest):
         super()._cancel(exc)
         if self._answering is not None:
             self._answering.cancel()
-
-
-class Answered(web.StreamResponse):
-    """Tells aiohttp that the answer has been written."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__()
-        self._exchange = exchange
-
-    @property
-    def keep_alive(self) -> bool:
-        return self._exchange.lasting
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        """It is written."""
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to write."""
 
 
 def _incoming(

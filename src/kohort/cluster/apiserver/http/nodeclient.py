@@ -6,7 +6,7 @@ aiohttp is loaded with the first of them: that takes as long as a fifth of the s
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 CONNECT_TIMEOUT: Final = 10.0
+VERSIONS: Final = "x-stream-protocol-version"
+"""Names what is spoken above SPDY."""
 _HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
 
 
@@ -71,6 +73,23 @@ class HttpsNodeClient:
             raise await self.objection(location) or refused(problem.status, problem.message) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise unreachable(location, _worded(problem, location)) from None
+
+    async def upgraded(
+        self, location: NodeLocation, protocol: str, versions: Sequence[str]
+    ) -> "aiohttp.ClientResponse":
+        """The answer of a node that agrees to speak another protocol; `versions` are what may be spoken above it."""
+        import aiohttp
+
+        headers = [("Connection", "Upgrade"), ("Upgrade", protocol), *((VERSIONS, version) for version in versions)]
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                url = self._url(location, "https")
+                answer = await self._connections().get(url, headers=headers, ssl=self._context())
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise unreachable(location, _worded(problem, location)) from None
+        if answer.status != 101:
+            raise refused(answer.status, (await answer.read()).decode(errors="replace"))
+        return answer
 
     async def objection(self, location: NodeLocation) -> errors.ApiError | None:
         """What a node has against a request to be upgraded, other than that it is none: asked without an upgrade it

@@ -1,13 +1,14 @@
 """Connections that stop being HTTP: exec, attach and port-forward.
 
-Towards the client and towards the node both sides are WebSockets with the same subprotocol, and messages are passed on:
-channels for exec and attach, and for port-forward as kubectl does it a whole SPDY connection, with a pair of streams
-for every connection that is forwarded.
+With WebSockets towards both sides, of the same subprotocol, messages are passed on: channels for exec and attach, and
+for port-forward as kubectl does it a whole SPDY connection, with a pair of streams for every connection that is
+forwarded. A client that speaks SPDY itself is connected to the node as it is (`relaying.py`).
 
 The node is asked first. Only when it agreed does the client get its 101, so that a refusal is an ordinary HTTP answer.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Final
 
@@ -17,7 +18,9 @@ from aiohttp import WSMsgType, web
 from kohort.cluster.apiserver.auth.authentication import offered_subprotocols
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation
-from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.answered import Answered
+from kohort.cluster.apiserver.http.nodeclient import VERSIONS, HttpsNodeClient
+from kohort.cluster.apiserver.http.relaying import joined
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request
@@ -46,19 +49,23 @@ class Streams:
         try:
             location = await self._server.connect(request, user)
             if request.headers.get("upgrade", "").lower() != "websocket":
-                raise await self._unsupported(request, location)
+                return await self._relay(incoming, location)
             return await self._bridge(incoming, location, offered_subprotocols(request.headers))
         except errors.ApiError as error:
             answer = failure_response(request, error)
             assert isinstance(answer.body, bytes)
             return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
-    async def _unsupported(self, request: Request, location: NodeLocation) -> errors.ApiError:
-        """For a protocol that is not spoken here. kubectl tries SPDY when a WebSocket was refused, and shows only the
-        second answer: that says first what was wrong with the request itself."""
-        objection = await self._nodes.objection(location)
-        words = f"unable to upgrade: {request.headers.get('upgrade', '')} is not supported"
-        return objection or errors.bad_request(words)
+    async def _relay(self, incoming: web.BaseRequest, location: NodeLocation) -> web.StreamResponse:
+        versions = incoming.headers.getall(VERSIONS, [])
+        answer = await self._nodes.upgraded(location, incoming.headers["upgrade"], versions)
+        try:
+            client, node = joined(incoming, answer)
+            with contextlib.suppress(ConnectionError):
+                await _first(client.pass_on(node), node.pass_on(client))
+        finally:
+            answer.close()
+        return Answered(lasting=False)
 
     async def _bridge(
         self, incoming: web.BaseRequest, location: NodeLocation, offered: Sequence[str]
