@@ -75,14 +75,27 @@ async def test_writes(wire: Wire) -> None:
     assert (
         wire.line == "PUT /apis/apps/v1/namespaces/n/statefulsets/a?fieldManager=lws&dryRun=All&fieldValidation=Strict"
     )
-    await client.update_status(PODS, {"metadata": {"name": "a"}, "status": {}}, "n")
-    assert wire.line == "PUT /api/v1/namespaces/n/pods/a/status?fieldManager=lws"
     await client.patch(PODS, "a", "n", {"spec": {}})
     assert wire.last.headers["content-type"] == "application/merge-patch+json"
     await client.patch(PODS, "a", "n", [{"op": "remove", "path": "/x"}], PatchType.JSON, "status")
     assert wire.line == "PATCH /api/v1/namespaces/n/pods/a/status?fieldManager=lws"
     assert wire.last.headers["content-type"] == "application/json-patch+json"
     assert wire.body == [{"op": "remove", "path": "/x"}]
+
+
+async def test_a_status_is_merged_into_that_of_the_object_that_was_read(wire: Wire) -> None:
+    pod = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "7"}}
+    assert await wire.client.patch_status(PODS, pod, {"phase": "Failed"}) == {"metadata": {"name": "a"}, "items": []}
+    assert wire.line == "PATCH /api/v1/namespaces/n/pods/a/status?fieldManager=lws"
+    assert wire.last.headers["content-type"] == "application/merge-patch+json"
+    assert wire.body == {"status": {"phase": "Failed"}}
+    await wire.client.patch_status(PODS, pod, {"phase": "Failed"}, locked=True)
+    assert wire.body == {"status": {"phase": "Failed"}, "metadata": {"resourceVersion": "7"}}
+
+
+async def test_nobody_wants_the_status_of_what_is_gone() -> None:
+    client = Client(InProcessTransport(ModelServer().handle))
+    assert await client.patch_status(PODS, {"metadata": {"name": "a", "namespace": "n"}}, {}) is None
 
 
 async def test_a_typed_view_is_sent_with_the_kind_of_its_resource(wire: Wire) -> None:

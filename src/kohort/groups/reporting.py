@@ -17,7 +17,7 @@ from kohort.groups.views import GroupCache, GroupStatefulSet
 from kohort.groups.waiting import REFUSALS, Obstacle, Watchman
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.errors import ApiError
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.jsontypes import JsonObject
@@ -140,15 +140,12 @@ class Reporter:
         left = self._next_write.get(group_set.metadata.uid, now) - now
         if left > _TICK and "conditions" not in changes and not _at_rest(facts):
             return left
-        metadata = group_set.metadata
         try:
-            await self._client.patch(
-                LEADER_WORKER_SETS, metadata.name, metadata.namespace, {"status": changes}, subresource="status"
-            )
-        except NotFound:
-            return 0.0
+            written = await self._client.patch_status(LEADER_WORKER_SETS, group_set, changes)
         finally:
-            self._next_write[metadata.uid] = now + pause_after(asyncio.get_running_loop().time() - now)
+            self._next_write[group_set.metadata.uid] = now + pause_after(asyncio.get_running_loop().time() - now)
+        if written is None:
+            return 0.0
         if "conditions" in changes:
             self._tell(facts, before.conditions, obstacle)
         return again
@@ -162,17 +159,7 @@ class Reporter:
         conditions = next_conditions(before, (), group_set.metadata.generation, clock.timestamp(), obstacle)
         if conditions == list(before):
             return
-        metadata = group_set.metadata
-        try:
-            await self._client.patch(
-                LEADER_WORKER_SETS,
-                metadata.name,
-                metadata.namespace,
-                {"status": {"conditions": conditions}},
-                subresource="status",
-            )
-        except NotFound:
-            return
+        await self._client.patch_status(LEADER_WORKER_SETS, group_set, {"conditions": conditions})
 
     def _tell(self, facts: Facts, before: tuple[JsonObject, ...], obstacle: Obstacle | None) -> None:
         group_set = facts.group_set

@@ -14,7 +14,7 @@ from kohort.kube import errors
 from kohort.kube.exchange import JSON, Exchange
 from kohort.kube.frames import WatchEvent
 from kohort.kube.http import Request, Transport
-from kohort.kube.identity import T, key_of
+from kohort.kube.identity import T, View, key_of, version_of
 from kohort.kube.metrics import Metrics
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import Resource
@@ -222,11 +222,6 @@ class Client(Exchange):
         path = resource.path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
         return await self._write("PUT", path, body, type, self._options(dry_run))
 
-    async def update_status(
-        self, resource: Resource, obj: Body, namespace: str = "", *, type: Json = JsonObject
-    ) -> Json:
-        return await self.update(resource, obj, namespace, subresource="status", type=type)
-
     async def patch(
         self,
         resource: Resource,
@@ -244,6 +239,22 @@ class Client(Exchange):
         options = self._options(dry_run, field_manager) + ((("force", "true"),) if force else ())
         path = resource.path(namespace, name, subresource)
         return await self._write("PATCH", path, body, type, options, content_type=patch_type.value)
+
+    async def patch_status(
+        self, resource: Resource, obj: View | JsonObject, status: JsonObject, *, locked: bool = False
+    ) -> JsonObject | None:
+        """Merge into the status of an object that was read; None when it is gone, for then nobody wants to know.
+
+        `locked` makes the server refuse (Conflict) if the object has changed since it was read.
+        """
+        key, body = key_of(obj), {"status": status}
+        if locked:
+            body["metadata"] = {"resourceVersion": version_of(obj)}
+        try:
+            written: JsonObject = await self.patch(resource, key.name, key.namespace, body, subresource="status")
+        except errors.NotFound:
+            return None
+        return written
 
     async def apply(
         self,

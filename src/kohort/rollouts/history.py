@@ -173,12 +173,7 @@ class HistoryController:
         return {"name": name, **({"data": found["spec"]} if found is not None else {})}
 
     async def _write(self, record: History, status: JsonObject) -> None:
-        metadata = record.metadata
-        body = {"status": status}
-        try:
-            await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, body, subresource="status")
-        except NotFound:
-            return
+        await self.client.patch_status(ROLLOUT_HISTORIES, record, status)
 
     async def _forget(self, record: History) -> None:
         try:

@@ -130,14 +130,7 @@ class ReleaseController:
         change = merge_patch(release_document(release.status), release_document(wanted))
         if change is None:
             return False
-        body = locked({"status": change}, release.metadata.resource_version)
-        try:
-            await self.client.patch(
-                BATCH_RELEASES, release.metadata.name, release.metadata.namespace, body, subresource="status"
-            )
-        except NotFound:
-            return False
-        return True
+        return await self.client.patch_status(BATCH_RELEASES, release, change, locked=True) is not None
 
     async def _patch(self, release: BatchRelease, body: JsonObject) -> None:
         metadata = release.metadata

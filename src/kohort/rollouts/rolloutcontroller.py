@@ -267,13 +267,7 @@ class RolloutController:
         change = merge_patch(_document(rollout), wanted)
         if change is None:
             return False
-        metadata = rollout.metadata
-        body = locked({"status": change}, metadata.resource_version)
-        try:
-            await self.client.patch(ROLLOUTS, metadata.name, metadata.namespace, body, subresource="status")
-        except NotFound:
-            return False
-        return True
+        return await self.client.patch_status(ROLLOUTS, rollout, change, locked=True) is not None
 
     # Telling
 

@@ -134,16 +134,7 @@ class Namespaces:
             return
         stamped = [{**one, "lastTransitionTime": _since(before.get(one["type"]), one)} for one in wanted]
         others = [msgspec.to_builtins(one) for name, one in before.items() if name not in {w["type"] for w in wanted}]
-        try:
-            await self.client.patch(
-                NAMESPACES,
-                namespace.metadata.name,
-                "",
-                {"status": {"conditions": others + stamped}},
-                subresource="status",
-            )
-        except NotFound:
-            return
+        await self.client.patch_status(NAMESPACES, namespace, {"conditions": others + stamped})
 
 
 def in_deletion_order(served: Iterable[ServedResource]) -> list[ServedResource]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from kohort.cluster.apiserver.admission.plugins.quota.usage import IGNORED, concerned, in_scope, usage_of
 from kohort.kube.controller import Requeue
 from kohort.kube.discovery import served_resources
-from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS, RESOURCE_QUOTAS, SERVICES, Key, Resource
 from kohort.objects.core import Pod, Service
@@ -91,19 +91,10 @@ class Quotas:
 
     async def _write(self, quota: JsonObject, status: JsonObject) -> None:
         """Guarded by the version that was read: admission charges the same status meanwhile."""
-        metadata = quota["metadata"]
         before = (quota.get("status") or {}).get("hard") or {}
         gone = {name: None for name in before if name not in status["hard"]}
-        body = {
-            "metadata": {"resourceVersion": metadata["resourceVersion"]},
-            "status": {"hard": {**gone, **status["hard"]}, "used": {**gone, **status["used"]}},
-        }
-        try:
-            await self.client.patch(
-                RESOURCE_QUOTAS, metadata["name"], metadata["namespace"], body, subresource="status"
-            )
-        except NotFound:
-            return
+        changed = {"hard": {**gone, **status["hard"]}, "used": {**gone, **status["used"]}}
+        await self.client.patch_status(RESOURCE_QUOTAS, quota, changed, locked=True)
 
 
 def _bounds_changed(old: JsonObject | None, new: JsonObject | None) -> bool:

@@ -183,7 +183,7 @@ class Deployments:
             ours = owner is not None and owner.uid == deployment["metadata"]["uid"]
             if found and ours and replicasets.same_template(deployment, found):
                 return found
-            await self._patch_status(deployment, {"collisionCount": collisions + 1})
+            await self.client.patch_status(DEPLOYMENTS, deployment, {"collisionCount": collisions + 1})
             return None
         except ApiError as problem:
             if problem.caused_by(NAMESPACE_TERMINATING):
@@ -259,7 +259,7 @@ class Deployments:
         before: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
         found = conditions.merged(before, "Progressing", state, reason, message, update_time=True)
         if found is not before:
-            await self._patch_status(deployment, {"conditions": found})
+            await self.client.patch_status(DEPLOYMENTS, deployment, {"conditions": found})
         return {**deployment, "status": {**(deployment.get("status") or {}), "conditions": found}}
 
     async def _write_status(
@@ -276,16 +276,7 @@ class Deployments:
         before = deployment.get("status") or {}
         if all(before.get(name) == value for name, value in wanted.items()):
             return
-        await self._patch_status(deployment, wanted)
-
-    async def _patch_status(self, deployment: JsonObject, wanted: JsonObject) -> None:
-        metadata = deployment["metadata"]
-        try:
-            await self.client.patch(
-                DEPLOYMENTS, metadata["name"], metadata["namespace"], {"status": wanted}, subresource="status"
-            )
-        except NotFound:
-            return
+        await self.client.patch_status(DEPLOYMENTS, deployment, wanted)
 
     async def _forget_surplus(self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None) -> None:
         limit = deployment["spec"].get("revisionHistoryLimit")

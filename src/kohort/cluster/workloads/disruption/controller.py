@@ -8,7 +8,7 @@ from kohort.cluster.workloads.disruption.plan import Budget
 from kohort.cluster.workloads.disruption.scales import NoController, Scales, Wanted
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.resources import POD_DISRUPTION_BUDGETS, PODS, Key
 from kohort.objects.core import Pod
@@ -121,14 +121,7 @@ class Disruption:
 
     async def _patch(self, budget: JsonObject, wanted: JsonObject) -> None:
         """Guarded by the version that was read: the eviction endpoint counts down in the same status."""
-        metadata = budget["metadata"]
-        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": wanted}
-        try:
-            await self.client.patch(
-                POD_DISRUPTION_BUDGETS, metadata["name"], metadata["namespace"], body, subresource="status"
-            )
-        except NotFound:
-            return
+        await self.client.patch_status(POD_DISRUPTION_BUDGETS, budget, wanted, locked=True)
 
 
 def _selector(budget: JsonObject) -> LabelSelector:

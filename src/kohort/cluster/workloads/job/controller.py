@@ -14,7 +14,7 @@ from kohort.cluster.workloads.job.pods import build_pod, result
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
-from kohort.kube.identity import newer
+from kohort.kube.identity import key_of, newer
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import JOBS, PODS, Key
@@ -248,15 +248,10 @@ class Jobs:
         changed = states.changes(job, status)
         if not changed:
             return job
-        metadata = job["metadata"]
-        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": changed}
-        try:
-            written: JsonObject = await self.client.patch(
-                JOBS, metadata["name"], metadata["namespace"], body, subresource="status"
-            )
-        except NotFound:
+        written = await self.client.patch_status(JOBS, job, changed, locked=True)
+        if written is None:
             return job
-        self._written[Key(metadata["namespace"], metadata["name"])] = written["metadata"]["resourceVersion"]
+        self._written[key_of(job)] = written["metadata"]["resourceVersion"]
         return {**job, "metadata": written["metadata"], "status": written.get("status") or {}}
 
     async def _expire(self, job: JsonObject) -> Requeue | None:

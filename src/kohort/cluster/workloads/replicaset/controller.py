@@ -158,13 +158,7 @@ class ReplicaSets:
         }
         if all(before.get(name) == value for name, value in wanted.items()):
             return
-        metadata = replica_set["metadata"]
-        try:
-            await self.client.patch(
-                REPLICA_SETS, metadata["name"], metadata["namespace"], {"status": wanted}, subresource="status"
-            )
-        except NotFound:
-            return
+        await self.client.patch_status(REPLICA_SETS, replica_set, wanted)
 
 
 def _failure_conditions(before: list[JsonObject], failure: ApiError | None) -> list[JsonObject]:

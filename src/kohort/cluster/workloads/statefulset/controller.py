@@ -243,15 +243,12 @@ class StatefulSets:
         before = stateful_set.get("status") or {}
         if all(before.get(name) == value for name, value in status.items()):
             return
-        metadata = stateful_set["metadata"]
-        try:
-            made = await self.client.patch(
-                STATEFUL_SETS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
-            )
-        except NotFound:
-            self._written.pop(metadata["uid"], None)
-            return
-        self._written[metadata["uid"]] = (made["metadata"]["resourceVersion"], made["status"])
+        uid = stateful_set["metadata"]["uid"]
+        made = await self.client.patch_status(STATEFUL_SETS, stateful_set, status)
+        if made is None:
+            self._written.pop(uid, None)
+        else:
+            self._written[uid] = (made["metadata"]["resourceVersion"], made["status"])
 
     def _when_available(self, stateful_set: JsonObject, pods: Sequence[Pod]) -> Requeue | None:
         """A ready pod becomes available by the passing of time alone, so nothing else would wake the set."""
