@@ -1,3 +1,4 @@
+import io
 import sys
 
 import msgspec
@@ -61,3 +62,11 @@ async def test_people_at_a_terminal_get_words(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     Log(module="m").warning("something happened", key="a/b")
     assert capsys.readouterr().err == "00:00:00 \x1b[33mwarning\x1b[0m something happened  module=m key=a/b\n"
+
+
+def test_a_log_that_cannot_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(full, write_through=True))
+        Log().error("lost")
+    monkeypatch.setattr(sys, "stderr", None)
+    Log().error("lost, too")

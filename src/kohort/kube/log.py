@@ -1,9 +1,13 @@
 """Structured logs on stderr: one JSON object per line, or words for people when stderr is a terminal.
 
+Whoever logs has work to do that must not fail because its log cannot be written: the disk that holds it is full, nobody
+reads the pipe any more, there is no stderr at all. Such lines are lost.
+
 There is no logging library behind it. What is needed of one fits on this page, and the usual ones bring a hundred
 modules into every process, for colours that nobody sees in a pod.
 """
 
+import contextlib
 import os
 import sys
 import traceback
@@ -52,10 +56,17 @@ class Log:
         if line.pop("exc_info", False):
             line["exception"] = traceback.format_exc().rstrip()
         line |= {"event": event, "level": level, "time": clock.micro_timestamp()}
-        text = _for_people(line) if sys.stderr.isatty() else msgspec.json.encode(line, enc_hook=str).decode()
-        # In one piece, so that lines of several processes that share a file do not mix.
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            _print(line)
+
+
+def _print(line: JsonObject) -> None:
+    if sys.stderr is None:
+        return
+    text = _for_people(line) if sys.stderr.isatty() else msgspec.json.encode(line, enc_hook=str).decode()
+    # In one piece, so that lines of several processes that share a file do not mix.
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _threshold() -> int:

@@ -145,7 +145,7 @@ def test_what_is_damaged_is_issued_again(pki: Pki, damaged: str, content: bytes)
     handshake(again.server_context(), client_context(again), "localhost")
 
 
-@pytest.mark.parametrize("damaged", ["ca.crt", "service-account.key"])
+@pytest.mark.parametrize("damaged", ["ca.crt", "ca.key", "service-account.key"])
 @pytest.mark.parametrize("cut", [0, 60])
 def test_what_others_rely_on_is_not_replaced_when_it_is_damaged(pki: Pki, damaged: str, cut: int) -> None:
     path = pki.directory / damaged
@@ -156,12 +156,15 @@ def test_what_others_rely_on_is_not_replaced_when_it_is_damaged(pki: Pki, damage
     assert contents(pki) == before
 
 
-def test_a_damaged_key_of_the_authority_is_noticed_when_it_is_needed(pki: Pki) -> None:
-    pki.ca_key.write_bytes(b"garbage")
-    before = contents(pki)
+def test_a_key_of_another_authority_is_noticed(pki: Pki, tmp_path: Path) -> None:
+    pki.ca_key.write_bytes(ensure_pki(tmp_path / "other").ca_key.read_bytes())
     with pytest.raises(UnusableKeys, match=r"ca\.key is damaged"):
-        ensure_pki(pki.directory, ["other.example.com"])
-    assert contents(pki) == before
+        ensure_pki(pki.directory, ["cluster.example.com", "192.0.2.7"])
+
+
+def test_a_token_that_was_emptied_is_made_anew(pki: Pki) -> None:
+    pki.token_file.write_text("\n")
+    assert len(ensure_pki(pki.directory).token) > 30
 
 
 def test_the_kubeconfig_holds_all_that_kubectl_needs(pki: Pki, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The database file: what comes back after a restart, how it stays small, and what is said when it is unusable."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from kohort.cluster.apiserver.storage.errors import (
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
+    DiskFull,
+    DiskTrouble,
     StorageError,
     WriteFailed,
 )
@@ -162,6 +165,34 @@ def test_an_empty_file_is_a_new_database(path: Path) -> None:
     path.touch()
     written(path, [record("a", 2)])
     assert reopened(path) == (2, {"a": 2})
+
+
+@pytest.mark.parametrize("lost", ["emptied", "removed"])
+def test_a_database_that_is_gone_while_its_wal_is_not_is_noticed(path: Path, lost: str) -> None:
+    """SQLite itself would throw the WAL away, with writes that were acknowledged."""
+    with closing(Journal(path)) as journal:
+        journal.append([record("a", 2)], 2)
+        wal = path.with_name("state.db-wal")
+        content = wal.read_bytes()
+    wal.write_bytes(content)
+    path.unlink()
+    if lost == "emptied":
+        path.touch()
+    with pytest.raises(DatabaseCorrupt, match=r"its WAL is not\); it was left untouched: .* state\.db-wal away"):
+        Journal(path)
+    assert wal.read_bytes() == content
+    assert path.exists() == (lost == "emptied")
+
+
+def test_trouble_with_the_disk_is_not_told_as_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads that a database is damaged throws it away. What cannot be read at all is a stand-in for a disk."""
+    path.mkdir()
+    (path / "x").touch()
+    with pytest.raises(DiskTrouble, match="cannot be read"):
+        Journal(path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 20, 1 << 20, 0))
+    with pytest.raises(DiskFull, match=r"is full; nothing was changed: make room"):
+        Journal(path)
 
 
 def test_others_cannot_read_the_files(path: Path) -> None:

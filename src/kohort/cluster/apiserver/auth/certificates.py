@@ -86,7 +86,7 @@ class Pki:
             write_private(self.service_account_key, new_key())
         elif not _is_framed(self.service_account_key):
             raise UnusableKeys(self.service_account_key, "damaged")
-        if not self.token_file.exists():
+        if not self.token_file.exists() or not self.token:
             write_private(self.token_file, secrets.token_urlsafe(32).encode())
         inventory = self._read_inventory()
         wanted = {
@@ -124,6 +124,9 @@ class Pki:
             certificate, key = new_authority("kohort", timedelta(days=AUTHORITY_DAYS))
             write_private(self.ca_key, key)
             write_private(self.ca_certificate, certificate)
+        elif not _fit(self.ca_certificate, self.ca_key):
+            damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
+            raise UnusableKeys(damaged, "damaged")
 
     def _read_inventory(self) -> dict[str, Entry]:
         try:
@@ -143,9 +146,6 @@ class Pki:
     def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
         from kohort.kube.issuing import Authority
 
-        if not _fit(self.ca_certificate, self.ca_key):
-            damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
-            raise UnusableKeys(damaged, "damaged")
         authority = Authority(self.ca_certificate.read_bytes(), self.ca_key.read_bytes())
         life = timedelta(days=CERTIFICATE_DAYS)
         if key == "server":

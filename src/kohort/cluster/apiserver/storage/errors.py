@@ -14,7 +14,7 @@ class DatabaseCorrupt(StorageError):
     def __init__(self, path: Path, detail: str) -> None:
         super().__init__(
             f"the database {path} is damaged ({detail}); it was left untouched: "
-            "restore it from a copy, or move it away to start with an empty cluster"
+            f"restore it from a copy, or move {path.name} and {path.name}-wal away to start with an empty cluster"
         )
 
 
@@ -26,6 +26,20 @@ class DatabaseLocked(StorageError):
 class DatabaseReadOnly(StorageError):
     def __init__(self, path: Path, detail: str) -> None:
         super().__init__(f"the database {path} cannot be written ({detail}); check the permissions of its directory")
+
+
+class DiskFull(StorageError):
+    """Nothing is known of the database: to read it, too, needs a little room."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"the disk that holds {path} is full; nothing was changed: make room and start again")
+
+
+class DiskTrouble(StorageError):
+    """The system could not read or write; whether what it holds is intact remains to be seen."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(f"the database {path} cannot be read ({detail}); it was left untouched: see to its disk")
 
 
 class DatabaseTooNew(StorageError):

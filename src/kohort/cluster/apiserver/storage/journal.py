@@ -20,6 +20,7 @@ Everything here blocks. `committer.py` calls it from its thread; only `recover` 
 import contextlib
 import fcntl
 import os
+import shutil
 import sqlite3
 import zlib
 from collections import deque
@@ -35,6 +36,8 @@ from kohort.cluster.apiserver.storage.errors import (
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
+    DiskFull,
+    DiskTrouble,
     StorageError,
 )
 
@@ -49,6 +52,9 @@ CLEAN_BYTES = 1 << 20
 
 PAGE_BYTES = 16 << 10
 """Larger than usual: rows are large and are only ever appended and deleted."""
+
+SHARED_MEMORY_BYTES = 32 << 10
+"""What SQLite takes for the index of a WAL."""
 
 SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -255,7 +261,10 @@ def _lock(path: Path) -> int:
 
 def _recover(path: Path) -> Recovered:
     """Read everything through a read-only connection, which even on closing changes nothing in the file."""
-    if not path.exists() or path.stat().st_size == 0:
+    if _size(path) == 0:
+        # A new database gets its first page before its WAL gets anything.
+        if _size(path.with_name(f"{path.name}-wal")):
+            raise DatabaseCorrupt(path, "it is empty or gone, and its WAL is not")
         return Recovered()
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
@@ -263,6 +272,10 @@ def _recover(path: Path) -> Recovered:
             return _replay(path, db.execute("SELECT seq, revision, checksum, records FROM log ORDER BY seq"))
     except sqlite3.Error as error:
         raise _explained(path, error) from error
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _check_format(path: Path, db: sqlite3.Connection) -> None:
@@ -325,11 +338,20 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _is_full(path: Path) -> bool:
+    """Whether there is no room for what SQLite needs beside a database before it reads it."""
+    return shutil.disk_usage(path.parent).free < SHARED_MEMORY_BYTES
+
+
 def _explained(path: Path, error: sqlite3.Error | OSError) -> StorageError:
     if isinstance(error, OSError):
         return DatabaseReadOnly(path, error.strerror or str(error))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL):
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return DiskFull(path)
+    if code == sqlite3.SQLITE_IOERR:
+        return DiskTrouble(path, str(error))
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return DatabaseReadOnly(path, str(error))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return DatabaseLocked(path)
