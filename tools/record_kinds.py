@@ -1,6 +1,6 @@
 """Record what a real API server says about every mutation of every specimen.
 
-    python tools/record_kinds.py https://127.0.0.1:6443 TOKEN [SPECIMEN...]
+    python -m tools.record_kinds https://127.0.0.1:6443 TOKEN [SPECIMEN...]
 
 With names of specimens, only those are recorded anew. The server should be fresh, without controllers, and with the
 default admission plugins except ServiceAccount. Nothing is kept on it: mutations are sent as dry runs.
@@ -10,14 +10,11 @@ import http.client
 import json
 import ssl
 import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "src")]
+from tests.cluster.apiserver.kinds.specimens import FOLDER, SPECIMENS, Door, Specimen, Verdict, cases, verdict
 
-from tests.cluster.apiserver.kinds.specimens import FOLDER, SPECIMENS, Door, Specimen, Verdict, cases, verdict  # noqa: E402
-
-from kohort.objects.jsontypes import Json, JsonObject  # noqa: E402
+from kohort.objects.jsontypes import Json, JsonObject
 
 ENOUGH = 20
 MERGE = "application/merge-patch+json"

@@ -1,6 +1,6 @@
 """Write the bootstrap roles and bindings of a running Kubernetes cluster as the text that `auth/roles.py` reads.
 
-    kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json | python tools/record_roles.py
+    kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json | python -m tools.record_roles
 
 Run it against a fresh cluster of a new Kubernetes release and put the output into `auth/data/roles.txt`.
 """

@@ -1,6 +1,6 @@
 """Send the requests of a file of recorded answers to a kube-apiserver and write its answers into the file.
 
-    python tools/schemas/record.py --server https://127.0.0.1:6443 --token T tests/.../answers.json
+    python -m tools.schemas.record --server https://127.0.0.1:6443 --token T tests/.../answers.json
 
 The file is `{"definitions": [CRD, ...], "cases": [{"name", "path", "content_type"?, "body", ...answer}, ...]}`. The
 answer is `code`, `message`, `causes` and `warnings`; nothing else in a case is touched.
