@@ -178,3 +178,16 @@ async def test_without_a_deadline_there_is_no_progress_to_report() -> None:
         await scene.patch(DEPLOYMENTS, "web", {"spec": {"progressDeadlineSeconds": 2147483647}})
         await scene.settle()
         assert [one["type"] for one in scene.status(DEPLOYMENTS, "web")["conditions"]] == ["Available"]
+
+
+async def test_a_stranger_in_the_place_of_a_pod_keeps_those_from_coming_that_are_in_later_batches() -> None:
+    async with puppet() as scene:
+        await scene.create(STATEFUL_SETS, "web", spec=workload(4, serviceName="web", podManagementPolicy="Parallel"))
+        await scene.settle()
+        await scene.run(*scene.names(PODS))
+        await scene.patch(PODS, "web-1", {"metadata": {"labels": {"app": "other"}}})
+        await scene.settle()
+        for name in ("web-2", "web-3"):
+            await scene.delete(PODS, name, grace=0)
+        # Batches are web-0; web-1 and web-2; web-3.
+        assert scene.names(PODS) == ["web-0", "web-1", "web-2"]

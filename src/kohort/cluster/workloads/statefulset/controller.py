@@ -163,7 +163,7 @@ class StatefulSets:
             left, batch = list(stage), 1
             while left:
                 head, left = left[:batch], left[batch:]
-                results = await asyncio.gather(*(take(step) for step in head), return_exceptions=True)
+                results = await asyncio.gather(*(take(step) for step in head if step), return_exceptions=True)
                 for problem in results:
                     if isinstance(problem, (ApiError, ClaimsNotReady)):
                         return done, problem

@@ -115,7 +115,8 @@ Step = tuple[Action, ...]
 class Plan(msgspec.Struct, frozen=True):
     stages: tuple[tuple[Step, ...], ...]
     """One stage after the other, and none after a stage in which something failed. The steps of a stage are taken in
-    this order by an ordered set, and several at once by a parallel one."""
+    this order by an ordered set, and several at once by a parallel one. A pod with which nothing happens has an empty
+    step: it takes its place in a batch."""
     waiting: str
     """What the set waits for, in words; empty when it does not wait."""
 
@@ -150,7 +151,7 @@ def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
         for actions in stage(facts, pods):
             taken = tuple(action for action in actions if not isinstance(action, _Wait))
             waiting = next((action.reason for action in actions if isinstance(action, _Wait)), "")
-            steps += [taken] if taken else []
+            steps.append(taken)
             if waiting:
                 break
         stages.append(tuple(steps))
@@ -221,8 +222,7 @@ def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[A
 
 def _settle_claims(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
     for pod in _condemned(facts, pods):
-        if not pod.intact:
-            yield (FixClaimOwners(pod.name),)
+        yield () if pod.intact else (FixClaimOwners(pod.name),)
 
 
 def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
@@ -230,8 +230,7 @@ def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
     first_unhealthy = _first_unhealthy(facts, pods, condemned)
     for pod in condemned:
         if pod.terminating:
-            if facts.ordered:
-                yield (_Wait(f"{pod.name} is terminating"),)
+            yield (_Wait(f"{pod.name} is terminating"),) if facts.ordered else ()
             continue
         if facts.ordered and not _healthy(pod) and pod is not first_unhealthy:
             yield (_Wait(f"{first_unhealthy.name if first_unhealthy else pod.name} is not available"),)
