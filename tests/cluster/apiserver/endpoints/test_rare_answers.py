@@ -165,3 +165,20 @@ async def test_who_accepts_the_aggregated_form_gets_it(api: Api) -> None:
     assert said.json["kind"] == "APIGroupDiscoveryList"
     same = await api.get("/apis", {"accept": aggregated, "if-none-match": said.headers["etag"]})
     assert (same.code, same.headers.get("content-type")) == (304, None)
+
+
+async def test_owners_in_another_group_are_forgotten(api: Api) -> None:
+    event = {
+        "metadata": {"name": "e"},
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "eventTime": "2024-01-01T00:00:00.123456Z",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
+        "action": "A",
+        "reason": "R",
+        "type": "Normal",
+    }
+    assert (await api.post("/apis/events.k8s.io/v1/namespaces/default/events", event)).code == 201
+    changed = await api.patch("/api/v1/namespaces/default/events/e", {"message": "new"})
+    (owner,) = changed.meta["managedFields"]
+    assert (owner["apiVersion"], owner["fieldsV1"]) == ("v1", {"f:message": {}})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.resources import Resource
@@ -116,6 +117,11 @@ Equivalents = Callable[[], Sequence[Resource]]
 """The versions of the requested resource; only asked for when the requested one does not match."""
 
 
+def equivalents(kinds: Sequence[Kind], subresource: str) -> list[Resource]:
+    """The versions of a resource, of those that have the requested subresource."""
+    return [kind.resource for kind in kinds if not subresource or subresource in kind.subresources]
+
+
 def first_match(rules: Sequence[Rule], attributes: Attributes, others: Equivalents | None) -> Resource | None:
     """The resource as which a request is matched: its own, or else the first equivalent one that a rule names."""
     own = attributes.resource
@@ -124,9 +130,9 @@ def first_match(rules: Sequence[Rule], attributes: Attributes, others: Equivalen
             return own
     if others is None:
         return None
-    equivalents = others()
+    candidates = others()
     for rule in rules:
-        for other in equivalents:
+        for other in candidates:
             if other != attributes.resource and rule.matches(attributes, other):
                 return other
     return None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from kohort.cluster.apiserver.admission import matching
 from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
@@ -110,12 +111,12 @@ class Policies:
     def _judged(
         self, policy: Policy, bindings: list[Binding], attributes: Attributes
     ) -> Iterator[tuple[str, Decision, list[str]]]:
-        equivalents = partial(self._equivalents, attributes.resource)
-        matched = policy.match.matched(attributes, equivalents, self._store)
+        others = partial(self._equivalents, attributes.resource, attributes.subresource)
+        matched = policy.match.matched(attributes, others, self._store)
         if matched is None:
             return
         for binding in bindings:
-            if binding.match.matched(attributes, equivalents, self._store) is None:
+            if binding.match.matched(attributes, others, self._store) is None:
                 continue
             subject = f"'{policy.name}' with binding '{binding.name}'"
             try:
@@ -158,14 +159,14 @@ class Policies:
     async def mutate(self, attributes: Attributes, round: Reinvocation) -> None:
         if attributes.object is None or attributes.operation not in ("CREATE", "UPDATE"):
             return
-        equivalents = partial(self._equivalents, attributes.resource)
+        others = partial(self._equivalents, attributes.resource, attributes.subresource)
         for policy, bindings in self._mutating.entries():
             key = f"policy/{policy.name}"
-            matched = policy.match.matched(attributes, equivalents, self._store)
+            matched = policy.match.matched(attributes, others, self._store)
             if matched is None or (round.second_round and key not in round.to_call):
                 continue
             for binding in bindings:
-                if binding.match.matched(attributes, equivalents, self._store) is None:
+                if binding.match.matched(attributes, others, self._store) is None:
                     continue
                 if self._mutate_with(policy, binding, attributes, matched):
                     round.changed()
@@ -214,8 +215,8 @@ class Policies:
 
     # -- both
 
-    def _equivalents(self, resource: Resource) -> list[Resource]:
-        return [kind.resource for kind in self._kinds_of(resource)]
+    def _equivalents(self, resource: Resource, subresource: str) -> list[Resource]:
+        return matching.equivalents(self._kinds_of(resource), subresource)
 
     def _evaluation(
         self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None

@@ -75,10 +75,11 @@ _ALWAYS: Final = frozenset({"uid", "operation"})
 
 
 def request_namespace(attributes: Attributes) -> str:
-    """A Namespace lies in itself, except when it is just being made."""
-    if is_namespace(attributes.resource) and attributes.operation != "CREATE":
-        return attributes.name
-    return attributes.namespace
+    """A Namespace lies in itself, except when it is made without a name."""
+    if not is_namespace(attributes.resource):
+        return attributes.namespace
+    unnamed = attributes.operation == "CREATE" and (attributes.object or {}).get("metadata", {}).get("generateName")
+    return "" if unnamed else attributes.name
 
 
 def _options(options: JsonObject) -> JsonObject | None:

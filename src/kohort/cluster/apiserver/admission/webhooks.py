@@ -19,7 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
-from kohort.cluster.apiserver.admission.matching import Rule, Selectors, first_match
+from kohort.cluster.apiserver.admission.matching import Rule, Selectors, equivalents, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.admission.reviews import (
@@ -233,7 +233,7 @@ class Webhooks:
         question = (attributes.operation, resource, attributes.subresource, bool(attributes.namespace))
         known = configured.answers.get(question)
         if known is None:
-            others = partial(self._equivalents, resource)
+            others = partial(self._equivalents, resource, attributes.subresource)
             answers = [first_match(one.rules, attributes, others if one.equivalent else None) for one in webhooks]
             known = [(one, matched) for one, matched in zip(webhooks, answers, strict=True) if matched is not None]
             kinds = self._kinds_of(resource)
@@ -242,8 +242,8 @@ class Webhooks:
                 configured.answers[question] = known
         return known
 
-    def _equivalents(self, resource: Resource) -> list[Resource]:
-        return [kind.resource for kind in self._kinds_of(resource)]
+    def _equivalents(self, resource: Resource, subresource: str) -> list[Resource]:
+        return equivalents(self._kinds_of(resource), subresource)
 
     def _conditions_hold(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
         if not webhook.conditions:

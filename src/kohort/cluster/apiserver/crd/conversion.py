@@ -58,7 +58,16 @@ class Versions:
         """From the storage version to `version` and back; nothing for the storage version itself."""
         if self.storage == version:
             return None, None
-        return lambda obj: self._converted(obj, self.storage, version), lambda obj: self._stored(obj, version)
+        return (
+            lambda obj: self._converted(obj, self.storage, version),
+            lambda obj: self._converted(obj, version, self.storage),
+        )
+
+    def stored_defaults(self, version: str) -> Callable[[JsonObject], None] | None:
+        """Fills in the defaults of the storage version, where they are not those of `version`."""
+        if self._sources[version] == self._sources[self.storage]:
+            return None
+        return lambda obj: apply_defaults(obj, self.schemas[self.storage]())
 
     def refreshed(self, obj: JsonObject, version: str) -> JsonObject:
         """An object that an older definition shaped, in a version of the present one. Changes what it is given."""
@@ -69,12 +78,6 @@ class Versions:
         decode.conform(obj, schema)
         apply_defaults(obj, schema)
         return obj if written == version else self._converted(obj, written, version)
-
-    def _stored(self, obj: JsonObject, version: str) -> JsonObject:
-        stored = self._converted(obj, version, self.storage)
-        if self._sources[version] != self._sources[self.storage]:
-            apply_defaults(stored, self.schemas[self.storage]())
-        return stored
 
     def _converted(self, obj: JsonObject, source: str, target: str) -> JsonObject:
         api_version = f"{self._group}/{target}"

@@ -64,6 +64,7 @@ def _kind(crd: JsonObject, version: JsonObject, versions: Versions) -> Kind:
         selectable_names=frozenset(path.removeprefix(".") for path in paths),
         from_storage=from_storage,
         to_storage=to_storage,
+        stored_defaults=versions.stored_defaults(version["name"]),
         scale_paths=_scale_paths(scale) if scale else None,
         deprecation_warning=_deprecation(spec, version),
         custom=True,

@@ -228,6 +228,9 @@ class Deleter:
             )
 
     def _attributes(self, call: Call, options: DeleteOptions, live: JsonObject) -> Attributes:
+        document = options.document
+        if call.kind.bucket in _PINNED and "preconditions" not in document:
+            document = {**document, "preconditions": {"uid": live["metadata"].get("uid")}}
         return Attributes(
             operation="DELETE",
             resource=call.kind.resource,
@@ -238,7 +241,7 @@ class Deleter:
             reader=self.parts.reader,
             object=None,
             old_object=live,
-            options=options.document,
+            options=document,
             dry_run=options.dry_run,
             warnings=call.warnings,
         )
@@ -340,3 +343,6 @@ _SPECIAL: Final[dict[str, Callable[[JsonObject, DeleteOptions, Strategy], JsonOb
 }
 """Kinds with a first step of their own: the live object, marked in place, when it must be stored; another object
 when it is only to be shown; None when the ordinary deletion takes over."""
+
+_PINNED: Final = ("namespaces", "customresourcedefinitions.apiextensions.k8s.io")
+"""Kinds of which exactly the present object is deleted, and admission is told so."""

@@ -59,11 +59,13 @@ def tracked_fields(call: Call) -> tuple[str, ...]:
 
 
 def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
-    """Managed fields are recorded in the version of their writer; this shows the object in another one."""
+    """Managed fields are recorded in the version of their writer; this shows the object in another one of its group."""
     if len(parts.catalog.of_bucket(call.kind.bucket)) < 2:
         return None
 
-    versions = {one.resource.api_version: one for one in parts.catalog.siblings(call.kind)}
+    group = call.kind.resource.group
+    siblings = parts.catalog.siblings(call.kind)
+    versions = {one.resource.api_version: one for one in siblings if one.resource.group == group}
 
     def convert(obj: JsonObject, api_version: str) -> tuple[JsonObject, Node] | None:
         target = versions.get(api_version)

@@ -356,6 +356,8 @@ class Writer:
         kind = call.kind
         siblings = self.parts.catalog.siblings(kind)
         document = kind.to_storage(obj) if kind.to_storage is not None else obj
+        if kind.stored_defaults is not None:
+            kind.stored_defaults(document)
         if kind.custom:
             document = by_name(document)
         document = with_type_first(document, siblings[0] if kind.to_storage is not None else kind)

@@ -162,6 +162,8 @@ class Kind:
     from_storage: Callable[[JsonObject], JsonObject] | None = None
     to_storage: Callable[[JsonObject], JsonObject] | None = None
     """Conversion to and from the storage version; None when this is the storage version."""
+    stored_defaults: Callable[[JsonObject], None] | None = None
+    """What the storage version adds to an object that comes in this one, if it has defaults of its own."""
     scale_paths: tuple[str, str, str] | None = None
     """specReplicasPath, statusReplicasPath, labelSelectorPath of the scale subresource."""
     deprecation_warning: str = ""
