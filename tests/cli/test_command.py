@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tests.children import imports
 
 from kohort import __version__
 from kohort.cli.main import COMMANDS, main
@@ -46,9 +47,8 @@ def test_help_does_not_load_what_it_does_not_need(arguments: list[str]) -> None:
         "import sys; from kohort.cli.main import main; main(standalone_mode=False); "
         "print([name for name in ('aiohttp', 'cryptography', 'yaml', 'asyncio') if name in sys.modules])"
     )
-    path = {"PYTHONPATH": ":".join(sys.path)}
     child = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=path, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code, *arguments], env=imports(), capture_output=True, text=True, timeout=30, check=True
     )
     assert child.stdout.splitlines()[-1] == "[]"
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.children import environment
 
 from kohort.cli.actions.printing import fitted
 from kohort.cli.actions.screen import Screen
@@ -43,8 +44,8 @@ def test_elsewhere_every_change_is_a_line(capsys: pytest.CaptureFixture[str]) ->
 
 def test_on_a_terminal_the_old_text_is_taken_away() -> None:
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", "COLUMNS": "80"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=environment) as child:
+    terminal = environment(TERM="xterm", COLUMNS="80")
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=terminal) as child:
         os.close(theirs)
         assert child.wait(60) == 0
     written = os.read(ours, 10_000).decode()

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 from kohort.kube import errors, kubeconfig
 from kohort.kube.client import Client
@@ -30,8 +31,7 @@ class Server:
 
     def __init__(self, data: Path) -> None:
         command = [sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0", "--parts", "apiserver"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self._child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        self._child = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
         assert self._child.stdout is not None
         assert self._child.stdout.readline().startswith("ready ")
         self._kubeconfig = data / "kubeconfig"

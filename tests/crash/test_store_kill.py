@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.children import imports
 
 from kohort.cluster.apiserver.storage.store import open_store
 
@@ -105,7 +106,7 @@ def run_and_kill(path: Path, round_number: int, told: Told, *, store: str = "sou
     moment = MOMENTS[round_number % len(MOMENTS)]
     child = subprocess.Popen(
         [sys.executable, "-c", WRITERS, str(path), str(round_number), moment, store],
-        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=imports(),
         stdout=subprocess.PIPE,
     )
     assert child.stdout is not None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 COMMAND = [sys.executable, "-m", "kohort", "demo", "--patience", "280"]
 
@@ -20,10 +21,6 @@ def place() -> Iterator[Path]:
     """A short path, because sockets have short names; what the demo leaves behind would be in it."""
     with tempfile.TemporaryDirectory(prefix="kd-", dir="/tmp") as directory:
         yield Path(directory)
-
-
-def environment(place: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(place)}
 
 
 def processes(place: Path) -> list[str]:
@@ -43,7 +40,9 @@ def processes(place: Path) -> list[str]:
 @pytest.mark.e2e
 @pytest.mark.timeout(320)
 def test_the_whole_story(place: Path) -> None:
-    told = subprocess.run(COMMAND, env=environment(place), capture_output=True, text=True, timeout=300, check=False)
+    told = subprocess.run(
+        COMMAND, env=environment(TMPDIR=str(place)), capture_output=True, text=True, timeout=300, check=False
+    )
     assert told.returncode == 0, told.stdout + told.stderr
     summary = dict(re.findall(r"^  (\S.*?)  +(\S.*)$", told.stdout.split("\n\n")[-1], re.MULTILINE))
     assert summary["chapters"] == "4 of 4"
@@ -65,7 +64,7 @@ def test_interrupted_at_a_terminal(place: Path) -> None:
     """The view is drawn, Ctrl-C ends it, and nothing is left."""
     parent, terminal = pty.openpty()
     demo = subprocess.Popen(
-        COMMAND, env={**environment(place), "TERM": "xterm", "COLUMNS": "100", "LINES": "50"},
+        COMMAND, env=environment(TMPDIR=str(place), TERM="xterm", COLUMNS="100", LINES="50"),
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
     )  # fmt: skip
     os.close(terminal)

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 from kohort.objects.jsontypes import Json, JsonObject
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Kohort:
         """Start it in the foreground and wait until it says ready."""
         child = subprocess.Popen(
             [*self.command("up", *arguments), "--port", str(port)],
-            env=ENVIRONMENT,
+            env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -50,7 +49,7 @@ class Kohort:
 
     def call(self, name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = self.command(name, *arguments)
-        return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
 
     def command(self, name: str, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "kohort", name, "--data-dir", str(self.data), *arguments]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests import children
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment
@@ -37,7 +37,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One cluster with three simulated nodes for all tests."""
     data = tmp_path_factory.mktemp("kubectl") / "data"
     command = [sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0", "--simulated-nodes", "3"]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, env=children.environment(), stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"ready")
@@ -61,7 +61,7 @@ class Kubectl:
             text=True,
             timeout=90,
             check=False,
-            env={**ENVIRONMENT, **environment},
+            env=children.environment(**environment),
         )
 
     def __call__(self, *words: str, text: str | None = None, **environment: str) -> str:

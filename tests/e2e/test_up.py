@@ -1,7 +1,6 @@
 """Starting, stopping, restarting, and refusing to start."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.children import environment, imports
 
 from kohort.node.cgroups import warning_of_no_limits
 
@@ -157,7 +157,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     result = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, str(data)],
-        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=imports(),
         capture_output=True,
         text=True,
         timeout=60,
@@ -237,8 +237,7 @@ def test_parts_alone_run_against_another_cluster(kohort: "Kohort", tmp_path: Pat
     kohort.up("--parts", "apiserver")
     other = Kohort(tmp_path / "other")
     command = other.command("up", "--parts", "workloads", "--kubeconfig", str(kohort.kubeconfig))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == f"ready {kohort.server}\n"
         child.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from kohort.cli import up
+from kohort.cli import up, values
 from kohort.cluster.gateway import crd as gateway_crd
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.groups import wire
@@ -71,8 +71,9 @@ def cluster_for(name: str) -> Cluster:
     command = COMMAND.search((FOLDER / name).read_text())
     words = command.group(1).split()[1:] if command else ["--simulated-nodes", "8"]
     given = up.command.make_context("up", words).params
-    topology = given["simulated_topology"]
-    settings = {"topology": up.blocks(up.pairs("--simulated-topology", topology))} if topology else {}
+    option, settings = "--simulated-topology", {}
+    if topology := values.pairs(option, values.listed(given["simulated_topology"])):
+        settings = {"topology": values.blocks(option, topology)}
     return Cluster(parts=("workloads", "scheduler", "operator"), nodes=given["simulated_nodes"], node_settings=settings)
 
 

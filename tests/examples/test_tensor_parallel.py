@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.children import environment
 
 from kohort.kube.client import Client
 from kohort.kube.kubeconfig import load
@@ -22,9 +23,8 @@ RESOURCES = {one.kind: one for one in (CONFIG_MAPS, LEADER_WORKER_SETS, SERVICES
 
 
 def kohort(*arguments: str, timeout: float = 90) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "kohort", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=timeout, check=False)
 
 
 @pytest.fixture

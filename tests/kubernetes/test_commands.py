@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.children import environment
 from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.test_groups import running
 
@@ -29,12 +30,7 @@ class Terminal:
         plugin.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kohort "$@"\n')
         plugin.chmod(0o755)
         self._kubectl = str(plane.binaries / "kubectl")
-        self._environment = {
-            **os.environ,
-            "PATH": f"{folder}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "KUBECONFIG": str(plane.kubeconfig),
-        }
+        self._environment = environment(PATH=f"{folder}:{os.environ['PATH']}", KUBECONFIG=str(plane.kubeconfig))
 
     async def type(self, line: str, text: str = "") -> tuple[int, str, str]:
         """Exit code, output and complaints of `kubectl ...`."""

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 
 from kohort.kube.issuing import Authority, new_authority
@@ -58,9 +59,14 @@ class Joined:
         return [str(self.plane.binaries / "kubectl"), "--kubeconfig", str(self.plane.kubeconfig), *words]
 
     def kubectl(self, *words: str, text: str = "", wire: str = "websocket") -> "subprocess.CompletedProcess[str]":
-        environment = {**os.environ, **WIRES[wire]}
         return subprocess.run(
-            self.command(*words), input=text, capture_output=True, text=True, timeout=60, check=False, env=environment
+            self.command(*words),
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environment(**WIRES[wire]),
         )
 
     def get(self, kind: str, name: str) -> JsonObject:
@@ -102,9 +108,8 @@ def cluster(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     components = ("kube-controller-manager", "kube-scheduler")
     with control_plane(binaries, directory / "plane", *components, flags={"kube-apiserver": flags}) as plane:
         options = ["--kubeconfig", str(plane.kubeconfig), "--name", NODE, "--data-dir", str(directory / "node")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "kohort", "node", *options, "--stop-pods"]
-        node = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        node = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
         try:
             assert node.stdout is not None
             while (line := node.stdout.readline()) and line.strip() != "node ready":

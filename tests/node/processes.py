@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -23,8 +24,7 @@ SERVE = "import http.server as h; h.HTTPServer(('0.0.0.0', 8080), h.SimpleHTTPRe
 @contextlib.contextmanager
 def up(directory: Path, *before: str) -> Iterator[Path]:
     command = [*before, sys.executable, "-m", "kohort", "up", "--data-dir", str(directory), "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None and child.stdout.readline().startswith("ready ")
         yield directory

@@ -1,6 +1,5 @@
 """`kohort node` beside `kohort up`, and what it says to those who call it wrongly."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.children import environment
 from tests.node.processes import Bench, bench, data, shell
 
 from kohort.cli.node import command
@@ -19,10 +19,6 @@ __all__ = ["bench", "data"]
 
 
 COMMAND = (sys.executable, "-m", "kohort", "node")
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def node(*words: str) -> "subprocess.CompletedProcess[str]":

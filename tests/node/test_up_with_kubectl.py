@@ -1,7 +1,6 @@
 """`kohort up` as a process, its pods as processes, driven by kubectl."""
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -13,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 from kohort.node.namespaces import Namespaces
 from kohort.objects.jsontypes import Json
 
 pytestmark = pytest.mark.e2e
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 SERVE = "import http.server, os; http.server.HTTPServer((os.environ['IP'], 8080), H).serve_forever()"
 SCRIPT = f"""
 import http.server, sys
@@ -56,7 +55,7 @@ class Machine:
     def up(self) -> None:
         self.child = subprocess.Popen(
             [sys.executable, "-m", "kohort", "up", "--data-dir", str(self.data), "--port", "0"],
-            env=ENVIRONMENT,
+            env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         )

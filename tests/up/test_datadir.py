@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.children import imports
 
 from kohort.up.cluster import Options, parts_only
 from kohort.up.datadir import DataDirectory, default_directory
@@ -31,7 +32,7 @@ def holder(data: DataDirectory) -> "subprocess.Popen[str]":
     """Another process that owns the directory until its input ends."""
     child = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(data.path)],
-        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=imports(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

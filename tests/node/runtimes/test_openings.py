@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.children import environment
 
 NOBODY = 65534
 READ_ONLY = "touch: cannot touch '/tmp/kohort-new': Read-only file system"
@@ -46,9 +47,8 @@ def place() -> Iterator[Path]:
 
 
 def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(
-        words, user=NOBODY, group=NOBODY, extra_groups=[], env=environment, cwd="/", capture_output=True, text=True
+        words, user=NOBODY, group=NOBODY, extra_groups=[], env=environment(), cwd="/", capture_output=True, text=True
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.children import imports
 
 from kohort.cluster.apiserver.storage.errors import (
     DatabaseCorrupt,
@@ -230,7 +231,7 @@ def test_a_read_only_directory_is_named(path: Path, with_lock: bool) -> None:
     try:
         child = subprocess.run(
             [sys.executable, "-c", OPEN_AS_NOBODY, str(path)],
-            env={"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=imports(),
             capture_output=True,
             text=True,
             timeout=30,
