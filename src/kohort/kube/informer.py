@@ -103,7 +103,7 @@ class Informer(Generic[T]):
         """Call `handler(old, new)` for every change from now on, and at once for everything already here."""
         self._handlers.append(handler)
         for obj in self.list():
-            self._call(handler, None, obj)
+            self._tell((handler,), None, obj)
 
     async def run(self) -> None:
         """Keep the copy current until cancelled; only for an informer that has its mirror alone."""
@@ -122,14 +122,14 @@ class Informer(Generic[T]):
                 _unfile(entries, [value for value in function(before) if value not in after], key)
             if obj is not None:
                 _file(entries, after, key, obj)
-        for handler in self._handlers:
-            self._call(handler, before, obj)
+        self._tell(self._handlers, before, obj)
 
-    def _call(self, handler: ChangeHandler[T], before: T | None, obj: T | None) -> None:
-        try:
-            handler(before, obj)
-        except Exception:
-            _log.exception("change handler failed", resource=self.resource.qualified)
+    def _tell(self, handlers: Iterable[ChangeHandler[T]], before: T | None, obj: T | None) -> None:
+        for handler in handlers:
+            try:
+                handler(before, obj)
+            except Exception:
+                _log.exception("change handler failed", resource=self.resource.qualified)
 
 
 def _file(entries: dict[str, dict[Key, T]], values: Iterable[str], key: Key, obj: T) -> None:

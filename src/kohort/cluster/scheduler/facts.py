@@ -19,6 +19,23 @@ from kohort.objects.quantity import Quantity
 Port = tuple[str, str, int]
 """Protocol, address, number of a port of the node."""
 
+_COMPILED = (
+    "affinity",
+    "anti_affinity",
+    "claims",
+    "compiled",
+    "images",
+    "node_rule",
+    "owner",
+    "ports",
+    "preferred_affinity",
+    "preferred_anti_affinity",
+    "preferred_nodes",
+    "soft_spread",
+    "spread",
+    "tolerations",
+)
+"""What follows from the spec, the labels and the owner of a pod."""
 _SPREADING_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -31,6 +48,7 @@ class PodFacts:
         "anti_affinity",
         "asks",
         "claims",
+        "compiled",
         "holds",
         "images",
         "key",
@@ -64,6 +82,16 @@ class PodFacts:
         self.holds: Footprint = self.asks
         if spec.node_name and not at_rest(pod):
             self.holds = held_by(pod, count_deferred=count_deferred)
+        if before is not None and _same_rules(before.pod, pod):
+            for name in _COMPILED:
+                setattr(self, name, getattr(before, name))
+        else:
+            self._compile(pod)
+
+    def _compile(self, pod: Pod) -> None:
+        spec, metadata = pod.spec, pod.metadata
+        self.compiled = object()
+        """The same for all facts of a pod that have their rules in common."""
         self.ports: tuple[Port, ...] = _host_ports(pod)
         self.tolerations = spec.tolerations
         self.claims = tuple(filter(None, (volume.claim_name(metadata.name) for volume in spec.volumes)))
@@ -81,6 +109,15 @@ class PodFacts:
         self.preferred_affinity: tuple[tuple[Term, int], ...] = ()
         self.preferred_anti_affinity: tuple[tuple[Term, int], ...] = ()
         self._read_affinity(pod)
+
+    def counts_like(self, before: "PodFacts") -> bool:
+        """Whether it makes no difference to what a node or a rule adds up that these facts come in place of others."""
+        return (
+            self.compiled is before.compiled
+            and self.alive == before.alive
+            and self.holds == before.holds
+            and self.labels == before.labels
+        )
 
     def _read_affinity(self, pod: Pod) -> None:
         spec, affinity = pod.spec, pod.spec.affinity
@@ -199,6 +236,23 @@ class NodeFacts:
                 self.ports[port] = count
             else:
                 del self.ports[port]
+
+
+def _same_rules(one: Pod, other: Pod) -> bool:
+    """Whether the same rules follow from both. Caches keep equal parts once, so this is hardly more than a look at
+    addresses."""
+    a, b = one.spec, other.spec
+    return (
+        a.containers == b.containers
+        and a.init_containers == b.init_containers
+        and a.volumes == b.volumes
+        and a.tolerations == b.tolerations
+        and a.topology_spread_constraints == b.topology_spread_constraints
+        and a.affinity == b.affinity
+        and a.node_selector == b.node_selector
+        and one.metadata.labels == other.metadata.labels
+        and one.metadata.owner_references == other.metadata.owner_references
+    )
 
 
 def balance(cpu: int, memory: int, used_cpu: int, used_memory: int) -> int:

@@ -6,15 +6,14 @@ values.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from kohort import resources
 from kohort.cluster.scheduler.queue import Room, SchedulingQueue
+from kohort.kube.counting import Families
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 
@@ -67,27 +66,26 @@ class Meters:
     def __init__(self, registry: "CollectorRegistry", queue: SchedulingQueue, scheduler: str) -> None:
         import prometheus_client as prometheus
 
-        self._attempts = prometheus.Counter(
-            "scheduler_schedule_attempts_total", "Decisions by result", ["result", "profile"], registry=registry
-        )
+        counted = Families()
+        registry.register(counted)
+        attempts = counted.counter("scheduler_schedule_attempts", "Decisions by result", "result", "profile")
         self._by_result = {
-            result: self._attempts.labels(result, scheduler) for result in ("scheduled", "unschedulable", "error")
+            result: attempts.labels(result, scheduler) for result in ("scheduled", "unschedulable", "error")
         }
-        self._tries = prometheus.Histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Attempts until a pod had its node",
-            registry=registry,
-            buckets=(1, 2, 4, 8, 16),
+        tries = counted.histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod had its node", bounds=(1, 2, 4, 8, 16)
         )
-        self._decisions = prometheus.Histogram(
+        self._tries = tries.labels()
+        decisions = counted.histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Time to decide",
-            registry=registry,
-            buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25),
+            bounds=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25),
         )
-        self._victims = prometheus.Histogram(
-            "scheduler_preemption_victims", "Pods that had to go", registry=registry, buckets=(1, 2, 4, 8, 16, 32, 64)
+        self._decisions = decisions.labels()
+        victims = counted.histogram(
+            "scheduler_preemption_victims", "Pods that had to go", bounds=(1, 2, 4, 8, 16, 32, 64)
         )
+        self._victims = victims.labels()
         pending = prometheus.Gauge("scheduler_pending_pods", "Pods that wait for a node", ["queue"], registry=registry)
         for room in (Room.ACTIVE, Room.COOLING, Room.PARKED):
             pending.labels(room.value).set_function(partial(_count, queue, room))
@@ -100,13 +98,8 @@ class Meters:
     def preempted(self, victims: int) -> None:
         self._victims.observe(victims)
 
-    @contextmanager
-    def deciding(self) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self._decisions.observe(perf_counter() - start)
+    def decided(self, seconds: float) -> None:
+        self._decisions.observe(seconds)
 
 
 def _count(queue: SchedulingQueue, room: Room) -> float:

@@ -11,6 +11,7 @@ between "it does not fit" and "wake me when something changes".
 import asyncio
 import random
 from collections.abc import Coroutine
+from time import perf_counter
 from typing import Final
 
 import msgspec
@@ -122,11 +123,11 @@ class Scheduler:
     def _decide(self, entry: Waiting) -> Coroutine[Json, Json, None]:
         """Decide now; what is returned writes it down."""
         pod = entry.facts
-        with self.meters.deciding():
-            found = self._chooser.choose(pod, self.cluster)
-            if isinstance(found, Misfit):
-                return self._refused(entry, found)
-        return self._accepted(entry, found)
+        begun = perf_counter()
+        found = self._chooser.choose(pod, self.cluster)
+        writing = self._refused(entry, found) if isinstance(found, Misfit) else self._accepted(entry, found)
+        self.meters.decided(perf_counter() - begun)
+        return writing
 
     def _accepted(self, entry: Waiting, placement: Placement) -> Coroutine[Json, Json, None]:
         pod, node = entry.facts, self.cluster.nodes[placement.node]
@@ -255,6 +256,8 @@ class Scheduler:
         facts = PodFacts(pod, before=before, count_deferred=self._counts_deferred(pod))
         self.queue.remove(uid)
         self.cluster.drop_nomination(uid)
+        if before is not None and facts.counts_like(before) and self.cluster.renew(facts, pod.spec.node_name):
+            return
         self.cluster.put_pod(facts, pod.spec.node_name)
         if before is None or before.labels != facts.labels:
             self._wake(hints.pod_came(facts))

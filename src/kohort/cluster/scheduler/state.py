@@ -100,6 +100,15 @@ class ClusterState:
         self.pods[facts.uid] = node_name
         self._count_pod(facts, node_name, 1)
 
+    def renew(self, facts: PodFacts, node_name: str) -> bool:
+        """Know a pod anew that counts for as much as before, as after most reports of its node: no sum moves. False
+        when it is not known to be there."""
+        if self.pods.get(facts.uid) != node_name:
+            return False
+        self.nodes[node_name].pods[facts.uid] = facts
+        self.assumed.pop(facts.uid, None)
+        return True
+
     def take_pod(self, uid: str) -> PodFacts | None:
         node_name = self.pods.pop(uid, None)
         self.assumed.pop(uid, None)

@@ -155,6 +155,8 @@ class PodLife:
 
 def matters(old: Pod | None, new: Pod | None) -> bool:
     """Whether a change can make a pod behave differently. Most changes are our own reports."""
+    if new is not None and not new.spec.node_name:
+        return old is not None and bool(old.spec.node_name)
     if old is None or new is None:
         return True
     return (

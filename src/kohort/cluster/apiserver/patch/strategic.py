@@ -24,7 +24,6 @@ behaves, and clients that send such patches are told so by strict validation.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.patch.merge import without_nulls
 from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply, go_text, go_type, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, bad_request
@@ -114,10 +113,26 @@ def _set_cleaned(result: JsonObject, key: str, value: Json) -> None:
     elif _is_directive(value):
         result.pop(key, None)
     else:
-        result[key] = _without_directives(without_nulls(value))
+        result[key] = _cleaned(value)
 
 
 _NESTED: Final = frozenset({dict, list})
+
+
+def _cleaned(value: Json) -> Json:
+    """What a value leaves where nothing was: no nulls, except as elements of lists, and no directives."""
+    if value.__class__ is dict:
+        return {
+            key: _cleaned(item) if item.__class__ in _NESTED else item
+            for key, item in value.items()
+            if item is not None and not _directs(item)
+        }
+    return [_cleaned(item) if item.__class__ in _NESTED else item for item in value if not _directs(item)]
+
+
+def _directs(value: Json) -> bool:
+    """Whether a value is a directive; one that is null has been cleaned away before anybody sees it."""
+    return value.__class__ is dict and value.get(DIRECTIVE) is not None
 
 
 def _without_directives(value: Json) -> Json:
