@@ -28,7 +28,7 @@ from kohort.kube.resources import (
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
-from kohort.testing import Cluster
+from kohort.testing import Cluster, storms
 from kohort.testing.crashes import CrashUnsafe, mortal, sweep
 from kohort.testing.matching import writes
 
@@ -210,6 +210,25 @@ async def test_a_part_that_fails_fails_the_test_that_waits() -> None:
         async with cluster:
             await cluster.until(lambda: False)
     assert caught.group_contains(RuntimeError, match="lost my mind")
+
+
+async def test_an_operator_that_writes_without_end_fails_the_test_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers its own write with the next one, so that no time passes and no timeout comes."""
+    monkeypatch.setattr(storms, "ENDLESS", 300)
+
+    def restless(manager: Manager) -> None:
+        maps = manager.informer(CONFIG_MAPS, PartialObject, namespace="default")
+
+        async def reconcile(key: Key) -> None:
+            version = maps.get(key).metadata.resource_version  # type: ignore[union-attr]
+            await manager.client.patch(CONFIG_MAPS, key.name, key.namespace, {"data": {"seen": version}})
+
+        manager.controller("restless", reconcile).watches(maps)
+
+    with pytest.raises(AssertionError, match=r"times PATCH /api/v1/namespaces/default/configmaps/\S+ at one moment"):
+        async with Cluster(extra={"restless": restless}) as cluster:
+            await order(cluster)
+            await cluster.settle()
 
 
 async def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

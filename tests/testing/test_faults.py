@@ -1,6 +1,7 @@
 """Faults do what their table says, and nothing else."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.kube.model_server import ModelServer
@@ -55,6 +56,28 @@ async def test_a_refusal_reaches_the_client_and_not_the_server(setup: Setup) -> 
             await setup.create("b")
     await setup.create("c")
     assert setup.stored == {"a", "c"}
+
+
+@pytest.mark.parametrize("code", [409, 422, 429, 500, 503])
+async def test_a_code_is_enough_for_a_refusal(setup: Setup, code: int) -> None:
+    setup.faults.refuse(code, on=writes(CONFIG_MAPS), times=None)
+    with pytest.raises(errors.ApiError) as refused:
+        await setup.create("a")
+    assert (refused.value.code, setup.stored) == (code, set())
+
+
+def test_what_cannot_be_ordered_is_refused_when_it_is_ordered() -> None:
+    faults = Faults()
+    orders: tuple[tuple[Callable[[], None], str], ...] = (
+        (lambda: faults.refuse(200), "from 400 to 599, not 200"),
+        (lambda: faults.drop_events(every=0), "every counts from 1"),
+        (lambda: faults.duplicate_events(every=-1), "every counts from 1"),
+        (lambda: faults.crash_at_write(0), "number counts from 1"),
+        (lambda: faults.chaos(7), "from 0 to 1, not 7"),
+    )
+    for order, problem in orders:
+        with pytest.raises(ValueError, match=problem):
+            order()
 
 
 async def test_a_lost_answer_is_a_write_that_happened(setup: Setup) -> None:

@@ -35,6 +35,7 @@ from kohort.testing.address import Address, listening
 from kohort.testing.faults import Faults
 from kohort.testing.matching import is_write
 from kohort.testing.parts import Register
+from kohort.testing.storms import Storms
 
 _SIGNS_OF_LIFE = ("/leases", "/events")
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
@@ -116,8 +117,10 @@ class Cluster:
         self.parts: dict[str, Part] = {}
         self.writes = 0
         """Successful writes of everybody, leases and events aside."""
+        self._storms: Storms
 
     async def __aenter__(self) -> "Cluster":
+        self._storms = Storms()
         self.server, self._authenticator = await assemble(
             open_store(None), tokens={self._token: ADMIN}, controllers="workloads" in self._registers
         )
@@ -162,6 +165,7 @@ class Cluster:
             response = await self.server.handle(request, user)
             if is_write(request) and response.status < 300 and not any(map(request.path.__contains__, _SIGNS_OF_LIFE)):
                 self.writes += 1
+                self._storms.written(request)
             return response
 
         return InProcessTransport(handle)
@@ -192,7 +196,7 @@ class Cluster:
             self._check_parts()
             if clock() > end:
                 raise AssertionError(f"did not come true within {timeout:g} s: {_source(condition)}")
-            await asyncio.sleep(_STEP)
+            await self._storms.pause(_STEP)
 
     async def settle(self, quiet: float = 60.0, timeout: float = 24 * 3600.0) -> None:
         """Let time pass until nobody has written anything for `quiet` seconds, leases and events aside."""
@@ -203,7 +207,7 @@ class Cluster:
             self._check_parts()
             if clock() > end:
                 raise AssertionError(f"still busy after {timeout:g} s")
-            await asyncio.sleep(1.0)
+            await self._storms.pause(1.0)
             if self.writes != seen:
                 seen, since = self.writes, clock()
 

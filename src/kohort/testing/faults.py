@@ -2,7 +2,7 @@
 
     faults = Faults()
     client = Client(faults.wrap(transport))
-    faults.refuse(errors.too_many_requests("slow down"), on=writes(PODS), times=3)
+    faults.refuse(429, on=writes(PODS), times=3)
     faults.crash_at_write(7)
 
 The wrapped transport does exactly what a network and a server can do to a client, no more:
@@ -99,9 +99,12 @@ class Faults:
 
     # Requests
 
-    def refuse(self, error: errors.ApiError, *, on: Match = anything, times: int | None = 1, skip: int = 0) -> None:
-        """Answer `error` to the next `times` requests that match (None: to all), after letting `skip` pass."""
-        self._rules.append(_Rule(on, Answer(error), times, skip))
+    def refuse(
+        self, error: errors.ApiError | int, *, on: Match = anything, times: int | None = 1, skip: int = 0
+    ) -> None:
+        """Answer `error`, or an error with this code, to the next `times` requests that match (None: to all), after
+        letting `skip` pass."""
+        self._rules.append(_Rule(on, Answer(_refusal(error)), times, skip))
 
     def lose_answer(self, *, on: Match, times: int | None = 1, skip: int = 0) -> None:
         self._rules.append(_Rule(on, Answer(_RESET, reaches_server=True), times, skip))
@@ -116,7 +119,7 @@ class Faults:
     def crash_at_write(self, number: int, *, after_effect: bool = False, of: Match = anything) -> None:
         """Die at the write with this number among those `of` a kind, counted from now (the next one is 1): before it
         reaches the server, or with `after_effect` when the server has done it and the answer is on its way."""
-        self._writes_left = number
+        self._writes_left = _counted("number", number)
         self._crash_after_effect = after_effect
         self._fatal = of
 
@@ -128,10 +131,10 @@ class Faults:
     # Watches
 
     def drop_events(self, every: int, *, on: Match = _ANY_WATCH) -> None:
-        self._event_rules.append(_EventRule(on, every, "drop"))
+        self._event_rules.append(_EventRule(on, _counted("every", every), "drop"))
 
     def duplicate_events(self, every: int = 1, *, on: Match = _ANY_WATCH) -> None:
-        self._event_rules.append(_EventRule(on, every, "duplicate"))
+        self._event_rules.append(_EventRule(on, _counted("every", every), "duplicate"))
 
     def delay_events(self, seconds: float, *, on: Match = _ANY_WATCH) -> None:
         self._delays.append((on, seconds))
@@ -163,6 +166,8 @@ class Faults:
 
     def chaos(self, rate: float = 0.05, *, seed: int = 0) -> None:
         """Each request and each event fails with probability `rate`, in one of the ways that must not matter."""
+        if not 0 <= rate <= 1:
+            raise ValueError(f"rate is a probability, from 0 to 1, not {rate:g}")
         self._chaos = (random.Random(seed), rate)
 
     def clear(self) -> None:
@@ -242,6 +247,20 @@ _PASS = Answer(reaches_server=True)
 _RESET = errors.Unreachable("connection reset")
 _BUSY = Answer(errors.too_many_requests("the server is busy"))
 _BROKEN = Answer(errors.internal("disk on fire"))
+
+
+def _refusal(error: errors.ApiError | int) -> errors.ApiError:
+    if isinstance(error, errors.ApiError):
+        return error
+    if not 400 <= error < 600:
+        raise ValueError(f"a refusal is an error or its code, from 400 to 599, not {error}")
+    return errors.from_response(error, b"")
+
+
+def _counted(name: str, number: int) -> int:
+    if number < 1:
+        raise ValueError(f"{name} counts from 1, so it cannot be {number}")
+    return number
 
 
 def _subject(request: Request) -> tuple[str, ...]:
