@@ -53,6 +53,7 @@ class World:
         self.server = server
         self.reviews: list[int] = []
         self.broken = ""
+        self.lossy = False
         assert server.webhooks is not None
         server.webhooks.register_local("hooks", "convert", self.convert)
 
@@ -61,6 +62,9 @@ class World:
         self.reviews.append(len(request["objects"]))
         response: JsonObject = {"uid": request["uid"], "result": {"status": "Success"}}
         response["convertedObjects"] = [converted(obj, request["desiredAPIVersion"]) for obj in request["objects"]]
+        for one in response["convertedObjects"] if self.lossy else ():
+            if "port" in one["spec"]:
+                one["spec"].update(port=1, unknown=True)
         if self.broken:
             response["result"] = {"status": "Failure", "message": self.broken}
         return msgspec.json.encode({"response": response})
@@ -147,8 +151,15 @@ async def test_a_conversion_that_fails_is_an_internal_error_and_writes_nothing(w
     world.broken = "cannot do that"
     answer = await world.call("POST", path("v2"), server_v2("a", "h:80"))
     assert answer["code"] == 500
-    assert answer["message"] == (
-        "Internal error occurred: conversion webhook for example.com/v2, Kind=Server failed: cannot do that"
-    )
+    assert answer["message"] == "conversion webhook for example.com/v2, Kind=Server failed: cannot do that"
     assert world.server.store.get("servers.example.com", "ns", "a") is None
     assert (await world.call("DELETE", path("v1", "a")))["code"] == 404
+
+
+async def test_what_a_conversion_loses_is_lost_at_once(world: World) -> None:
+    """What was stored is shown, not what was sent."""
+    world.lossy = True
+    made = await world.call("POST", path("v2"), server_v2("a", "h:80"))
+    assert (made["code"], made["spec"]) == (201, {"address": "h:1"})
+    assert (await world.call("GET", path("v2", "a")))["spec"] == {"address": "h:1"}
+    assert (await world.call("GET", path("v1", "a")))["spec"] == {"host": "h", "port": 1}

@@ -60,7 +60,7 @@ class Versions:
             return None, None
         return (
             lambda obj: self._converted(obj, self.storage, version),
-            lambda obj: self._converted(obj, version, self.storage),
+            lambda obj: self._converted(obj, version, self.storage, lambda new: self._as_stored(new, version)),
         )
 
     def stored_defaults(self, version: str) -> Callable[[JsonObject], None] | None:
@@ -79,17 +79,28 @@ class Versions:
         apply_defaults(obj, schema)
         return obj if written == version else self._converted(obj, written, version)
 
-    def _converted(self, obj: JsonObject, source: str, target: str) -> JsonObject:
+    def _converted(self, obj: JsonObject, source: str, target: str, as_stored: Convert | None = None) -> JsonObject:
         api_version = f"{self._group}/{target}"
         if self._converter is not None:
-            obj = self._converter.convert(obj, api_version)
+            obj = self._converter.convert(obj, api_version, as_stored)
         else:
             obj = {**obj, "apiVersion": api_version}
+        return self._pruned(obj, source, target)
+
+    def _pruned(self, obj: JsonObject, source: str, target: str) -> JsonObject:
         if self._sources[source] == self._sources[target]:
             return obj
         pruned = copy.deepcopy(obj)
         decode.conform(pruned, self.schemas[target]())
         return pruned
+
+    def _as_stored(self, obj: JsonObject, version: str) -> JsonObject:
+        """What becomes of an object that a webhook has just converted from `version` for storage."""
+        stored = self._pruned(obj, version, self.storage)
+        add_defaults = self.stored_defaults(version)
+        if add_defaults is not None:
+            add_defaults(stored)
+        return stored
 
 
 def _source(version: JsonObject) -> JsonObject:
@@ -117,16 +128,24 @@ async def with_conversions(attempt: Callable[[], Awaitable[T]], resolve: "Resolv
 class ConversionNeeded(Exception):
     """An object has to be converted by its webhook before the request can go on."""
 
-    def __init__(self, converter: "Converter", obj: JsonObject, api_version: str) -> None:
+    def __init__(
+        self, converter: "Converter", obj: JsonObject, api_version: str, as_stored: Convert | None = None
+    ) -> None:
         super().__init__(f"{obj.get('apiVersion')} must be converted to {api_version}")
         self._converter = converter
         self._object = obj
         self._api_version = api_version
+        self._as_stored = as_stored
 
     async def resolve(self, reader: Reader, client: ReviewClient) -> None:
         """Ask the webhook, for all stored objects at once: a list would come back for each of them otherwise."""
         siblings = reader.list(self._converter.bucket)
         await self._converter.ask([self._object, *siblings], self._api_version, client)
+        if self._as_stored is not None:
+            # What is converted for storage is read back for the answer. That must not need another conversion, since a
+            # write that is done cannot start again.
+            stored = self._as_stored(self._converter.convert(self._object, self._api_version))
+            await self._converter.ask([stored], self._object["apiVersion"], client)
 
 
 Resolve: TypeAlias = Callable[[ConversionNeeded], Awaitable[None]]
@@ -144,19 +163,16 @@ class Converter:
         self._review = "v1" if "v1" in webhook.get("conversionReviewVersions", ()) else "v1beta1"
         self._known: OrderedDict[bytes, JsonObject] = OrderedDict()
 
-    def convert(self, obj: JsonObject, api_version: str) -> JsonObject:
+    def convert(self, obj: JsonObject, api_version: str, as_stored: Convert | None = None) -> JsonObject:
+        """`as_stored` says what is made of the result before it is stored, if that is what it is for."""
         if obj.get("apiVersion") == api_version:
             return obj
         key = _key(obj, api_version)
         converted = self._known.get(key)
         if converted is None:
-            raise ConversionNeeded(self, obj, api_version)
+            raise ConversionNeeded(self, obj, api_version, as_stored)
         self._known.move_to_end(key)
-        result = _with_metadata_of(obj, converted)
-        # What was just converted for storage is read back for the answer: that must not need another conversion,
-        # since a write that is done cannot start again.
-        self._known.setdefault(_key(result, obj["apiVersion"]), obj)
-        return result
+        return _with_metadata_of(obj, converted)
 
     async def ask(self, objects: Iterable[JsonObject], api_version: str, client: ReviewClient) -> None:
         wanted = {_key(obj, api_version): obj for obj in objects if obj.get("apiVersion") != api_version}
@@ -181,30 +197,43 @@ class Converter:
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
             "response": None,
         }
+        who = f"conversion webhook for {objects[0].get('apiVersion')}, Kind={self._kind}"
         try:
             answer = msgspec.json.decode(await client.post(self._client_config, msgspec.json.encode(review), 30.0))
-            return self._checked(answer.get("response") or {}, uid, objects, api_version)
+            return _checked(answer.get("response") or {}, uid, objects, api_version)
+        except WrongAnswer as error:
+            raise errors.failure(500, "", f"{who} {error}") from None
         except (OSError, ValueError, TypeError, AttributeError, msgspec.DecodeError) as error:
-            gvk = f"{objects[0].get('apiVersion')}, Kind={self._kind}"
-            raise errors.internal(f"conversion webhook for {gvk} failed: {error}") from None
+            problem = str(error).removeprefix("failed to call webhook: ")
+            raise errors.failure(500, "", f"{who} failed: {problem}") from None
 
-    def _checked(self, response: JsonObject, uid: str, objects: list[JsonObject], api_version: str) -> list[JsonObject]:
-        if response.get("uid") != uid:
-            raise ValueError(f"expected response.uid={uid!r}, got {response.get('uid')!r}")
-        result = response.get("result") or {}
-        if result.get("status") != "Success":
-            raise ValueError(result.get("message") or "no message")
-        converted: list[JsonObject] = response.get("convertedObjects") or []
-        if len(converted) != len(objects):
-            raise ValueError(f"webhook returned {len(converted)} objects, expected {len(objects)}")
-        for index, (new, old) in enumerate(zip(converted, objects, strict=True)):
-            if new.get("apiVersion") != api_version or new.get("kind") != old.get("kind"):
-                expected = f"{api_version}, Kind={old.get('kind')}"
-                raise ValueError(f"webhook returned the wrong kind at index {index}, expected {expected}")
-            for field in ("name", "namespace", "uid"):
-                if new["metadata"].get(field) != old["metadata"].get(field):
-                    raise ValueError(f"webhook changed metadata.{field} at index {index}")
-        return converted
+
+class WrongAnswer(Exception):
+    """What a webhook has done wrong."""
+
+
+def _checked(response: JsonObject, uid: str, objects: list[JsonObject], api_version: str) -> list[JsonObject]:
+    if response.get("uid") != uid:
+        raise WrongAnswer(f'failed: expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+    result = response.get("result") or {}
+    if result.get("status") != "Success":
+        raise WrongAnswer(f"failed: {result.get('message') or 'no message'}")
+    converted: list[JsonObject] = response.get("convertedObjects") or []
+    if len(converted) != len(objects):
+        raise WrongAnswer(f"returned {len(converted)} objects, expected {len(objects)}")
+    for index, (new, old) in enumerate(zip(converted, objects, strict=True)):
+        problem = ""
+        if new.get("apiVersion") != api_version:
+            problem = f"invalid groupVersion (expected {api_version}, received {new.get('apiVersion')})"
+        elif new.get("kind") != old.get("kind"):
+            problem = f"invalid kind (expected {old.get('kind')}, received {new.get('kind')})"
+        if problem:
+            raise WrongAnswer(f"returned invalid object at index {index}: {problem}")
+        for field, title in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+            before, after = old["metadata"].get(field) or "", new["metadata"].get(field) or ""
+            if before != after:
+                raise WrongAnswer(f"returned invalid object: must have the same {title}: {before} != {after}")
+    return converted
 
 
 def _key(obj: JsonObject, api_version: str) -> bytes:
