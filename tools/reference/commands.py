@@ -5,12 +5,12 @@ import click
 from kohort.cli.main import COMMANDS, main
 
 EXIT_CODES = {
-    0: "done; the set is as wanted; nothing would change",
-    1: "refused, not found or not reachable: stderr says what, and what to do",
+    0: "done; the set is as it should be; nothing would change",
+    1: "refused, not found or not reachable; stderr says what, and what to do",
     2: "the command line itself is wrong",
-    3: "`status` and `explain`: the set is not, or not yet, as wanted",
+    3: "`status` and `explain`: the set is not, or not yet, as it should be",
     4: "`plan --exit-code` and `diff --exit-code`: there are differences",
-    5: "`status -w --timeout`: the time has passed",
+    5: "`status -w --timeout`: timed out",
 }
 
 
@@ -18,7 +18,7 @@ def page() -> str:
     lines = [
         "# Commands",
         "",
-        "Made from the code. `kubectl kohort` is the same program. Every option can be given by a variable, too:",
+        "Generated from the code. `kubectl kohort` is the same program. Every option can also be set by a variable:",
         "`--port` of `kohort up` is `KOHORT_UP_PORT`.",
         "",
         "| exit code | meaning |",
@@ -40,7 +40,7 @@ def page() -> str:
             " ".join((command.help or "").split()),
             "",
         ]
-        options = [_row(one) for one in command.params if isinstance(one, click.Option) and one.name != "help"]
+        options = [_row(one) for one in command.params if isinstance(one, click.Option) and not one.hidden]
         if options:
             lines += ["| option | meaning |", "|---|---|", *options, ""]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @set_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
-    """End a roll or a release that is under way: return to the revision that was served before it."""
+    """Abort a roll or a release in progress, and return to the revision that was served before it."""
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.abort(client, namespace, name))

@@ -9,7 +9,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @set_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
-    """Let a step of a Rollout that waits for a person go on."""
+    """Continue a Rollout whose step waits for approval."""
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.approve(client, namespace, name))

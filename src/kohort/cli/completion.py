@@ -12,7 +12,7 @@ NO_FILES: Final = 4
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of a shell: source <(kohort completion bash)
+    """Print the completion script for a shell: source <(kohort completion bash)
 
     kubectl completes `kubectl kohort` by itself: it finds kubectl_complete-kohort beside it.
     """

@@ -110,7 +110,7 @@ def _plain_name(context: click.Context, parameter: click.Parameter, value: str |
 
 def output_option(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     choice = click.Choice(["text", "json", "yaml", *more])
-    return click.option("-o", "--output", type=choice, default="text", help="Form of the output.")
+    return click.option("-o", "--output", type=choice, default="text", help="Output format.")
 
 
 def execute(target: Target, action: Action) -> None:

@@ -8,12 +8,12 @@ from kohort.cli.connection import fail
 
 
 @click.command("demo")
-@click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after so long.")
+@click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after this time.")
 def command(patience: float) -> None:
-    """A sharded language model of real processes on a cluster of its own: served, released, resized, rolled back.
+    """Serve a sharded language model of real processes on a cluster of its own; release, resize and roll it back.
 
-    Takes about a minute and leaves nothing behind. The exit code is 0 if everything worked and every request that was
-    made meanwhile was answered.
+    This takes about a minute and leaves nothing behind. The exit code is 0 if everything worked and every request was
+    answered.
     """
     import asyncio
     from importlib.util import find_spec

@@ -12,7 +12,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if they differ.")
 @cluster_options
 def command(name: str, old: int | None, new: int | None, exit_code: bool, target: Target) -> None:
-    """How two revisions differ: the last two, one and the current, or any two."""
+    """Show how two revisions differ: the last two, one and the current one, or any two."""
     from kohort.cli.actions import looking
 
     execute(target, lambda client, namespace: looking.diff(client, namespace, name, old, new, exit_code))

@@ -4,17 +4,22 @@ from pathlib import Path
 
 import click
 
+from kohort.cli import values
 from kohort.cli.connection import fail
 from kohort.up.datadir import DataDirectory, default_directory
 from kohort.up.failures import CannotStart
 
 
 @click.command("down")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Of which cluster.  [default: XDG data directory]")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="Data directory of the cluster.  [default: in the XDG data directory]",
+)
 def command(data_dir: Path | None) -> None:
-    """Stop the cluster of a data directory. What it holds stays; `kohort up` continues with it.
+    """Stop the cluster of a data directory. Its state stays; `kohort up` continues from it.
 
-    Pods end with it, those too that a killed `kohort up` has left running.
+    Its pods are ended, including those that a killed `kohort up` has left running.
     """
     data = DataDirectory(data_dir or default_directory())
     try:

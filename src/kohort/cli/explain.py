@@ -10,7 +10,7 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @output_option()
 @cluster_options
 def command(name: str, output: str, target: Target) -> None:
-    """Why a set is not ready: the first cause first, and what to do. Exit code 3 if there is any."""
+    """Explain why a set is not ready, root cause first, and what to do. Exit code 3 if it is not."""
     from kohort.cli.actions import looking
 
     execute(target, lambda client, namespace: looking.explain(client, namespace, name, output))

@@ -8,11 +8,11 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @click.command("get")
 @set_argument(required=False)
 @output_option("wide")
-@click.option("-w", "--watch", is_flag=True, help="Again after every change.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Sets of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="Show it again after every change.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show the sets of all namespaces.")
 @cluster_options
 def command(name: str | None, output: str, watch: bool, all_namespaces: bool, target: Target) -> None:
-    """Groups as a tree: their pods, nodes, revisions and readiness. Of one set, or of all in the namespace."""
+    """Show groups as a tree, with pods, nodes, revisions and readiness: of one set, or of all in the namespace."""
     from kohort.cli.actions import looking
 
     if all_namespaces and name:

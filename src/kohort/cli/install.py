@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 @click.command("install")
-@click.option("--kubeconfig", type=PATH, help="Which cluster.  [default: as kubectl]")
-@click.option("--wait", type=float, default=120.0, show_default=True, help="Seconds for the operator; 0 not to wait.")
+@click.option("--kubeconfig", type=PATH, help="Configuration file.  [default: as kubectl]")
+@click.option(
+    "--wait", type=float, default=120.0, show_default=True, help="Seconds to wait for the operator; 0 not to wait."
+)
 @with_options
 def command(kubeconfig: Path | None, wait: float, **values: Json) -> None:
     """Install the operator on a cluster, or change an installation. Can be repeated."""

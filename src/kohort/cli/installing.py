@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 _SHARED = (
-    click.option("--namespace", metavar="NAME", help="Where the operator lives.  [default: lws-system]"),
+    click.option("--namespace", metavar="NAME", help="Namespace of the operator.  [default: lws-system]"),
     click.option("--image", metavar="NAME", help="The operator's image."),
-    click.option("--replicas", type=click.IntRange(0), help="Of the operator.  [default: 2]"),
-    click.option("--namespaces", metavar="LIST", help="Confine it to these, with Roles there.  [default: all]"),
-    click.option("--rollouts/--no-rollouts", default=True, help="Look after Rollouts, too.  [default: yes]"),
-    click.option("--cert-manager", is_flag=True, help="cert-manager makes the webhook certificate."),
-    click.option("--service-monitor", is_flag=True, help="With a ServiceMonitor for the Prometheus operator."),
+    click.option("--replicas", type=click.IntRange(0), help="Replicas of the operator.  [default: 2]"),
+    click.option("--namespaces", metavar="LIST", help="Confine the operator to these namespaces.  [default: all]"),
+    click.option("--rollouts/--no-rollouts", default=True, help="Whether it handles Rollouts, too.  [default: yes]"),
+    click.option("--cert-manager", is_flag=True, help="Let cert-manager issue the webhook certificate."),
+    click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor for the Prometheus operator."),
     click.option(
         "--gang-scheduler",
         type=click.Choice(["volcano", "kubernetes"]),
-        help="Place groups as a whole, with its PodGroups.",
+        help="Schedule each group as a gang, with PodGroups of this scheduler.",
     ),
-    click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none."),
+    click.option(
+        "--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="For sets that do not specify one."
+    ),
 )
 
 

@@ -24,11 +24,11 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
 @click.option("--pod", default="", help="Only this pod.")
 @click.option("-c", "--container", default="", help="Which container.  [default: the first]")
-@click.option("-f", "--follow", is_flag=True, help="Until interrupted.")
-@click.option("-p", "--previous", is_flag=True, help="Of the container before its last restart.")
-@click.option("--tail", type=click.IntRange(0), help="Only so many lines of each pod.")
-@click.option("--since", metavar="TIME", callback=_seconds, help="Only what is younger: 30s, 5m, 1h, or seconds.")
-@click.option("--timestamps", is_flag=True, help="When each line was written.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until interrupted.")
+@click.option("-p", "--previous", is_flag=True, help="Logs of the container before its last restart.")
+@click.option("--tail", type=click.IntRange(0), help="Only the last lines of each pod.")
+@click.option("--since", metavar="TIME", callback=_seconds, help="Only lines newer than this: 30s, 5m, 1h, or seconds.")
+@click.option("--timestamps", is_flag=True, help="Show when each line was written.")
 @cluster_options
 def command(
     name: str,
@@ -42,7 +42,7 @@ def command(
     timestamps: bool,
     target: Target,
 ) -> None:
-    """The output of a group's pods by time, each in its own colour."""
+    """Show the logs of a set's pods in order of time, each in its own colour."""
     from kohort.cli.actions import logs
 
     given = {

@@ -22,29 +22,34 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="The cluster to join.")
-@click.option("--name", default="", help="Name of the node; the machine's own name unless given.")
+@click.option("--name", default="", help="Name of the node.  [default: that of the machine]")
 @click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where volumes, logs and records are."
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where volumes, logs and records are kept."
 )
 @click.option(
     "--cgroup-parent",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The cgroup v2 directory to work in; /sys/fs/cgroup/kohort unless given.",
+    help="The cgroup v2 directory to work in.  [default: /sys/fs/cgroup/kohort]",
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the node; may be repeated.")
 @click.option(
-    "--capacity", multiple=True, metavar="NAME=AMOUNT", help="Instead of what the machine has; may be repeated."
+    "--capacity",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Capacity to report instead of the machine's own; may be repeated.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(["process", "simulated"]),
     default="process",
     show_default=True,
-    help="What runs containers: processes of this machine, or nothing that only says so.",
+    help="Run containers as processes of this machine, or only simulate them.",
 )
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
-@click.option("--feature-gates", default="", metavar="LIST", help="Of this node: PodLevelResources=false,...")
+@click.option(
+    "--feature-gates", default="", metavar="LIST", help="Feature gates of this node, such as PodLevelResources=false."
+)
 def command(
     kubeconfig: Path | None,
     name: str,
@@ -57,7 +62,7 @@ def command(
     shared_network: bool,
     feature_gates: str,
 ) -> None:
-    """Run pods that are bound to this machine, as its processes."""
+    """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
     from kohort.node.gates import NodeGates

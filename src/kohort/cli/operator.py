@@ -43,30 +43,42 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 @click.command("operator")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
-@click.option("--kubeconfig", type=PATH, help="Which cluster.  [default: the pod's own, else as kubectl]")
+@click.option("--kubeconfig", type=PATH, help="The cluster to run on.  [default: the pod's own, else as kubectl]")
 @click.option("--config", "config_file", type=PATH, help="Configuration file (config.lws.x-k8s.io/v1alpha1).")
-@click.option("--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="When a set names none.")
-@click.option("--rollouts/--no-rollouts", default=None, help="Whether Rollouts are looked after.  [default: yes]")
-@click.option("--feature-gates", metavar="LIST", help="Of Rollouts, for example RolloutHistory=false.")
-@click.option("--namespaces", metavar="LIST", help="Watch only these, for example team-a,team-b.  [default: all]")
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Several operators, one of which works.")
-@click.option("--leader-elect-lease-duration", metavar="DURATION")
-@click.option("--leader-elect-renew-deadline", metavar="DURATION")
-@click.option("--leader-elect-retry-period", metavar="DURATION")
-@click.option("--leader-elect-resource-lock", metavar="KIND")
-@click.option("--leader-elect-resource-name", metavar="NAME")
-@click.option("--metrics-bind-address", metavar="ADDRESS", help="For example :8443; 0 for none.")
-@click.option("--health-probe-bind-address", metavar="ADDRESS", help="For example :8081; 0 for none.")
-@click.option("--webhook-port", type=int, help="Where webhooks listen when they are behind a Service.")
+@click.option(
+    "--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="For sets that do not specify one."
+)
+@click.option("--rollouts/--no-rollouts", default=None, help="Whether to handle Rollouts.  [default: yes]")
+@click.option("--feature-gates", metavar="LIST", help="Feature gates of Rollouts, such as RolloutHistory=false.")
+@click.option(
+    "--namespaces", metavar="LIST", help="Watch only these namespaces, for example team-a,team-b.  [default: all]"
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", default=None, help="Elect a leader among several operators; only one works."
+)
+@click.option("--leader-elect-lease-duration", metavar="DURATION", help="How long a lease lasts.")
+@click.option("--leader-elect-renew-deadline", metavar="DURATION", help="When a leader that cannot renew gives up.")
+@click.option("--leader-elect-retry-period", metavar="DURATION", help="Time between attempts.")
+@click.option("--leader-elect-resource-lock", metavar="KIND", help="Kind of the lock: leases.")
+@click.option("--leader-elect-resource-name", metavar="NAME", help="Name of the lease.")
+@click.option(
+    "--metrics-bind-address", metavar="ADDRESS", help="Where metrics are served, for example :8443; 0 for nowhere."
+)
+@click.option(
+    "--health-probe-bind-address", metavar="ADDRESS", help="Where health is served, for example :8081; 0 for nowhere."
+)
+@click.option("--webhook-port", type=int, help="Port of the webhooks behind a Service.")
 @click.option(
     "--webhooks",
     type=click.Choice(["service", "loopback", "none"]),
-    help="How the API server reaches them.  [default: service in a pod, else loopback]",
+    help="How the API server reaches the webhooks.  [default: service in a pod, else loopback]",
 )
-@click.option("--kube-api-qps", type=float)
-@click.option("--kube-api-burst", type=int)
-@click.option("--operator-namespace", metavar="NAME", help="Of its lease, Secret and status.  [default: the pod's own]")
-@click.option("--zap-log-level", metavar="LEVEL", help="debug, info, error, or a number.")
+@click.option("--kube-api-qps", type=float, help="Requests per second to the API server.")
+@click.option("--kube-api-burst", type=int, help="Requests that may be sent at once.")
+@click.option(
+    "--operator-namespace", metavar="NAME", help="Namespace of its lease, Secret and status.  [default: the pod's own]"
+)
+@click.option("--zap-log-level", metavar="LEVEL", help="Log level: debug, info, error, or a number.")
 @click.option("--zap-devel", is_flag=True, hidden=True, expose_value=False)
 @click.option("--zap-encoder", hidden=True, expose_value=False)
 @click.option("--zap-stacktrace-level", hidden=True, expose_value=False)

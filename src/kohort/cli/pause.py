@@ -9,7 +9,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @set_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
-    """Hold a roll where it is: groups that have begun are finished, no other begins."""
+    """Hold a roll: groups that are being replaced are finished, no others are started."""
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.pause(client, namespace, name))

@@ -16,12 +16,12 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
     type=click.Path(allow_dash=True),
     help="What would be applied: a file, a directory of files, or - for standard input.",
 )
-@click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would do it.")
+@click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would apply it.")
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if anything would change.")
 @output_option()
 @cluster_options
 def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, output: str, target: Target) -> None:
-    """What applying a file would do: which groups are recreated, in which order, and the room that needs."""
+    """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs."""
     from kohort.cli.actions import planning
     from kohort.cli.connection import Action, Refusal, complain
 

@@ -17,12 +17,12 @@ def _amount(context: click.Context, parameter: click.Parameter, value: str) -> s
 
 @click.command("resize")
 @set_argument()
-@click.option("--size", type=click.IntRange(1), help="Pods of a group. Groups are recreated.")
+@click.option("--size", type=click.IntRange(1), help="Pods per group. Groups are recreated.")
 @click.option("--recreate", is_flag=True, help="With --size: allow it, whatever the set's resizePolicy says.")
-@click.option("--cpu", default="", callback=_amount, help="CPU of running pods, in place.")
-@click.option("--memory", default="", callback=_amount, help="Memory of running pods, in place.")
-@click.option("--container", default="", help="With --cpu and --memory: which one.  [default: the first]")
-@click.option("--role", type=click.Choice(["all", "leader", "worker"]), default="all", help="Which pods.")
+@click.option("--cpu", default="", callback=_amount, help="New CPU of running pods, in place.")
+@click.option("--memory", default="", callback=_amount, help="New memory of running pods, in place.")
+@click.option("--container", default="", help="With --cpu and --memory: which container.  [default: the first]")
+@click.option("--role", type=click.Choice(["all", "leader", "worker"]), default="all", help="Which pods to resize.")
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
 def command(
@@ -36,7 +36,7 @@ def command(
     dry_run: bool,
     target: Target,
 ) -> None:
-    """Change how many pods a group has, or the CPU and memory of pods that run, without a restart."""
+    """Change the number of pods per group, or the CPU and memory of running pods without a restart."""
     from kohort.cli.actions import writing
 
     amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}

@@ -7,7 +7,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 
 @click.command("restart")
 @set_argument()
-@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group, and at once.")
+@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Recreate only this group, at once.")
 @cluster_options
 def command(name: str, group: int | None, target: Target) -> None:
     """Recreate the groups of a set step by step, as its strategy allows."""

@@ -9,7 +9,7 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
 @set_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
-    """Let a roll that was paused go on."""
+    """Continue a roll that was paused."""
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.resume(client, namespace, name))

@@ -13,12 +13,12 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
     "to",
     type=click.IntRange(1),
     metavar="REVISION",
-    help="Which one.  [default: the one before]",
+    help="The revision to return to.  [default: the previous one]",
 )
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
 def command(name: str, to: int | None, dry_run: bool, target: Target) -> None:
-    """Return a set to an earlier revision. Its groups are rolled like with any other edit."""
+    """Return a set to an earlier revision. Its groups roll as after any other edit."""
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.undo(client, namespace, name, to, dry_run))

@@ -17,12 +17,12 @@ _NAMED_AT_MOST = 10
 
 
 @click.command("uninstall")
-@click.option("--kubeconfig", type=PATH, help="Which cluster.  [default: as kubectl]")
+@click.option("--kubeconfig", type=PATH, help="Configuration file.  [default: as kubectl]")
 @click.option("--keep-objects", is_flag=True, help="Keep the definitions, all sets and their pods.")
 @click.option("--yes", is_flag=True, help="Do not ask before sets are removed.")
 @with_options
 def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Json) -> None:
-    """Remove the operator. Without --keep-objects, the sets go with it and so do their pods."""
+    """Remove the operator. Without --keep-objects, this also removes all sets and their pods."""
     options = options_of(values)
     sure = yes or keep_objects
     if not sure and not sys.stdin.isatty():  # a script cannot be asked, and silence is no consent

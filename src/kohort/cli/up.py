@@ -18,30 +18,49 @@ from kohort.up.failures import BadOption, CannotStart
 if TYPE_CHECKING:
     from kohort.up.cluster import Options, Running
 
-PATH = click.Path(path_type=Path)
 DEFAULT_PORT = 6443
 
 
 @click.command("up")
-@click.option("--data-dir", type=PATH, help="Where the cluster lives.  [default: in the XDG data directory]")
+@click.option("--data-dir", type=values.SomePath(), help="Where the cluster keeps its data.  [default: in the XDG data directory]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one."
 )
 @click.option(
-    "--parts", default="", metavar="LIST", help="What to run, for example apiserver,workloads.  [default: all]"
+    "--parts", default="", metavar="LIST", help="Which parts to run, for example apiserver,workloads.  [default: all]"
 )
-@click.option("--kubeconfig", type=PATH, help="Another cluster to run the parts on, when apiserver is not one of them.")
-@click.option("--feature-gates", default="", metavar="LIST", help="Of the API server: PodLevelResources=false,...")
+@click.option("--kubeconfig", type=values.SomePath(), help="The cluster to run the parts on, if apiserver is not one of them.")
+@click.option(
+    "--feature-gates",
+    default="",
+    metavar="LIST",
+    help="Feature gates of the API server, such as PodLevelResources=false.",
+)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
-    "--simulated-nodes", type=click.IntRange(0), default=0, metavar="N", help="Nodes whose pods only pretend to run."
+    "--simulated-nodes",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="How many nodes to simulate; their pods only pretend to run.",
 )
-@click.option("--simulated-capacity", default="", metavar="LIST", help="Of each: cpu=8,memory=64Gi,nvidia.com/gpu=4")
-@click.option("--simulated-labels", default="", metavar="LIST", help="Of each: pool=a,disk=fast")
-@click.option("--simulated-topology", default="", metavar="LIST", help="Equal blocks by label: example.com/rack=4")
 @click.option(
-    "--simulated-start", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="From bound to running."
+    "--simulated-capacity", default="", metavar="LIST", help="Capacity of each simulated node: cpu=8,memory=64Gi,..."
+)
+@click.option("--simulated-labels", default="", metavar="LIST", help="Labels of each simulated node: pool=a,disk=fast")
+@click.option(
+    "--simulated-topology",
+    default="",
+    metavar="LIST",
+    help="Divide them into equal blocks by label: example.com/rack=4",
+)
+@click.option(
+    "--simulated-start",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="How long their pods take to start.",
 )
 def command(
     data_dir: Path | None,
@@ -67,7 +86,7 @@ def command(
         options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates)
         if detach:
             server, note = detached.start(data, _arguments(data))
-            _show(server, data.kubeconfig, note)
+            _show(server, data.export if options.is_cluster else "", note)
         else:
             _run(options)
     except CannotStart as failure:
@@ -120,7 +139,10 @@ def _options(
         turned = gates.parse(feature_gates)
     except ValueError as problem:
         raise BadOption(f"--feature-gates: {problem}") from problem
-    return Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned)
+    options = Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned)
+    if kubeconfig is not None and options.is_cluster:
+        raise BadOption("--kubeconfig names a cluster to run parts on; leave apiserver out of --parts, or --kubeconfig")
+    return options
 
 
 def _run(options: "Options") -> None:
@@ -133,11 +155,12 @@ def _ready(running: "Running") -> None:
     if detached.is_detached():
         detached.report_ready(running.server, running.note)
     else:
-        _show(running.server, running.kubeconfig, running.note)
+        _show(running.server, running.export, running.note)
 
 
-def _show(server: str, kubeconfig: Path, note: str) -> None:
+def _show(server: str, export: str, note: str) -> None:
     if note:
         complain(note)
     click.echo(f"ready {server}")
-    click.echo(f"export KUBECONFIG={kubeconfig}")
+    if export:
+        click.echo(export)

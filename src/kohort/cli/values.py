@@ -1,8 +1,35 @@
-"""Values of options that are lists of `name=value`, and what may stand in them. BadOption says which one is wrong."""
+"""Values of options, and what may stand in them. Of lists of `name=value`, BadOption says which one is wrong."""
 
+import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
 
 from kohort.up.failures import BadOption
+
+
+class SomePath(click.Path):
+    """A path that is not empty: what `--data-dir "$UNSET"` gives is not meant to be the current directory."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A time that can be waited for: neither `inf` nor `nan`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is no time", param, ctx)
+        return seconds
 
 
 def listed(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from kohort import __version__
 
 
 @click.command("version")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Output format.")
 def command(output: str) -> None:
     """Print the version of kohort."""
     if output == "json":
