@@ -213,13 +213,18 @@ def record_update(
     entries = _starting_entries(known, given, is_subresource=bool(subresource))
     if live is not None and not entries:
         return
-    node = with_metadata(node)
+    node, scope = with_metadata(node), Scope(tuple(ignored), tuple(tracked))
     versions = Versions(api_version, node, at_version)
     before = zero_object(node, obj) if live is None else live
+    writer = Entry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
     try:
-        changes = versions.differences(before, obj, Scope(tuple(ignored), tuple(tracked)))
-        writer = Entry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
-        entries = after_update(current(entries, versions, before), changes, writer)
+        if not entries:
+            # Nobody had anything before, as nearly always when an object is created.
+            fields = _tracked(scope.limit(differences(before, obj, node).written))
+            entries = [replace(writer, fields=fields)] if fields else []
+        else:
+            changes = versions.differences(before, obj, scope)
+            entries = after_update(current(entries, versions, before), changes, writer)
     except TypedError:
         return
     set_entries(obj, entries)
@@ -243,12 +248,29 @@ def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences 
     """The entries after a write that is no apply."""
     kept = {entry.identity: entry for entry in entries_less(entries, changes)}
     change = changes(writer.api_version)
-    written = difference(change.written, NEVER_TRACKED) if change else EMPTY
+    written = _tracked(change.written) if change else EMPTY
     if written:
         previous = kept.get(writer.identity)
         fields = union(previous.fields, written) if previous else written
         kept[writer.identity] = replace(writer, fields=fields)
     return _capped(list(kept.values()))
+
+
+def _tracked(fields: FieldSet) -> FieldSet:
+    """A set without NEVER_TRACKED. Every write ends here, and most sets have nothing else in common with that one than
+    its two levels: so they are looked at directly."""
+    kept: FieldSet = {}
+    for element, below in fields.items():
+        if element not in NEVER_TRACKED:
+            kept[element] = below
+        elif element == "f:metadata":
+            owned = {inner: deeper for inner, deeper in below.items() if inner not in _NEVER_IN_METADATA}
+            if owned:
+                kept[element] = owned
+    return kept
+
+
+_NEVER_IN_METADATA: Final = frozenset((SELF, *NEVER_TRACKED["f:metadata"]))
 
 
 def entries_less(entries: Iterable[Entry], changes: Callable[[str], Differences | None]) -> list[Entry]:

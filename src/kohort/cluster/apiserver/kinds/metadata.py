@@ -9,7 +9,7 @@ third time. A tool that counts causes counts these too, so `on_update` repeats w
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import labels, named, problems_of
+from kohort.cluster.apiserver.kinds.checks import labels, problems_of
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.objects.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kohort.objects.jsontypes import Json, JsonObject
@@ -79,15 +79,15 @@ def object_errors(
     if not name:
         errors.append(required(f"{path}.name", "name or generateName is required"))
     else:
-        named(errors, f"{path}.name", name, name_rule)
+        # Not by way of `problems_of`, which remembers what comes again: names of objects are new every time.
+        errors += [invalid(f"{path}.name", name, problem) for problem in name_rule(name)]
     errors += _namespace_errors(meta.get("namespace"), namespaced, path)
     if (meta.get("generation") or 0) < 0:
         errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
     labels(errors, f"{path}.labels", meta.get("labels"))
-    errors += annotation_errors(meta.get("annotations"), f"{path}.annotations")
-    errors += owner_errors(meta.get("ownerReferences"), f"{path}.ownerReferences")
-    errors += finalizer_errors(meta.get("finalizers"), f"{path}.finalizers")
-    errors += managed_field_errors(meta.get("managedFields"), f"{path}.managedFields")
+    for field, rule in _FIELD_RULES:
+        if value := meta.get(field):
+            errors += rule(value, f"{path}.{field}")
     if standard_finalizers:
         errors += standard_finalizer_errors(meta.get("finalizers"), f"{path}.finalizers")
     return errors
@@ -229,6 +229,14 @@ def managed_field_errors(entries: Sequence[JsonObject] | None, path: str) -> lis
             errors.append(too_long(f"{path}[{index}].manager", MANAGER_LIMIT))
     return errors
 
+
+_FIELD_RULES: Final[tuple[tuple[str, Callable[..., list[FieldError]]], ...]] = (
+    ("annotations", annotation_errors),
+    ("ownerReferences", owner_errors),
+    ("finalizers", finalizer_errors),
+    ("managedFields", managed_field_errors),
+)
+"""In the order in which they are told."""
 
 _NOT_BY_STATUS: Final = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
 

@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.resources import Resource
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.names import dns1123_subdomain
 
 
 @dataclass(slots=True)
@@ -62,8 +63,6 @@ class Strategy:
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName base); empty when nothing is."""
-        from kohort.objects.names import dns1123_subdomain
-
         return dns1123_subdomain(name, prefix=prefix)
 
     def default(self, obj: JsonObject) -> None:
