@@ -13,7 +13,7 @@ from kohort.up.failures import CannotStart
 @click.command("down")
 @click.option(
     "--data-dir",
-    type=click.Path(path_type=Path),
+    type=values.SomePath(),
     help="Data directory of the cluster.  [default: in the XDG data directory]",
 )
 def command(data_dir: Path | None) -> None:

@@ -22,7 +22,9 @@ DEFAULT_PORT = 6443
 
 
 @click.command("up")
-@click.option("--data-dir", type=values.SomePath(), help="Where the cluster keeps its data.  [default: in the XDG data directory]")
+@click.option(
+    "--data-dir", type=values.SomePath(), help="Where the cluster keeps its data.  [default: in the XDG data directory]"
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one."
@@ -30,7 +32,9 @@ DEFAULT_PORT = 6443
 @click.option(
     "--parts", default="", metavar="LIST", help="Which parts to run, for example apiserver,workloads.  [default: all]"
 )
-@click.option("--kubeconfig", type=values.SomePath(), help="The cluster to run the parts on, if apiserver is not one of them.")
+@click.option(
+    "--kubeconfig", type=values.SomePath(), help="The cluster to run the parts on, if apiserver is not one of them."
+)
 @click.option(
     "--feature-gates",
     default="",

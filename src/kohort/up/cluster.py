@@ -20,14 +20,17 @@ from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, Unauthorized, Unreachable
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.jsontypes import Json
 from kohort.up import parts, supervision
 from kohort.up.datadir import DataDirectory
+from kohort.up.detached import is_detached
 from kohort.up.failures import CannotStart, address_problem
 
+ANSWER_SECONDS = 10.0
 RENEWAL_SECONDS = 24 * 3600.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
@@ -49,6 +52,11 @@ class Options:
     """Feature gates of the API server that are not as usual."""
 
     @property
+    def is_cluster(self) -> bool:
+        """Not only parts of another one."""
+        return parts.API_SERVER in self.parts
+
+    @property
     def controllers(self) -> tuple[str, ...]:
         """Everything that is a client of the API server."""
         chosen = tuple(name for name in self.parts if name != parts.API_SERVER)
@@ -60,7 +68,8 @@ class Running:
     """What is known of a cluster that is ready."""
 
     server: str
-    kubeconfig: Path
+    export: str
+    """The line that lets kubectl find it; empty for parts on another cluster, whose kubeconfig the user has."""
     note: str = ""
     """What else a person should know of this start."""
 
@@ -86,7 +95,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 retired = await _retired(options, _in_process(server, "up"))
                 note = "; ".join(filter(None, (retired, _unenforced(options))))
                 async with _renewing(pki, tls, write), supervision.running(controllers):
-                    yield Running(address, options.data.kubeconfig, note)
+                    yield Running(address, options.data.export, note)
         finally:
             await store.close()
 
@@ -104,14 +113,35 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     surroundings = parts.Surroundings(
         connection.ca.decode(), options.data.volumes, options.simulation, connection.server
     )
-    # Pods are in the directory of one process; other controllers leave nothing there and need not have it alone.
-    ours = options.data.owned() if parts.NODE in options.parts else contextlib.nullcontext()
+    # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
+    # front of a terminal leave nothing there and need not have it alone.
+    ours = options.data.owned() if parts.NODE in options.parts or is_detached() else contextlib.nullcontext()
     try:
         with ours:
+            await _answering(transport, connection.server)
             async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
-                yield Running(transport.connection.server, options.kubeconfig or Path(), _unenforced(options))
+                yield Running(connection.server, "", _unenforced(options))
     finally:
         await transport.close()
+
+
+async def _answering(transport: Transport, server: str) -> None:
+    """Another cluster may be about to start; one that is not there is told now, and not by every part for ever."""
+    client = Client(transport, user_agent="kohort-up")
+    end = asyncio.get_running_loop().time() + ANSWER_SECONDS
+    while True:
+        try:
+            await client.raw("GET", "/api")
+        except Unreachable as error:
+            if asyncio.get_running_loop().time() > end:
+                raise CannotStart(f"no answer from {server}: {error}; start that cluster, or name another") from error
+            await asyncio.sleep(ANSWER_SECONDS / 50)
+        except Unauthorized as error:
+            raise CannotStart(f"{server} does not accept the credentials of the kubeconfig") from error
+        except ApiError:
+            return  # Somebody is there. What it allows, the parts will find out.
+        else:
+            return
 
 
 def _unenforced(options: Options) -> str:

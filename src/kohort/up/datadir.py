@@ -14,6 +14,7 @@ them again, and whoever wants no next one has to end them.
 import contextlib
 import fcntl
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ class DataDirectory:
             except BlockingIOError as error:
                 raise CannotStart(
                     f"a cluster runs on {self.path} already (pid {self._read_pid(descriptor)}): "
-                    f"export KUBECONFIG={self.kubeconfig}; stop it with {self._down()}, or choose another --data-dir"
+                    f"{self.export}; stop it with {self._down()}, or choose another --data-dir"
                 ) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -68,8 +69,14 @@ class DataDirectory:
         finally:
             os.close(descriptor)
 
+    @property
+    def export(self) -> str:
+        """The line that lets kubectl find this cluster."""
+        return f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"
+
     def _down(self) -> str:
-        return "kohort down" if self.path == default_directory() else f"kohort down --data-dir {self.path}"
+        elsewhere = f" --data-dir {shlex.quote(str(self.path))}" if self.path != default_directory() else ""
+        return f"kohort down{elsewhere}"
 
     def owner(self) -> int | None:
         """The pid of the running process, None when nobody runs."""
@@ -116,9 +123,16 @@ class DataDirectory:
         except OSError as error:
             raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
 
+    def open_log(self) -> int:
+        """A descriptor that appends to the log."""
+        return self._open(self.log, os.O_WRONLY | os.O_APPEND)
+
     def _open_lock(self) -> int:
+        return self._open(self._lock, os.O_RDWR)
+
+    def _open(self, path: Path, flags: int) -> int:
         try:
-            return os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error) from error
 

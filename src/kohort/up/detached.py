@@ -53,7 +53,7 @@ def _report(line: str) -> None:
 
 
 def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> None:
-    log = os.open(data.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = data.open_log()
     try:
         subprocess.Popen(
             [sys.executable, "-m", "kohort", *arguments],

@@ -4,17 +4,18 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
 
 from kohort.kube import tlsbuffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
-from kohort.up.parts import API_SERVER
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
 added to the latency of every write while the loop is busy."""
+OPEN_FILES = 65536
 
 
 def run(options: Options, ready: Callable[[Running], None]) -> None:
@@ -23,7 +24,17 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
     tlsbuffers.keep_small()
+    _allow_connections()
     asyncio.run(_run(options, ready))
+
+
+def _allow_connections() -> None:
+    """As many open files as the system lets us have: what a shell gives its programs is meant for those that use
+    select(2), and is less than a few hundred clients need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _run(options: Options, ready: Callable[[Running], None]) -> None:
@@ -44,7 +55,7 @@ async def _run(options: Options, ready: Callable[[Running], None]) -> None:
 async def _serve(
     options: Options, ready: Callable[[Running], None], is_ready: asyncio.Event, stopped: asyncio.Event
 ) -> None:
-    start = cluster if API_SERVER in options.parts else parts_only
+    start = cluster if options.is_cluster else parts_only
     async with start(options) as running:
         # What was loaded to get here stays; the collector need not look at it again. Caches grow by many small objects
         # that live long, so it should look rarely at the rest, too.

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from kohort.cluster.apiserver.auth.privatefiles import write_private
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import NODES, PODS
@@ -35,7 +36,7 @@ def _noted(note: Path) -> list[str]:
 
 def _note(note: Path, names: Sequence[str]) -> None:
     if names:
-        note.write_text("".join(f"{name}\n" for name in names))
+        write_private(note, "".join(f"{name}\n" for name in names).encode())
     else:
         note.unlink(missing_ok=True)
 
