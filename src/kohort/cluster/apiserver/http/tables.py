@@ -10,8 +10,8 @@ from typing import Final
 from kohort.cluster.apiserver.http.jsonpath import JsonPath, PathError
 from kohort.cluster.apiserver.kinds.model import Cells, Column, Kind
 from kohort.cluster.apiserver.kinds.printers import DEFAULT, columns_and_cells
-from kohort.cluster.apiserver.kinds.printers_common import NAME, name_of, since
-from kohort.cluster.apiserver.kinds.printers_pods import row_conditions
+from kohort.cluster.apiserver.kinds.printers.cells import NAME, name_of, since
+from kohort.cluster.apiserver.kinds.printers.pods import row_conditions
 from kohort.cluster.apiserver.patch.wording import go_json, go_text
 from kohort.kube import clock
 from kohort.kube.resources import Resource

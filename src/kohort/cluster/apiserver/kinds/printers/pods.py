@@ -7,7 +7,7 @@ its deletion.
 
 from datetime import datetime
 
-from kohort.cluster.apiserver.kinds.printers_common import (
+from kohort.cluster.apiserver.kinds.printers.cells import (
     AGE,
     NAME,
     NONE,

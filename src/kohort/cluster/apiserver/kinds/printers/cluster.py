@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.printers_common import (
+from kohort.cluster.apiserver.kinds.printers.cells import (
     AGE,
     NAME,
     NONE,

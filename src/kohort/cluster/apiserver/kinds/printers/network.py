@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from kohort.cluster.apiserver.kinds.printers_common import (
+from kohort.cluster.apiserver.kinds.printers.cells import (
     AGE,
     NAME,
     NONE,

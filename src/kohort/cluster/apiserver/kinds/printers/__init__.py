@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.model import Cells, Column
-from kohort.cluster.apiserver.kinds.printers_cluster import CLUSTER
-from kohort.cluster.apiserver.kinds.printers_common import NAME, Printer, name_of
-from kohort.cluster.apiserver.kinds.printers_network import NETWORK
-from kohort.cluster.apiserver.kinds.printers_pods import POD, POD_TEMPLATE
-from kohort.cluster.apiserver.kinds.printers_storage import STORAGE
-from kohort.cluster.apiserver.kinds.printers_workloads import SCALE, WORKLOADS
+from kohort.cluster.apiserver.kinds.printers.cells import NAME, Printer, name_of
+from kohort.cluster.apiserver.kinds.printers.cluster import CLUSTER
+from kohort.cluster.apiserver.kinds.printers.network import NETWORK
+from kohort.cluster.apiserver.kinds.printers.pods import POD, POD_TEMPLATE
+from kohort.cluster.apiserver.kinds.printers.storage import STORAGE
+from kohort.cluster.apiserver.kinds.printers.workloads import SCALE, WORKLOADS
 from kohort.kube.clock import format_time, parse_time
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import Json, JsonObject

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kohort.cluster.apiserver.kinds.autoscaling import to_v2
-from kohort.cluster.apiserver.kinds.printers_common import (
+from kohort.cluster.apiserver.kinds.printers.cells import (
     AGE,
     CONTAINERS,
     IMAGES,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.printers_common import (
+from kohort.cluster.apiserver.kinds.printers.cells import (
     AGE,
     NAME,
     NONE,
