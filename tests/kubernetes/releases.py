@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from tests.builders import deployment, lws, service
 
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.errors import ApiError
 from kohort.kube.resources import (
     BATCH_RELEASES,
     DEPLOYMENTS,
@@ -112,12 +112,21 @@ class Release:
         await self.client.patch(self.workloads, NAME, self.namespace, {"spec": inner})
 
     async def approve(self, step: int) -> None:
-        """When it has come to `step`, let it go on."""
+        """When it has come to `step`, let it go on. The released manager may overwrite an approval with a status that
+        it read before; then it is told again."""
         await self.at(step)
-        plan, _ = await self._state()
+        await self.until(self._goes_on, step)
+
+    async def _goes_on(self, step: int) -> bool:
+        plan, progress = await self._state()
+        if (progress.get("currentStepIndex"), progress.get("currentStepState")) != (step, wire.PAUSED):
+            return True
         field = "blueGreenStatus" if "blueGreen" in plan["spec"]["strategy"] else "canaryStatus"
-        body = {"status": {field: {"currentStepState": wire.READY}}}
+        version = {"resourceVersion": plan["metadata"]["resourceVersion"]}
+        body = {"metadata": version, "status": {field: {"currentStepState": wire.READY}}}
         await self.client.patch(ROLLOUTS, NAME, self.namespace, body, subresource="status")
+        await asyncio.sleep(0.5)
+        return False
 
     async def at(self, step: int) -> None:
         async def there() -> bool:
@@ -193,5 +202,5 @@ async def _answered(question: Awaitable[bool]) -> bool:
     """What is away for a moment, or in the middle of a change, is looked at again."""
     try:
         return await question
-    except (NotFound, ApiError):
+    except ApiError:
         return False
