@@ -1,71 +1,29 @@
-import json
+"""Server-side apply: what an intent adds, keeps and removes, and whose fields it may take."""
+
 from copy import deepcopy
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.cluster.apiserver.apply.appliers import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    SERVICE,
+    T0,
+    T1,
+    C,
+    apply,
+    config_map,
+    deploy,
+    owners,
+    patched,
+    refusal,
+    workload,
+)
 
-from kohort.cluster.apiserver.apply import serverside
 from kohort.cluster.apiserver.apply.fitting import null_values
-from kohort.cluster.apiserver.apply.managed import is_noop, record_update
+from kohort.cluster.apiserver.apply.managed import record_update
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.kube.errors import ApiError
 from kohort.objects.jsontypes import Json, JsonObject
-
-CONFIG_MAP = kind_node("", "v1", "ConfigMap")
-DEPLOYMENT = kind_node("apps", "v1", "Deployment")
-SERVICE = kind_node("", "v1", "Service")
-POD = kind_node("", "v1", "Pod")
-T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
-C = 'k:{"name":"c"}'
-
-
-def config_map(data: Json = None, **metadata: Json) -> JsonObject:
-    obj: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
-    return obj if data is None else {**obj, "data": data}
-
-
-def workload(containers: list[JsonObject] | None = None, **spec: Json) -> JsonObject:
-    template = {
-        "metadata": {"labels": {"app": "w"}},
-        "spec": {"containers": containers or [{"name": "c", "image": "i"}]},
-    }
-    spec = {"selector": {"matchLabels": {"app": "w"}}, "template": template, **spec}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": spec}
-
-
-def apply(
-    live: JsonObject | None, intent: JsonObject, manager: str = "m1", node: Node = CONFIG_MAP, **options: Json
-) -> JsonObject:
-    options = {"force": False, "time": T1, "api_version": intent.get("apiVersion", ""), **options}
-    before = deepcopy(live), deepcopy(intent)
-    try:
-        return serverside.apply(live, intent, node, manager=manager, **options)
-    finally:
-        assert (live, intent) == before
-
-
-def deploy(live: JsonObject | None, intent: JsonObject, manager: str = "m1", **options: Json) -> JsonObject:
-    return apply(live, intent, manager, DEPLOYMENT, ignored=("status",), **options)
-
-
-def patched(live: JsonObject, change: JsonObject, manager: str = "upd", node: Node = CONFIG_MAP) -> JsonObject:
-    obj = {**deepcopy(live), **deepcopy(change)}
-    record_update(live, obj, node, manager=manager, api_version=live["apiVersion"], time=T0)
-    return obj
-
-
-def refusal(
-    live: JsonObject | None, intent: JsonObject, manager: str = "m1", node: Node = CONFIG_MAP, **o: Json
-) -> ApiError:
-    with pytest.raises(ApiError) as raised:
-        apply(live, intent, manager, node, **o)
-    return raised.value
-
-
-def owners(obj: JsonObject) -> dict[str, Json]:
-    return {f"{e['manager']} {e['operation']}": e["fieldsV1"] for e in obj["metadata"].get("managedFields", [])}
 
 
 def test_an_apply_creates_what_it_says_and_owns_just_that() -> None:
@@ -390,104 +348,3 @@ def test_nulls_that_an_apply_leaves_in_a_custom_resource_are_named() -> None:
         "spec.either",
     ]
     assert 'must be of type integer,string: "null"' in null_values({"spec": {"either": None}}, node)[0].message
-
-
-# --- kubectl ---
-
-
-def client_side_applied() -> JsonObject:
-    last = config_map({"a": "1", "b": "1"}, namespace="fz")
-    live = deepcopy(last)
-    live["metadata"]["annotations"] = {serverside.LAST_APPLIED: json.dumps(last) + "\n"}
-    record_update(None, live, CONFIG_MAP, manager="kubectl-client-side-apply", api_version="v1", time=T0)
-    return live
-
-
-def test_kubectl_takes_over_what_it_applied_on_the_client_side() -> None:
-    intent = config_map({"a": "2", "b": "<1>"}, namespace="fz")
-    obj = apply(client_side_applied(), intent, "kubectl")
-    assert obj["data"] == {"a": "2", "b": "<1>"}
-    assert obj["metadata"]["annotations"][serverside.LAST_APPLIED] == (
-        '{"apiVersion":"v1","data":{"a":"2","b":"\\u003c1\\u003e"},"kind":"ConfigMap",'
-        '"metadata":{"name":"a","namespace":"fz"}}\n'
-    )
-    assert owners(obj) == {
-        "kubectl Apply": {"f:data": {"f:a": {}, "f:b": {}}},
-        "kubectl-client-side-apply Update": {
-            "f:data": {},
-            "f:metadata": {"f:annotations": {".": {}, f"f:{serverside.LAST_APPLIED}": {}}},
-        },
-    }
-
-
-def test_nobody_else_does() -> None:
-    assert refusal(client_side_applied(), config_map({"a": "2"}), "me").code == 409
-
-
-def test_kubectl_does_not_take_what_somebody_changed_since() -> None:
-    live = patched(client_side_applied(), {"data": {"a": "1", "b": "9"}}, "other")
-    error = refusal(live, config_map({"a": "3", "b": "1"}), "kubectl")
-    assert error.message == 'Apply failed with 1 conflict: conflict with "other" using v1: .data.b'
-
-
-# --- properties ---
-
-data = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), min_size=1, max_size=3)
-env = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from("AB")}, optional={"value": st.sampled_from("12")}),
-    min_size=1,
-    max_size=2,
-    unique_by=lambda variable: variable["name"],
-)
-containers = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from("cde")}, optional={"image": st.sampled_from("ij"), "env": env}),
-    min_size=1,
-    max_size=3,
-    unique_by=lambda container: container["name"],
-)
-intents = st.builds(
-    lambda items, labels, replicas: {
-        **workload(replicas=replicas),
-        "metadata": {"name": "w", "labels": labels},
-        "spec": {"replicas": replicas, "template": {"spec": {"containers": items}}},
-    },
-    containers,
-    data,
-    st.integers(0, 3),
-)
-histories = st.lists(st.tuples(intents, st.sampled_from(["m1", "m2"])), min_size=1, max_size=4)
-
-
-def history(steps: list[tuple[JsonObject, str]]) -> JsonObject:
-    live: JsonObject | None = None
-    for intent, manager in steps:
-        live = deploy(live, intent, manager, force=True)
-    assert live is not None
-    return live
-
-
-@given(histories)
-def test_applying_the_last_intent_again_is_a_no_op(steps: list[tuple[JsonObject, str]]) -> None:
-    live = history(steps)
-    intent, manager = steps[-1]
-    assert is_noop(live, deploy(live, intent, manager, force=False))
-
-
-@given(histories)
-def test_the_outcome_says_everything_that_the_last_intent_says(steps: list[tuple[JsonObject, str]]) -> None:
-    live, (intent, _) = history(steps), steps[-1]
-    assert live["spec"]["replicas"] == intent["spec"]["replicas"]
-    assert (live["metadata"].get("labels") or {}).items() >= intent["metadata"]["labels"].items()
-    found = {c["name"]: c for c in live["spec"]["template"]["spec"].get("containers") or []}
-    for container in intent["spec"]["template"]["spec"]["containers"]:
-        assert found[container["name"]].items() >= {k: v for k, v in container.items() if k != "env"}.items()
-
-
-@given(histories)
-def test_a_lone_applier_gets_exactly_its_intent(steps: list[tuple[JsonObject, str]]) -> None:
-    live = history([(intent, "m1") for intent, _ in steps])
-    intent = steps[-1][0]
-    assert (live["metadata"].get("labels") or {}) == intent["metadata"]["labels"]
-    assert sorted(c["name"] for c in live["spec"]["template"]["spec"].get("containers") or []) == sorted(
-        c["name"] for c in intent["spec"]["template"]["spec"]["containers"]
-    )
