@@ -1,3 +1,5 @@
+"""What a pod of a group is told about itself, and where it may run."""
+
 import pytest
 
 from kohort.groups import wire

@@ -1,3 +1,5 @@
+"""The status of a set, and when a group is recreated as a whole."""
+
 from kohort.groups.restarts import GroupFacts, PodFacts, judge
 from kohort.groups.rolling import GroupState
 from kohort.groups.status import next_conditions, tally

@@ -1,3 +1,5 @@
+"""Watch frames, from bytes in any portions to typed events."""
+
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""What a log line looks like, for machines and for people."""
+
 import io
 import sys
 

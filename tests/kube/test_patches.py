@@ -1,3 +1,5 @@
+"""The smallest patch between two objects."""
+
 import copy
 
 import pytest

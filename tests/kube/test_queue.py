@@ -1,3 +1,5 @@
+"""The work queue: nothing lost, nothing twice at once, failures later and later."""
+
 import asyncio
 from collections import Counter
 

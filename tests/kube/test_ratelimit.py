@@ -1,3 +1,5 @@
+"""The token bucket."""
+
 import asyncio
 
 import pytest

@@ -1,3 +1,5 @@
+"""What was promised survives crashes and damaged files."""
+
 from pathlib import Path
 
 import msgspec

@@ -1,3 +1,5 @@
+"""The environment of containers."""
+
 import os
 
 import pytest

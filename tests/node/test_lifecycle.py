@@ -1,3 +1,5 @@
+"""Which container starts next, and what a pod is when they have ended."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

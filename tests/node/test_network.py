@@ -1,3 +1,5 @@
+"""Addresses of pods: each its own, and none that the machine has."""
+
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""The volumes of pods as files."""
+
 import os
 from pathlib import Path
 

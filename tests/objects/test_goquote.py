@@ -1,3 +1,5 @@
+"""Text in quotes, as Go writes it."""
+
 import pytest
 
 from kohort.kube import errors

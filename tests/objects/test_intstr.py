@@ -1,3 +1,5 @@
+"""Numbers that may also be percentages."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

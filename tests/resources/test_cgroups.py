@@ -1,3 +1,5 @@
+"""The content of cgroup files."""
+
 import doctest
 
 import pytest

@@ -1,3 +1,5 @@
+"""Who is killed first when memory runs out."""
+
 import msgspec
 import pytest
 from hypothesis import given

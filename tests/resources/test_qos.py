@@ -1,3 +1,5 @@
+"""Quality-of-service classes."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""A clock that jumps: what follows it, and what makes it wait."""
+
 import asyncio
 import random
 import socket

@@ -1,3 +1,5 @@
+"""Which events wake which waiting pods."""
+
 import pytest
 from tests.cluster.scheduler.scenery import affinity, anti_affinity, cluster, near, node, pod
 

@@ -1,3 +1,5 @@
+"""Effective requests and limits of pods as figures, for Prometheus."""
+
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 

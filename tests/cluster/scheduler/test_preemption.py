@@ -1,3 +1,5 @@
+"""Making room: who is evicted for whom, and who never is."""
+
 import msgspec
 import pytest
 from hypothesis import given

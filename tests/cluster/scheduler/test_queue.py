@@ -1,3 +1,5 @@
+"""The order in which pods are tried, and how long a refused one rests."""
+
 import doctest
 
 from hypothesis import given

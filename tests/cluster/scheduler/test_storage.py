@@ -1,3 +1,5 @@
+"""Claims and volumes as the scheduler plans with them."""
+
 import msgspec
 import pytest
 from tests.cluster.scheduler.scenery import HOST, ZONE, cluster, node, pod

@@ -1,3 +1,5 @@
+"""The data of a revision, spelled as the API server spells it: its name is a hash of that."""
+
 import json
 
 from kohort.cluster.workloads.revisions import canonical

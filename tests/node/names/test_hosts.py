@@ -1,3 +1,5 @@
+"""The hosts file of pods."""
+
 from pathlib import Path
 
 from tests.builders import pod, service

@@ -1,3 +1,5 @@
+"""What a pod says about its resize, and since when."""
+
 import msgspec
 from tests.node.resizing import sized
 

@@ -1,3 +1,5 @@
+"""Whether a resize is accepted, deferred or infeasible."""
+
 import msgspec
 import pytest
 from tests.node.resizing import sized

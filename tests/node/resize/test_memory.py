@@ -1,3 +1,5 @@
+"""Memory in use is not taken away."""
+
 import pytest
 from tests.node.resizing import sized
 

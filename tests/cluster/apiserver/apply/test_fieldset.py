@@ -1,3 +1,5 @@
+"""Sets of field paths: an algebra, and the form that managedFields stores."""
+
 from typing import TypeAlias
 
 import pytest

@@ -1,3 +1,5 @@
+"""Who owns what after plain updates: the entries of managedFields."""
+
 from copy import deepcopy
 
 import pytest

@@ -1,3 +1,5 @@
+"""Field ownership seen through the scale subresource, and back."""
+
 from kohort.cluster.apiserver.apply.managed import record_update
 from kohort.cluster.apiserver.apply.scale import SCALE_VERSION, parent_entries, scale_entries
 from kohort.cluster.apiserver.schema.builtin import kind_node

@@ -1,3 +1,5 @@
+"""Objects as sets of fields, by their schema: what is a member, and what has changed."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""An API server in memory, on virtual time."""
+
 from collections.abc import AsyncIterator
 
 import pytest

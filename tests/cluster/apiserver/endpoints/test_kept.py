@@ -1,3 +1,5 @@
+"""What is kept in encoded form, and what has to make room."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,3 +1,5 @@
+"""A server behind its front, on a loopback port."""
+
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,3 +1,5 @@
+"""Tables as kubectl asks for them: built-in and custom columns, whole and partial objects."""
+
 from datetime import UTC, datetime
 
 import pytest

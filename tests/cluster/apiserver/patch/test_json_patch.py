@@ -1,3 +1,5 @@
+"""JSON patch: every operation, and the words for those that cannot be done."""
+
 from copy import deepcopy
 
 import pytest

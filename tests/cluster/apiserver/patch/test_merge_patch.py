@@ -1,3 +1,5 @@
+"""JSON merge patch, by the examples of its RFC and by properties."""
+
 from copy import deepcopy
 
 import pytest

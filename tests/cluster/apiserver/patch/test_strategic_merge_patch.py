@@ -1,3 +1,5 @@
+"""Strategic merge patch: lists by key, directives, and what is refused."""
+
 from copy import deepcopy
 
 import pytest

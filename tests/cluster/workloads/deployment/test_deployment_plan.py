@@ -1,3 +1,5 @@
+"""How many replicas each ReplicaSet of a Deployment gets next."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

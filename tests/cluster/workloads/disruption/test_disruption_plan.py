@@ -1,3 +1,5 @@
+"""How many pods a budget lets go now."""
+
 from datetime import UTC, datetime
 
 import pytest

@@ -1,3 +1,5 @@
+"""The pods behind a Service, followed from change to change."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

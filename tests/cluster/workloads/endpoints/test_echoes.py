@@ -1,3 +1,5 @@
+"""A change that the controller made itself is no reason to look again."""
+
 from kohort.cluster.workloads.endpoints.echoes import Echoes
 from kohort.objects.jsontypes import JsonObject
 

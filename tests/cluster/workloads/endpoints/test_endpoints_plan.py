@@ -1,3 +1,5 @@
+"""How addresses are divided into slices, with as few writes as possible."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

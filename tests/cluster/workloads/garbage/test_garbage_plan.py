@@ -1,3 +1,5 @@
+"""What becomes of an object when its owners go, in each kind of deletion."""
+
 from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Graph, Node
 from kohort.cluster.workloads.garbage.plan import (
     DropFinalizer,

@@ -1,3 +1,5 @@
+"""How long a Job waits after a failed pod."""
+
 from datetime import UTC, datetime, timedelta
 
 from tests.cluster.workloads.puppet import puppet, template

@@ -1,3 +1,5 @@
+"""Which taints a node has, and when its pods must leave."""
+
 import pytest
 
 from kohort.cluster.workloads.nodes.plan import health_taints, seconds_to_stay, wanted_taints

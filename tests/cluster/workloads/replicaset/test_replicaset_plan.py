@@ -1,3 +1,5 @@
+"""How many pods to make, and which to delete first."""
+
 from datetime import UTC, datetime, timedelta
 
 from kohort.cluster.workloads.replicaset.plan import Replica, count, plan, rank

@@ -1,3 +1,5 @@
+"""The pods of a StatefulSet: names, labels, claims."""
+
 from kohort.cluster.workloads.statefulset.pods import Owner, build_claims, build_pod, claim_owners, ordinal_of
 from kohort.objects.jsontypes import JsonObject
 

@@ -1,3 +1,5 @@
+"""Which volume a claim gets, and when one is provisioned."""
+
 import pytest
 
 from kohort.cluster.workloads.volumes.plan import (
