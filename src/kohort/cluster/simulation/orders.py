@@ -82,6 +82,8 @@ def understood(
     pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0
 ) -> tuple[Orders, list[BadOrder]]:
     """The orders for a pod as far as they can be understood, and what is wrong with the others."""
+    if not _ours(pod) and not _ours(node):
+        return Orders(start_latency=start_latency), []
     pod, node = dict(pod), dict(node)
     problems: list[BadOrder] = []
     while True:

@@ -8,6 +8,7 @@ that nothing, or something with another uid, lives under that name.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import cast
 
 from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Graph, Node, node_of
 from kohort.cluster.workloads.garbage.plan import (
@@ -26,9 +27,10 @@ from kohort.kube.errors import ApiError, Conflict, Invalid, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Key, Resource
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Key, Resource
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import OwnerReference, PartialObject
+from kohort.objects.pods import Pod
 
 _log = Log(logger="kohort.garbage")
 
@@ -85,14 +87,18 @@ class GarbageCollector:
             for one in preferred
             if one.allows("list", "watch", "delete") and (one.resource.group, one.resource.plural) not in _NEVER_OWNED
         }
-        for gone in self._watched.keys() - wanted:
+        for gone in self._watched.keys() - wanted - {PODS}:
             self._unwatch(gone)
         fresh = [self._watch(resource) for resource in wanted - self._watched.keys()]
         for informer in fresh:
             await informer.wait_synced()
 
     def _watch(self, resource: Resource) -> Informer[PartialObject]:
-        informer = self.manager.informer(resource, PartialObject, metadata_only=True)
+        if resource == PODS:
+            # Other controllers have all pods in memory, and pods change more than all the rest: one watch is enough.
+            informer = cast("Informer[PartialObject]", self.manager.informer(PODS, Pod))
+        else:
+            informer = self.manager.informer(resource, PartialObject, metadata_only=True)
         self._watched[resource] = informer
         informer.on_change(lambda old, new: self._changed(resource, old, new))
         return informer
