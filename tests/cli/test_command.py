@@ -65,6 +65,20 @@ def test_an_unknown_part_is_one_line_on_stderr(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("name", ["up", "down"])
+def test_an_empty_path_is_not_the_current_directory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, [name, "--data-dir", ""])
+    assert (result.exit_code, "'--data-dir': the path is empty" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_of_its_own_needs_no_kubeconfig(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), "--kubeconfig", str(tmp_path / "k")])
+    assert (result.exit_code, "leave apiserver out of --parts" in result.stderr) == (2, True)
+    assert not (tmp_path / "data").exists()
+
+
 def test_down_without_a_cluster(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path)])
     assert (result.exit_code, result.output) == (0, f"kohort is not running on {tmp_path}\n")
@@ -118,7 +132,14 @@ def test_a_node_that_cannot_be_is_refused_at_once(option: str, value: str) -> No
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--port", "70000"), ("--port", "http"), ("--simulated-nodes", "-1"), ("--simulated-start", "-1")],
+    [
+        ("--port", "70000"),
+        ("--port", "http"),
+        ("--simulated-nodes", "-1"),
+        ("--simulated-start", "-1"),
+        ("--simulated-start", "inf"),
+        ("--simulated-start", "nan"),
+    ],
 )
 def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, option: str, value: str) -> None:
     result = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), option, value])

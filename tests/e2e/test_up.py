@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import stat
@@ -242,6 +243,31 @@ def test_parts_alone_run_against_another_cluster(kohort: "Kohort", tmp_path: Pat
         assert child.stdout.readline() == f"ready {kohort.server}\n"
         child.send_signal(signal.SIGTERM)
         assert child.wait(30) == 0
+        assert child.stdout.read() == "", "the user has the kubeconfig"
+
+
+def test_parts_in_the_background_can_be_stopped(kohort: "Kohort", tmp_path: Path) -> None:
+    from tests.e2e.conftest import Kohort
+
+    kohort.up("--parts", "apiserver")
+    other = Kohort(tmp_path / "other")
+    words = ("up", "--detach", "--parts", "workloads", "--kubeconfig", str(kohort.kubeconfig))
+    started = other.call(*words)
+    assert (started.returncode, started.stdout) == (0, f"ready {kohort.server}\n"), started.stderr
+    assert "already (pid" in other.call(*words).stderr
+    assert other.call("down").stdout.startswith("stopped (pid ")
+    assert other.call("down").stdout == f"kohort is not running on {other.data}\n"
+
+
+def test_a_narrow_limit_of_open_files_is_widened(kohort: "Kohort") -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = ["sh", "-c", 'ulimit -S -n 64; exec "$@"', "-", *kohort.command("up", "--parts", "apiserver")]
+    with subprocess.Popen([*command, "--port", "0"], env=environment(), stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith("ready ")
+        limits = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        child.terminate()
+    assert limits == (min(65536, hard), hard)
 
 
 def test_kubectl_sees_the_nodes(kohort: "Kohort", run_kubectl: Callable[..., str]) -> None:

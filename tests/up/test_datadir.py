@@ -1,6 +1,7 @@
 """A data directory and the one process it belongs to."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.children import imports
 
+from kohort.up import cluster
 from kohort.up.cluster import Options, parts_only
 from kohort.up.datadir import DataDirectory, default_directory
 from kohort.up.failures import CannotStart
@@ -15,7 +17,6 @@ from kohort.up.failures import CannotStart
 HOLDER = """
 import sys, time
 from pathlib import Path
-from kohort.up.cluster import Options, parts_only
 from kohort.up.datadir import DataDirectory
 with DataDirectory(Path(sys.argv[1])).owned():
     print("mine", flush=True)
@@ -80,6 +81,22 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "keep me"
 
 
+def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path / "it's here")
+    words = shlex.split(data.export)
+    assert words == ["export", f"KUBECONFIG={data.kubeconfig}"]
+    with data.owned(), pytest.raises(CannotStart) as refusal, DataDirectory(data.path).owned():
+        pass
+    command = str(refusal.value).partition("stop it with ")[2].partition(", or")[0]
+    assert shlex.split(command) == ["kohort", "down", "--data-dir", str(data.path)]
+
+
+def test_a_log_that_cannot_be_opened_is_told_as_the_directory_it_is_in(data: DataDirectory) -> None:
+    data.log.mkdir(parents=True)
+    with pytest.raises(CannotStart, match=rf"cannot write to the data directory {data.path}: Is a directory"):
+        data.open_log()
+
+
 def test_what_was_left_is_not_ended_while_somebody_runs(data: DataDirectory) -> None:
     data.node.mkdir(parents=True)
     with holder(data):
@@ -87,16 +104,32 @@ def test_what_was_left_is_not_ended_while_somebody_runs(data: DataDirectory) -> 
     assert data.end_leftovers() == 0
 
 
-async def test_two_processes_cannot_run_pods_in_one_directory(data: DataDirectory, tmp_path: Path) -> None:
+@pytest.fixture
+def nobody_there(tmp_path: Path) -> Path:
+    """The kubeconfig of a cluster that does not run."""
     config = tmp_path / "config"
-    cluster = "{name: a, cluster: {server: 'http://127.0.0.1:9'}}"
+    nowhere = "{name: a, cluster: {server: 'http://127.0.0.1:9'}}"
     config.write_text(
-        f"clusters: [{cluster}]\ncontexts: [{{name: a, context: {{cluster: a, user: ''}}}}]\ncurrent-context: a\n"
+        f"clusters: [{nowhere}]\ncontexts: [{{name: a, context: {{cluster: a, user: ''}}}}]\ncurrent-context: a\n"
     )
-    options = Options(data, parts=("node",), kubeconfig=config)
+    return config
+
+
+async def test_two_processes_cannot_run_pods_in_one_directory(data: DataDirectory, nobody_there: Path) -> None:
+    options = Options(data, parts=("node",), kubeconfig=nobody_there)
     with holder(data), pytest.raises(CannotStart, match="already"):
         async with parts_only(options):
             pass
+
+
+async def test_parts_of_a_cluster_that_does_not_answer(
+    data: DataDirectory, nobody_there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.1)
+    with pytest.raises(CannotStart, match=r"no answer from http://127\.0\.0\.1:9: .*; start that cluster"):
+        async with parts_only(Options(data, parts=("workloads",), kubeconfig=nobody_there)):
+            pass
+    assert not data.path.exists()
 
 
 @pytest.mark.parametrize(

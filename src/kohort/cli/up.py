@@ -61,7 +61,7 @@ DEFAULT_PORT = 6443
 )
 @click.option(
     "--simulated-start",
-    type=click.FloatRange(0),
+    type=values.Seconds(0),
     default=0.0,
     metavar="SECONDS",
     help="How long their pods take to start.",
