@@ -47,6 +47,26 @@ async def test_a_dry_run_keeps_nothing(admitting: Api) -> None:
     assert (await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"))).code == 201
 
 
+async def test_a_dry_run_does_not_look_at_everything(admitting: Api) -> None:
+    """Whether an address is free and a port is in the range is found out by allocating; so in Kubernetes 1.36."""
+    await admitting.post(SERVICES, service("a", clusterIP="10.96.3.4"))
+    assert (await admitting.post(SERVICES, service("b", clusterIP="10.96.3.4"), dryRun="All")).code == 201
+    far = service("b", type="NodePort")
+    far["spec"]["ports"][0]["nodePort"] = 5
+    assert (await admitting.post(SERVICES, far, dryRun="All")).code == 201
+    assert (await admitting.post(SERVICES, far)).code == 422
+    outside = await admitting.post(SERVICES, service("b", clusterIP="10.97.0.1"), dryRun="All")
+    assert outside.message.endswith("is not in the valid range. The range of valid IPs is 10.96.0.0/16")
+
+
+async def test_a_port_for_health_checks_is_taken_like_any_other(admitting: Api) -> None:
+    local: JsonObject = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    assert (await admitting.post(SERVICES, service("a", **local, healthCheckNodePort=32000))).code == 201
+    for port in (32000, 5):
+        refused = await admitting.post(SERVICES, service("b", **local, healthCheckNodePort=port))
+        assert [cause["field"] for cause in refused.json["details"]["causes"]] == ["spec.healthCheckNodePort"]
+
+
 async def test_node_ports(admitting: Api) -> None:
     first = await admitting.post(SERVICES, service("a", 2, type="NodePort"))
     given = node_ports(first.json)

@@ -4,7 +4,7 @@ Addresses and ports are handed out before the rules are asked, because the rules
 handed out goes back when the write fails (`after_delete`, or the table in `allocation` by itself after a while).
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Reader
@@ -171,23 +171,28 @@ class ServiceStrategy(Strategy):
                     f'failed to allocate a serviceIP for Service "{name}": range is full'
                 ) from None
         else:
-            self._take_address(context.reader, service, owner, listed)
+            self._take_address(context, service, owner, listed)
         spec["clusterIPs"], spec["clusterIP"] = listed, listed[0]
 
-    def _take_address(self, reader: Reader, service: JsonObject, owner: Owner, listed: list[str]) -> None:
+    def _take_address(self, context: WriteContext, service: JsonObject, owner: Owner, listed: list[str]) -> None:
+        """A dry run does not look whether the address is free."""
         text = listed[0]
         try:
-            self.allocator.take_address(reader, owner, text)
-        except Taken:
-            detail = f"failed to allocate IP {text}: provided IP is already allocated"
-        except OutOfRange:
-            ranges = f"The range of valid IPs is {self.allocator.network}"
-            detail = f"failed to allocate IP {text}: provided IP is not in the valid range. {ranges}"
-        else:
+            self.allocator.take_address(context.reader, owner, text)
             return
+        except Taken:
+            if context.dry_run:
+                return
+            problem = "provided IP is already allocated"
+        except OutOfRange:
+            problem = "the provided network does not match the current range"
+            if context.dry_run:
+                ranges = f"The range of valid IPs is {self.allocator.network}"
+                problem = f"the provided IP ({text}) is not in the valid range. {ranges}"
+        detail = f"failed to allocate IP {text}: {problem}"
         self._refuse(service, [invalid("spec.clusterIPs", listed, detail)])
 
-    def _allocate_ports(self, context: WriteContext, service: JsonObject, held: Iterable[int]) -> None:
+    def _allocate_ports(self, context: WriteContext, service: JsonObject, held: Sequence[int]) -> None:
         """Node ports for what needs them. Ports of the same number share one, whatever the protocol."""
         spec, owner = service["spec"], owner_of(service)
         if spec.get("type") in ("NodePort", "LoadBalancer"):
@@ -202,14 +207,18 @@ class ServiceStrategy(Strategy):
                 if wanted:
                     path = f"spec.ports[{index}].nodePort"
                     if wanted not in kept and wanted not in by_number.values():
-                        self._take_port(context.reader, service, owner, path, wanted)
+                        self._take_port(context, service, owner, path, wanted)
                     elif not kept and by_number.get(number) != wanted:  # another port of this service has it
                         self._refuse(service, [invalid(path, wanted, _TAKEN)])
                 else:
                     wanted = self._pick_port(context.reader, owner)
                 port["nodePort"] = by_number[number] = wanted
-        if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
-            spec["healthCheckNodePort"] = self._pick_port(context.reader, owner)
+        if needs_health_check(spec):
+            wanted = spec.get("healthCheckNodePort")
+            if not wanted:
+                spec["healthCheckNodePort"] = self._pick_port(context.reader, owner)
+            elif wanted not in held:
+                self._take_port(context, service, owner, "spec.healthCheckNodePort", wanted)
 
     def _pick_port(self, reader: Reader, owner: Owner) -> int:
         try:
@@ -217,13 +226,16 @@ class ServiceStrategy(Strategy):
         except Exhausted:
             raise api_errors.internal("failed to allocate a nodePort: range is full") from None
 
-    def _take_port(self, reader: Reader, service: JsonObject, owner: Owner, path: str, port: int) -> None:
+    def _take_port(self, context: WriteContext, service: JsonObject, owner: Owner, path: str, port: int) -> None:
+        """A dry run does not look whether the port is in the range."""
         universe = self.allocator.ports.universe
         try:
-            self.allocator.ports.take(reader, owner, port)
+            self.allocator.ports.take(context.reader, owner, port)
         except Taken:
             detail = _TAKEN
         except OutOfRange:
+            if context.dry_run:
+                return
             valid = f"The range of valid ports is {universe.start}-{universe.stop - 1}"
             detail = f"provided port is not in the valid range. {valid}"
         else:
