@@ -47,6 +47,7 @@ def test_what_stands_on_the_node_counts_unless_the_pod_says_otherwise() -> None:
         ("ready_latency", "-1s"),
         ("crashes", "many"),
         ("exit_code", "-1"),
+        ("exit_code", "256"),
         ("never_ready", "yes"),
         ("resize", "perhaps"),
         ("readiness_flips", "1s,x"),

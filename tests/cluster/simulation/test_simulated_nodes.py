@@ -265,6 +265,23 @@ async def test_an_order_that_cannot_be_understood_is_told_by_an_event() -> None:
         await c.until(lambda: any(event["reason"] == "BadSimulationOrder" for event in c.objects(EVENTS)))
 
 
+async def test_bad_orders_on_a_node_are_told_at_the_node_and_once() -> None:
+    async with cluster() as c:
+        await started(c, pod())
+        await ordered(c, "sim-0", lots="true", capacity="cpu=many")
+        await c.settle()
+        told = [event for event in c.objects(EVENTS) if event["reason"] == "BadSimulationOrder"]
+        assert {(event["involvedObject"]["kind"], event["message"], event["count"]) for event in told} == {
+            ("Node", "annotation simulation.kohort.dev/lots: there is no such order", 1),
+            (
+                "Node",
+                "annotation simulation.kohort.dev/capacity: 'cpu=many' is not a resource and its amount, "
+                "such as cpu=8 or memory=64Gi",
+                1,
+            ),
+        }
+
+
 async def added(cluster: Cluster, name: str = "debugger") -> JsonObject:
     """The status of a container that was added to the running pod."""
     container = {"name": name, "image": "busybox"}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
-from kohort.cluster.simulation.orders import PREFIX, SIMULATED
+from kohort.cluster.simulation.orders import SIMULATED
 from kohort.objects.jsontypes import JsonObject
 
 DEFAULT_CAPACITY = {
@@ -145,12 +145,3 @@ def _condition(type: str, status: str, reason: str, message: str, now: str) -> J
         "lastHeartbeatTime": now,
         "lastTransitionTime": now,
     }
-
-
-CAPACITY = PREFIX + "capacity"
-"""On a node that somebody else has created: `cpu=8,memory=32Gi`, for what its status does not say already."""
-
-
-def ordered_capacity(text: str) -> dict[str, str]:
-    pairs = (item.partition("=") for item in text.split(",") if item.strip())
-    return {name.strip(): amount.strip() for name, _, amount in pairs}

@@ -13,12 +13,20 @@ import msgspec
 
 from kohort.cluster.simulation import fleet as looks
 from kohort.cluster.simulation.fleet import Fleet
-from kohort.cluster.simulation.orders import SIMULATED, is_lost, unready_words
+from kohort.cluster.simulation.orders import (
+    SIMULATED,
+    BadOrder,
+    is_lost,
+    node_problems,
+    ordered_capacity,
+    unready_words,
+)
 from kohort.kube import clock
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.events import EventRecorder
 from kohort.kube.informer import Informer
 from kohort.kube.resources import LEASES, NODES, Key
 from kohort.objects.core import Node
@@ -32,14 +40,19 @@ AT_ONCE = 32
 
 
 class SimulatedNodes:
-    def __init__(self, client: Client, nodes: Informer[Node], fleet: Fleet, heartbeat: float) -> None:
+    def __init__(
+        self, client: Client, nodes: Informer[Node], fleet: Fleet, heartbeat: float, recorder: EventRecorder
+    ) -> None:
         self._client = client
         self._nodes = nodes
+        self._recorder = recorder
         self._fleet = fleet
         self._heartbeat = heartbeat
         self._numbers: dict[str, int] = {name: index for index, name in enumerate(fleet.names())}
         self._reported: dict[str, tuple[str, float]] = {}
         """What was said of a node's readiness, and when."""
+        self._complaints: dict[str, list[str]] = {}
+        """What was said of a node's orders."""
         self._unregistered = set(fleet.names())
         self._complete = asyncio.Event()
         self._count_registered()
@@ -83,13 +96,24 @@ class SimulatedNodes:
         node = self._nodes.get(key)
         if node is None:
             self._reported.pop(key.name, None)
+            self._complaints.pop(key.name, None)
             return None
+        if is_simulated(node):
+            self._complain(node)
         if not is_simulated(node) or is_lost(node.metadata.annotations):
             self._count_registered(key.name)
             return None
         await self._report(node)
         await self._renew(node)
         return Requeue(after=self._pause())
+
+    def _complain(self, node: Node) -> None:
+        """Of orders that cannot be understood; once, not with every heartbeat."""
+        complaints = [str(problem) for problem in node_problems(node.metadata.annotations)]
+        for complaint in complaints:
+            if complaint not in self._complaints.get(node.metadata.name, ()):
+                self._recorder.warning(NODES, node, "BadSimulationOrder", complaint)
+        self._complaints[node.metadata.name] = complaints
 
     async def _report(self, node: Node) -> None:
         name = node.metadata.name
@@ -133,7 +157,10 @@ class SimulatedNodes:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def _capacity(self, node: Node) -> dict[str, str]:
-        ordered = looks.ordered_capacity(node.metadata.annotations.get(looks.CAPACITY, ""))
+        try:
+            ordered = ordered_capacity(node.metadata.annotations)
+        except BadOrder:
+            ordered = {}
         if node.status.capacity and not ordered:
             return {name: str(amount) for name, amount in node.status.capacity.items()}
         return looks.capacity_of(ordered)

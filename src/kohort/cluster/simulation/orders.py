@@ -34,6 +34,9 @@ from typing import TypeVar
 
 import msgspec
 
+from kohort.objects.names import qualified_name
+from kohort.objects.quantity import ZERO, Quantity
+
 PREFIX = "simulation.kohort.dev/"
 SIMULATED = PREFIX + "node"
 """The label of simulated nodes: whoever creates a node with `simulation.kohort.dev/node: "true"` gets one."""
@@ -95,13 +98,38 @@ def understood(
                 annotations.pop(problem.annotation, None)
 
 
+def node_problems(node: Mapping[str, str]) -> list[BadOrder]:
+    """What is wrong with the orders on a node, whoever they are for."""
+    problems = understood({}, node)[1]
+    try:
+        ordered_capacity(node)
+    except BadOrder as problem:
+        problems.append(problem)
+    return problems
+
+
+def ordered_capacity(node: Mapping[str, str]) -> dict[str, str]:
+    """What a node has according to its annotation `cpu=8,memory=32Gi`. Raises BadOrder."""
+    found: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in _ours(node).get("capacity", "").split(","))):
+        name, _, amount = (text.strip() for text in item.partition("="))
+        try:
+            fits = not qualified_name(name) and Quantity.parse(amount) >= ZERO
+        except ValueError:
+            fits = False
+        if not fits:
+            raise BadOrder("capacity", f"{item!r} is not a resource and its amount, such as cpu=8 or memory=64Gi")
+        found[name] = amount
+    return found
+
+
 def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0) -> Orders:
     """The orders in the annotations of a pod and of its node. Raises BadOrder."""
     _check_names(pod, _ON_PODS)
     _check_names(node, _ON_NODES)
     given = {**_ours(node), **_ours(pod)}
     crashes = _number(given, "crashes")
-    code = _number(given, "exit-code")
+    code = _code(given, "exit-code")
     after = _seconds(given, "exit-after")
     if after is None and (crashes is not None or code is not None):
         after = 0.0
@@ -165,6 +193,13 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     if not given[name].isdecimal():
         raise BadOrder(name, f"{given[name]!r} is not a whole number")
     return int(given[name])
+
+
+def _code(given: Mapping[str, str], name: str) -> int | None:
+    code = _number(given, name)
+    if code is not None and code > 255:
+        raise BadOrder(name, f"{code} is more than a process can end with: 255")
+    return code
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

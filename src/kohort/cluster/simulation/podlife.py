@@ -100,7 +100,8 @@ class PodLife:
     def _orders(self, pod: Pod, node: Node) -> Orders:
         orders, problems = understood(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
         for problem in problems:
-            self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
+            if problem.annotation in pod.metadata.annotations:
+                self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
         return orders
 
     def _resize(self, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> float | None:

@@ -37,8 +37,8 @@ def register(
     node_cache = manager.informer(NODES, Node)
     # All pods, not only those with a node: other parts of the process keep them too, and then it is one cache.
     pod_cache = manager.informer(PODS, Pod, indexes={BY_NODE: _node_of})
-    simulated = SimulatedNodes(manager.client, node_cache, fleet, heartbeat)
     recorder = manager.recorder("simulated-node")
+    simulated = SimulatedNodes(manager.client, node_cache, fleet, heartbeat, recorder)
     life = PodLife(manager.client, pod_cache, simulated, recorder, start_latency)
 
     def pods_of(node: Node) -> Iterable[Key]:
