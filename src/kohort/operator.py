@@ -2,7 +2,8 @@
 
 On a real cluster the definitions and webhook configurations come from `kohort install`; then `register` only runs the
 controllers. An embedded cluster has nobody to install anything, so there the operator brings its own
-(`self_contained`): it installs the definitions, serves its webhooks on loopback and points the API server at them.
+(`self_contained`): it installs the definitions, offers its webhooks (by a call within the process, or on loopback) and
+points the API server at them.
 """
 
 import asyncio

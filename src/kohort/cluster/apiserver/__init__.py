@@ -1,5 +1,10 @@
 """A Kubernetes API server: HTTP surface, storage, patch, apply, schema engine, CRDs, admission, authorization.
 
 Built-in kinds are data run by the same engine as custom resources. A request enters through `server.ApiServer.handle`,
-whether it came over a socket (`http/`) or from a client in the same process.
+whether it came over a socket (`http/`) or from a client in the same process. A write then passes
+
+    endpoints/routing → endpoints/writing → schema/decode → kinds (defaults, rules) and apply/managed (who owns what)
+                      → admission → storage/committer
+
+and is answered when it is durable. `assembly` puts the parts together.
 """

@@ -1,7 +1,7 @@
 """CEL, the expression language of validation rules, match conditions and admission policies.
 
 Text becomes a syntax tree (`parser`), the tree gets types (`checker`, against the types of a schema when there is one),
-and a typed tree becomes a nest of Python closures (`program`). An `Environment` holds the variables and functions that
+and a typed tree becomes a nest of Python closures (`closures`). An `Environment` holds the variables and functions that
 an expression may use and compiles it once; a `Program` is then called as often as wanted.
 """
 
