@@ -287,6 +287,22 @@ async def report(scene: Puppet, ready: str) -> None:
     await scene.settle()
 
 
+async def test_a_node_that_never_reports_is_not_tainted_for_ever() -> None:
+    async with puppet() as scene:
+
+        def taints() -> list[tuple[str, str]]:
+            found = (scene.cluster.find(NODES, "mute") or {})["spec"].get("taints") or []
+            return [(one["key"].removeprefix("node.kubernetes.io/"), one["effect"]) for one in found]
+
+        await scene.client.create(NODES, {"metadata": {"name": "mute"}})
+        await asyncio.sleep(0.5)
+        assert taints() == [("not-ready", "NoSchedule")], "it may be about to report"
+        await asyncio.sleep(2)
+        assert taints() == []
+        await asyncio.sleep(60)
+        assert ("unreachable", "NoSchedule") in taints()
+
+
 async def test_nobody_waits_for_pods_of_a_node_out_of_service() -> None:
     async with puppet() as scene:
         await report(scene, "True")

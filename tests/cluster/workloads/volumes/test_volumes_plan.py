@@ -89,6 +89,9 @@ def test_provisioning_follows_the_class() -> None:
     assert isinstance(foreign, Wait)
     assert foreign.reason == "ExternalProvisioning"
     assert isinstance(step(claim(storage_class="")), Wait)
+    none = StorageClass(ObjectMeta(name="none"), provisioner="kubernetes.io/no-provisioner")
+    text = "no volume plugin matched name: kubernetes.io/no-provisioner"
+    assert step(claim(storage_class="none"), storage_class=none) == Wait("ProvisioningFailed", text, warning=True)
 
 
 def test_a_claim_that_names_its_volume() -> None:

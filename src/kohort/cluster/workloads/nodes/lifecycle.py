@@ -21,6 +21,8 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject, find_condition
 
 GRACE: Final = 50.0
+REGISTRATION: Final = 1.0
+"""A node that just came is about to report: until then it keeps the taint that it was registered with."""
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -45,6 +47,8 @@ class NodeLifecycle:
             self._heard.pop(key.name, None)
             return None
         silent = self._silence(node)
+        if not node.status.conditions and silent < REGISTRATION:
+            return Requeue(after=REGISTRATION)
         if silent > GRACE and _some_known(node):
             await self._declare_unknown(node)
         else:

@@ -8,6 +8,7 @@
 | says nothing about a class, and there is a default one now | take that |
 | class "" | wait: dynamic provisioning is switched off |
 | class waits for its first consumer, no node chosen | wait for a pod, or for the scheduler if there is one |
+| class without a provisioner | wait for a volume |
 | class of our provisioner | provision |
 | class of somebody else | wait for them |
 """
@@ -23,6 +24,8 @@ from kohort.objects.selectors import LabelSelector
 from kohort.objects.storage import StorageClass
 
 PROVISIONER: Final = "kohort.dev/local-path"
+_IN_TREE: Final = "kubernetes.io/"
+"""Of provisioners that were part of Kubernetes once, and of the one that stands for none."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -89,6 +92,9 @@ def next_step(
         return Wait("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found', warning=True)
     if waits and not node:
         return _wait_for(consumers)
+    if storage_class.provisioner.startswith(_IN_TREE):
+        text = f"no volume plugin matched name: {storage_class.provisioner}"
+        return Wait("ProvisioningFailed", text, warning=True)
     if storage_class.provisioner != PROVISIONER:
         text = (
             f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' "
