@@ -5,7 +5,7 @@ plane, on a real Kubernetes API server, and in a test on virtual time.
 
 | to understand how | read |
 |---|---|
-| a server is reached | `kubeconfig`, `credentials`, `transport`; `http` is the one request and response between both sides |
+| a server is reached | `kubeconfig`, `credentials`, `transport`; `http` is what goes between both sides |
 | something is asked | `resources`, `client`, `exchange`, `errors` |
 | a cache stays current | `frames`, `watch`, `mirror`, `informer` |
 | work is done | `queue`, `controller`, `owners`; `manager` runs them together |

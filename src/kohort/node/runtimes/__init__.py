@@ -1,1 +1,1 @@
-"""What runs containers: `process` as processes of this machine, `simulated` not at all, for tests of everything above."""
+"""What runs containers: `process` as processes of this machine, `simulated` not at all, for tests."""
