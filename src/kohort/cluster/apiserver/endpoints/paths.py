@@ -1,8 +1,8 @@
 """The path grammar of the Kubernetes API.
 
 A path names either an object or collection (`ResourcePath`) or something that is not a resource (None here). Decoding
-of percent escapes has happened before, and no segment may hide a slash: `segments_of` refuses what a path may never
-contain, so nothing behind this module has to think about traversal.
+of percent escapes has happened before (`http/targets`), where no segment may hide a slash. `check_segments` refuses
+what else a path may never contain, so nothing behind this module has to think about traversal.
 """
 
 import re
