@@ -11,6 +11,7 @@ from kohort.cluster.workloads.job import plan as rules
 from kohort.cluster.workloads.job import status as states
 from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResult, Work
 from kohort.cluster.workloads.job.pods import build_pod, result
+from kohort.cluster.workloads.slowstart import growing_batches
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
@@ -163,16 +164,13 @@ class Jobs:
         try:
             await asyncio.gather(*(self._dismiss(job, by_name[name]) for name in step.delete))
             indexes: list[int | None] = [*step.indexes] if states.is_indexed(job) else [None] * step.create
-            batch = 1
-            while indexes:
-                head, indexes = indexes[:batch], indexes[batch:]
-                bodies = [build_pod(job, index, waiting.get(index) if index is not None else None) for index in head]
+            for batch in growing_batches(indexes):
+                bodies = [build_pod(job, index, waiting.get(index) if index is not None else None) for index in batch]
                 done = await asyncio.gather(*(self._create(key, job, body) for body in bodies), return_exceptions=True)
                 problems = [one for one in done if isinstance(one, BaseException)]
                 made += len(done) - len(problems)
                 if problems:
                     raise problems[0]
-                batch *= 2
         except ApiError as problem:
             return made, problem
         return made, None

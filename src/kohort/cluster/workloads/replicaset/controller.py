@@ -10,6 +10,7 @@ from kohort.cluster.workloads.expectations import Expectations
 from kohort.cluster.workloads.podstate import available_in, is_available, ready_since
 from kohort.cluster.workloads.replicaset import plan as rules
 from kohort.cluster.workloads.replicaset.plan import DELETION_COST, Replica
+from kohort.cluster.workloads.slowstart import growing_batches
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
@@ -109,12 +110,8 @@ class ReplicaSets:
             1 if wanted is None else wanted, replicas, self._neighbours(replica_set) if pods else (), clock.now()
         )
         try:
-            left, batch = plan.create, 1
-            while left:
-                size = min(batch, left)
-                await asyncio.gather(*(self._create(key, replica_set) for _ in range(size)))
-                left -= size
-                batch *= 2
+            for batch in growing_batches(range(plan.create)):
+                await asyncio.gather(*(self._create(key, replica_set) for _ in batch))
             by_name = {pod.metadata.name: pod for pod in pods}
             await asyncio.gather(*(self._delete(key, replica_set, by_name[name]) for name in plan.delete))
         except ApiError as problem:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.podstate import available_in
+from kohort.cluster.workloads.slowstart import growing_batches
 from kohort.cluster.workloads.statefulset import plan as rules
 from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
 from kohort.cluster.workloads.statefulset.history import History, Resolved, StoredRevision, template_of
@@ -160,16 +161,13 @@ class StatefulSets:
                 done.append(action)
 
         for stage in stages:
-            left, batch = list(stage), 1
-            while left:
-                head, left = left[:batch], left[batch:]
-                results = await asyncio.gather(*(take(step) for step in head if step), return_exceptions=True)
+            for batch in growing_batches(stage) if together else ([step] for step in stage):
+                results = await asyncio.gather(*(take(step) for step in batch if step), return_exceptions=True)
                 for problem in results:
                     if isinstance(problem, (ApiError, ClaimsNotReady)):
                         return done, problem
                     if isinstance(problem, BaseException):
                         raise problem
-                batch = 2 * batch if together else 1
         return done, None
 
     async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
