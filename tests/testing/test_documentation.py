@@ -1,4 +1,4 @@
-"""The examples in docs/testing.md are tests; here they are run."""
+"""The examples in docs/testing.md and docs/operators.md are tests; here they are run."""
 
 import re
 from collections.abc import Callable
@@ -6,22 +6,27 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = {
+    "testing.md": ["test_a_config_map_gets_a_secret", "test_the_operator_can_die_anywhere"],
+    "operators.md": ["test_a_widget_gets_its_copies"],
+}
 
 
-def examples() -> dict[str, Callable[[], None]]:
-    """Every function `test_...` on the page. Blocks share their names, as a reader would expect."""
+def examples(page: str) -> dict[str, Callable[[], None]]:
+    """Every function `test_...` on a page. Blocks share their names, as a reader would expect."""
     names: dict[str, Callable[[], None]] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        if "def test_" in block:
-            exec(compile(block, str(PAGE), "exec"), names)
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+        if "\ndef " in block:
+            exec(compile(block, page, "exec"), names)
     return {name: function for name, function in names.items() if name.startswith("test_")}
 
 
-@pytest.mark.parametrize("name", ["test_a_config_map_gets_a_secret", "test_the_operator_can_die_anywhere"])
-def test_the_example_works(name: str) -> None:
-    examples()[name]()
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in EXAMPLES.items() for name in names])
+def test_the_example_works(page: str, name: str) -> None:
+    examples(page)[name]()
 
 
-def test_no_example_is_forgotten() -> None:
-    assert len(examples()) == 2
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_no_example_is_forgotten(page: str) -> None:
+    assert list(examples(page)) == EXAMPLES[page]

@@ -201,7 +201,8 @@ class EventRecorder:
             async with asyncio.timeout(timeout):
                 await self._notes.join()
         except TimeoutError:
-            self._log.warning("events dropped at the end", count=self._notes.qsize())
+            # One is in the hands of the writer.
+            self._log.warning("events dropped at the end", count=self._notes.qsize() + 1)
         await cancel_all(self._writer)
 
     async def _write_all(self) -> None:
