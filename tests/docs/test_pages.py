@@ -126,6 +126,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_the_map_of_the_code_shows_every_folder() -> None:
+    """Two levels deep, and the folders of the API server."""
+    page = (DOCS / "architecture.md").read_text()
+    source = ROOT / "src" / "kohort"
+    folders = [init.parent.relative_to(source) for init in source.rglob("__init__.py")]
+    wanted = [one for one in folders if 0 < len(one.parts) <= 2 or one.parent.name == "apiserver"]
+    assert len(wanted) > 30
+    assert [str(one) for one in wanted if f"`{one}`" not in page and f"`{one.name}`" not in page] == []
+
+
 def test_what_is_made_from_code_is_in_step_with_it() -> None:
     from tools.reference.__main__ import FILES
 
