@@ -182,3 +182,17 @@ async def test_owners_in_another_group_are_forgotten(api: Api) -> None:
     changed = await api.patch("/api/v1/namespaces/default/events/e", {"message": "new"})
     (owner,) = changed.meta["managedFields"]
     assert (owner["apiVersion"], owner["fieldsV1"]) == ("v1", {"f:message": {}})
+
+
+async def test_a_refused_patch_is_shown_with_what_it_would_have_made(api: Api) -> None:
+    """Keys are sorted where the patch reached; the rest is in the order of declaration."""
+    body = {"data": {"k": "v"}, "metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}, "name": "a"}}
+    made = await api.post(MAPS, body)
+    refused = await api.patch(f"{MAPS}/a", {"data": {"k": 5}, "binaryData": None})
+    shown = refused.json["details"]["causes"][0]["message"].partition('"')[2].replace('\\"', '"')
+    uid, revision, created = (made.meta[key] for key in ("uid", "resourceVersion", "creationTimestamp"))
+    assert shown.startswith(
+        '{"apiVersion":"v1","data":{"k":5},"kind":"ConfigMap","metadata":{"name":"a","namespace":"default",'
+        f'"uid":"{uid}","resourceVersion":"{revision}","creationTimestamp":"{created}",'
+        '"labels":{"l":"1"},"annotations":{"a":"1"},"managedFields":[{"manager":"tests","operation":"Update",'
+    )

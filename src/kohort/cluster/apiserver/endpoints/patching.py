@@ -13,6 +13,7 @@ from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
 from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
+from kohort.cluster.apiserver.endpoints.printing import as_printed
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
@@ -131,7 +132,8 @@ def fit(
     def unfit(problem: str) -> errors.ApiError:
         if media_type == STRATEGIC:
             return _invalid_patch(go_text(change.patch), problem)
-        return _invalid_patch(compact(_by_name_where_new(msgspec.json.decode(shown), patched, live)).decode(), problem)
+        printed = as_printed(msgspec.json.decode(shown), patched, live, node.name)
+        return _invalid_patch(compact(printed).decode(), problem)
 
     def attempt(obj: JsonObject) -> list[str]:
         _check_type(parts, call, live, obj, media_type)
@@ -209,16 +211,6 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
 
 def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
     return any(one.resource.version == version for one in parts.catalog.siblings(kind))
-
-
-def _by_name_where_new(document: Json, patched: Json, live: Json) -> Json:
-    """A patched document as it is printed: the keys of every object that the patch reached into are sorted, all others
-    are in the order of their fields. What no patch reached is still shared with the live object."""
-    if not isinstance(document, dict) or patched is live:
-        return document
-    patched = patched if isinstance(patched, dict) else {}
-    live = live if isinstance(live, dict) else {}
-    return {key: _by_name_where_new(document[key], patched.get(key), live.get(key)) for key in sorted(document)}
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:

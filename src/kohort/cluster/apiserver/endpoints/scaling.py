@@ -75,7 +75,7 @@ async def patch(writer: Writer, call: Call) -> Response:
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
-        scale = scale_of(call.kind, live)
+        scale = _tracked_scale(writer, call, live)
         if replicas_of(call.kind, live)[0] is None:
             scale["spec"]["replicas"] = _UNSET
         scale, _ = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
