@@ -12,8 +12,10 @@ encoded bytes, because dictionaries inside have no hash.
 
 import types
 import typing
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Union
+from operator import attrgetter
+from typing import TypeAlias, Union
 
 import msgspec
 
@@ -57,22 +59,40 @@ class Sharing:
 
     def __init__(self, view: Json) -> None:
         self._fields = [_Field(section, name) for section, name in _candidates(view)]
+        self._sections = _by_section(self._fields)
         self._encode = msgspec.msgpack.Encoder().encode
         self._judged = 0
 
     def share(self, obj: Json) -> None:
         """Replace parts of a fresh object by equal parts of earlier ones."""
-        for field in self._fields:
-            owner = getattr(obj, field.section) if field.section else obj
+        for section, values_of, fields in self._sections:
+            owner = getattr(obj, section) if section else obj
             if owner is None:
                 continue
-            value = getattr(owner, field.name)
-            if value:
-                field.share(owner, value, self._encode(value))
+            for field, value in zip(fields, values_of(owner), strict=True):
+                if value:
+                    field.share(owner, value, self._encode(value))
         self._judged += 1
         if self._judged == _TRIAL:
             self._judged = 0
             self._fields = [field for field in self._fields if not field.useless]
+            self._sections = _by_section(self._fields)
+
+
+_Reader: TypeAlias = Callable[[Json], tuple[Json, ...]]
+
+
+def _by_section(fields: list[_Field]) -> list[tuple[str, _Reader, list[_Field]]]:
+    """The fields of each section, and what reads them all at once: most of them are empty in most objects."""
+    sections: dict[str, list[_Field]] = {}
+    for field in fields:
+        sections.setdefault(field.section, []).append(field)
+    return [(section, _reader([field.name for field in inside]), inside) for section, inside in sections.items()]
+
+
+def _reader(names: list[str]) -> _Reader:
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda owner: (read(owner),)
 
 
 @lru_cache(maxsize=256)

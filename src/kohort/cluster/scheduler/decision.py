@@ -6,6 +6,7 @@ The answer is a node, or a `Misfit` that knows for every node why not and says i
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -93,8 +94,12 @@ class Chooser:
         verdicts: dict[str, Verdict] = {}
         feasible: list[NodeFacts] = []
         enough = candidates_wanted(len(candidates))
+        # Nearly always one filter has something to look at, and nobody was promised anything.
+        judged_by = judge.checks[0] if len(judge.checks) == 1 else judge.verdict
+        if cluster.nominated:
+            judged_by = partial(judged, pod, cluster=cluster, judge=judge)
         for node in candidates:
-            verdict = judged(pod, node, cluster, judge) if cluster.nominated else judge.verdict(node)
+            verdict = judged_by(node)
             if verdict is not None:
                 verdicts[node.name] = verdict
                 continue

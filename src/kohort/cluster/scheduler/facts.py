@@ -18,6 +18,8 @@ from kohort.objects.quantity import Quantity
 
 Port = tuple[str, str, int]
 """Protocol, address, number of a port of the node."""
+Wish = tuple[int, int, int, int]
+"""Cpu and memory that a pod asks for, and the same as they are scored."""
 
 _COMPILED = (
     "affinity",
@@ -148,7 +150,6 @@ class NodeFacts:
 
     __slots__ = (
         "allowed_pods",
-        "balance",
         "ephemeral_storage",
         "images",
         "labels",
@@ -168,6 +169,7 @@ class NodeFacts:
         "used_ephemeral_storage",
         "used_memory",
         "used_scalars",
+        "worth",
     )
 
     def __init__(self, name: str) -> None:
@@ -185,8 +187,8 @@ class NodeFacts:
         self.used_cpu = self.used_memory = self.used_ephemeral_storage = 0
         self.scored_cpu = self.scored_memory = 0
         self.used_scalars: dict[str, int] = {}
-        self.balance = 100
-        """Of what is used now: see `balance`."""
+        self.worth: dict[Wish, int] = {}
+        """For the score `room`; forgotten with every change."""
 
     def become(self, node: Node) -> None:
         """Take over what the API says of the node; what is on it stays."""
@@ -202,7 +204,7 @@ class NodeFacts:
         self.ephemeral_storage = allocatable.pop("ephemeral-storage", zero).value
         self.allowed_pods = allocatable.pop("pods", zero).value
         self.scalars = {name: amount.value for name, amount in allocatable.items()}
-        self.balance = balance(self.milli_cpu, self.memory, self.used_cpu, self.used_memory)
+        self.worth.clear()
         self.images = {
             normalized_image(name): image.size_bytes for image in node.status.images for name in image.names or ()
         }
@@ -225,7 +227,7 @@ class NodeFacts:
         self.used_cpu += sign * held.milli_cpu
         self.used_memory += sign * held.memory
         self.used_ephemeral_storage += sign * held.ephemeral_storage
-        self.balance = balance(self.milli_cpu, self.memory, self.used_cpu, self.used_memory)
+        self.worth.clear()
         self.scored_cpu += sign * held.scored_cpu
         self.scored_memory += sign * held.scored_memory
         for name, amount in held.scalars:
@@ -253,14 +255,6 @@ def _same_rules(one: Pod, other: Pod) -> bool:
         and one.metadata.labels == other.metadata.labels
         and one.metadata.owner_references == other.metadata.owner_references
     )
-
-
-def balance(cpu: int, memory: int, used_cpu: int, used_memory: int) -> int:
-    """How well cpu and memory of a node are in step: 100 when the same part of both is used."""
-    if not cpu or not memory:
-        return 100
-    apart = abs(min(used_cpu / cpu, 1.0) - min(used_memory / memory, 1.0)) / 2
-    return int((1 - apart) * 100)
 
 
 def normalized_image(name: str) -> str:

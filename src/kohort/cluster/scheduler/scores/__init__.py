@@ -1,8 +1,8 @@
 """Which of the possible nodes is best.
 
-Every score looks at the pod and all candidates together and returns one number from 0 to 100 per node, or None if it
-has no opinion. The weighted sum decides; equals are drawn by lot, else every scheduler in the world would fill the
-first node.
+Every score looks at the pod and all candidates together and returns one number from 0 to 100 per node (up to 200 where
+it is two in one), or None if it has no opinion. The weighted sum decides; equals are drawn by lot, else every scheduler
+in the world would fill the first node.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
 from kohort.cluster.scheduler.scores.interpod import inter_pod_preferences
 from kohort.cluster.scheduler.scores.nodes import image_locality, node_preferences, tainted_last
-from kohort.cluster.scheduler.scores.room import balanced_allocation, least_allocated
+from kohort.cluster.scheduler.scores.room import room
 from kohort.cluster.scheduler.scores.spread import spread_evenly
 from kohort.cluster.scheduler.state import ClusterState
 
@@ -21,8 +21,7 @@ SCORES: Sequence[tuple[Score, int]] = (
     (node_preferences, 2),
     (spread_evenly, 2),
     (inter_pod_preferences, 2),
-    (least_allocated, 1),
-    (balanced_allocation, 1),
+    (room, 1),
     (image_locality, 1),
 )
 
