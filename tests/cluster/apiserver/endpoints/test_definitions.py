@@ -111,6 +111,15 @@ async def test_new_defaults_apply_to_old_objects_when_they_are_read(api: Api) ->
     assert [item["spec"] for item in (await api.get(WIDGETS)).json["items"]] == [{"size": 1, "color": "red"}]
 
 
+async def test_nobody_owns_what_a_changed_definition_cannot_read(api: Api) -> None:
+    await define(api, definition())
+    await widget(api, "a", spec={"color": "red"})
+    patch = {"spec": {"versions": [version(schema=sized(color={"type": "integer"}))]}}
+    await api.patch(f"{DEFINITIONS}/widgets.example.com", patch)
+    labelled = await api.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"l": "1"}}})
+    assert (labelled.code, labelled.json["spec"], "managedFields" in labelled.meta) == (200, {"color": "red"}, False)
+
+
 async def test_every_served_version_shows_the_same_objects(api: Api) -> None:
     await define(api, definition(version("v1"), version("v1beta1", storage=False)))
     await widget(api, "a", spec={"size": 1})

@@ -10,6 +10,7 @@ from kohort.cluster.apiserver.apply import managed
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.objects import fielderrors
 from kohort.objects.jsontypes import JsonObject
 
 _STATUS_RESETS: Final[dict[str, tuple[str, ...]]] = {
@@ -77,3 +78,13 @@ def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
         return served, target.schema()
 
     return convert
+
+
+def outgrown(call: Call, live: JsonObject) -> bool:
+    """Whether a custom resource has values of types that the definition, which changed since, does not allow."""
+    revision = live["metadata"].get("resourceVersion") or "0"
+    if not call.kind.custom or int(revision) > call.view.fresh_since:
+        return False
+    from kohort.cluster.apiserver.schema.validate import validate
+
+    return any(error.reason == fielderrors.TYPE_INVALID for error in validate(live, call.kind.schema()))

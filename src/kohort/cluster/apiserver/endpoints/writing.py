@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.apply import managed
 from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
 from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
-from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
+from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, outgrown, tracked_fields
 from kohort.cluster.apiserver.endpoints.reading import missing
 from kohort.cluster.apiserver.endpoints.scales import put_replicas, scale_of
 from kohort.cluster.apiserver.endpoints.settling import (
@@ -279,7 +279,10 @@ class Writer:
     # --- shared steps -------------------------------------------------------------------------------------------------
 
     def record(self, call: Call, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
-        """Note in managedFields who wrote what."""
+        """Note in managedFields who wrote what. Nobody owns anything of an object that its new schema cannot read."""
+        if live is not None and outgrown(call, live):
+            obj.setdefault("metadata", {}).pop("managedFields", None)
+            return
         managed.record_update(
             live,
             obj,
