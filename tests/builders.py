@@ -72,9 +72,6 @@ class Built(dict[str, Json]):
     def name(self) -> str:
         return str(self["metadata"]["name"])
 
-    def named(self, name: str) -> Self:
-        return self.but("metadata.name", name)
-
     def namespaced(self, namespace: str) -> Self:
         return self.but("metadata.namespace", namespace)
 
@@ -92,9 +89,6 @@ class Built(dict[str, Json]):
 
     def generation(self, number: int) -> Self:
         return self.but("metadata.generation", number)
-
-    def finalizers(self, *names: str) -> Self:
-        return self.added("metadata.finalizers", *names)
 
     def created(self, time: str) -> Self:
         return self.but("metadata.creationTimestamp", time)
@@ -151,21 +145,12 @@ class _HasPod(Built):
     def init_container(self, name: str, image: str = IMAGE, **more: Json) -> Self:
         return self.added(f"{self._spec}.initContainers", container(name, image, **more))
 
-    def sidecar(self, name: str, image: str = IMAGE, **more: Json) -> Self:
-        return self.init_container(name, image, restartPolicy="Always", **more)
-
     def requests(self, resources: Mapping[str, str] = NO_TEXT, **more: str) -> Self:
         """Of the first container."""
         return self.merged(f"{self._spec}.containers.0.resources.requests", resources, more)
 
-    def limits(self, resources: Mapping[str, str] = NO_TEXT, **more: str) -> Self:
-        return self.merged(f"{self._spec}.containers.0.resources.limits", resources, more)
-
     def node_selector(self, labels: Mapping[str, str] = NO_TEXT, **more: str) -> Self:
         return self.merged(f"{self._spec}.nodeSelector", labels, more)
-
-    def affinity(self, affinity: JsonObject) -> Self:
-        return self.but(f"{self._spec}.affinity", affinity)
 
     def tolerates(self, key: str = "", effect: str = "", value: str | None = None, **more: Json) -> Self:
         toleration: JsonObject = {"operator": "Exists" if value is None else "Equal", **more}
@@ -175,22 +160,13 @@ class _HasPod(Built):
     def volume(self, name: str, **source: Json) -> Self:
         return self.added(f"{self._spec}.volumes", {"name": name, **source})
 
-    def claims(self, claim: str) -> Self:
-        return self.volume(claim, persistentVolumeClaim={"claimName": claim})
-
 
 class Pod(_HasPod):
     def on(self, node: str) -> Self:
         return self.but("spec.nodeName", node)
 
-    def priority(self, value: int) -> Self:
-        return self.but("spec.priority", value)
-
     def phase(self, phase: str) -> Self:
         return self.but("status.phase", phase)
-
-    def ip(self, address: str) -> Self:
-        return self.but("status.podIP", address).but("status.podIPs", [{"ip": address}])
 
     def ready(self, ready: bool = True, *, restarts: int = 0) -> Self:
         """Running, with all containers started; ready or not."""
@@ -210,29 +186,6 @@ def pod(name: str = "pod", namespace: str = "default") -> Pod:
     return _new(Pod, "v1", name, namespace, spec={"containers": [container()]})
 
 
-class Node(Built):
-    def capacity(self, resources: Mapping[str, str] = NO_TEXT, **more: str) -> Self:
-        """Capacity, all of it allocatable."""
-        return self.merged("status.capacity", resources, more).merged("status.allocatable", resources, more)
-
-    def taint(self, key: str, effect: str = "NoSchedule", value: str = "") -> Self:
-        return self.added("spec.taints", {"key": key, "effect": effect, **({"value": value} if value else {})})
-
-    def unschedulable(self) -> Self:
-        return self.but("spec.unschedulable", True)
-
-    def zone(self, zone: str) -> Self:
-        return self.labels({"topology.kubernetes.io/zone": zone})
-
-    def ready(self, ready: bool = True) -> Self:
-        return self.condition("Ready", "True" if ready else "False")
-
-
-def node(name: str = "node") -> Node:
-    plain = _new(Node, "v1", name, "", spec={}, status={}).labels({"kubernetes.io/hostname": name})
-    return plain.capacity(cpu="8", memory="32Gi", pods="110").ready()
-
-
 class _Workload(_HasPod):
     """Kinds that make pods from a template with the label `app`."""
 
@@ -240,9 +193,6 @@ class _Workload(_HasPod):
 
     def replicas(self, count: int) -> Self:
         return self.but("spec.replicas", count)
-
-    def pod_labels(self, labels: Mapping[str, str] = NO_TEXT, **more: str) -> Self:
-        return self.merged("spec.template.metadata.labels", labels, more)
 
     def template(self, pod: JsonObject) -> Self:
         """The pod to make; the selected label stays."""
@@ -275,16 +225,6 @@ class StatefulSet(_Workload):
         rolling = self.but("spec.updateStrategy.type", "RollingUpdate")
         return rolling.but(f"spec.updateStrategy.rollingUpdate.{field}", value)
 
-    def on_delete(self) -> Self:
-        return self.but("spec.updateStrategy", {"type": "OnDelete"})
-
-    def starts_at(self, ordinal: int) -> Self:
-        return self.but("spec.ordinals", {"start": ordinal})
-
-    def claim_template(self, name: str, size: str = "1Gi") -> Self:
-        claim = persistent_volume_claim(name).requesting(size)
-        return self.added("spec.volumeClaimTemplates", {"metadata": {"name": name}, "spec": claim["spec"]})
-
 
 def stateful_set(name: str = "web", namespace: str = "default") -> StatefulSet:
     return _workload(StatefulSet, "apps/v1", name, namespace, serviceName=name)
@@ -295,19 +235,9 @@ class Deployment(_Workload):
         limits = {"maxSurge": surge, "maxUnavailable": unavailable}
         return self.but("spec.strategy", {"type": "RollingUpdate", "rollingUpdate": limits})
 
-    def recreate(self) -> Self:
-        return self.but("spec.strategy", {"type": "Recreate"})
-
 
 def deployment(name: str = "web", namespace: str = "default") -> Deployment:
     return _workload(Deployment, "apps/v1", name, namespace)
-
-
-class ReplicaSet(_Workload): ...
-
-
-def replica_set(name: str = "web", namespace: str = "default") -> ReplicaSet:
-    return _workload(ReplicaSet, "apps/v1", name, namespace)
 
 
 class Job(_HasPod):
@@ -392,50 +322,6 @@ class Service(Built):
     def headless(self) -> Self:
         return self.but("spec.clusterIP", "None")
 
-    def publishing_not_ready(self) -> Self:
-        return self.but("spec.publishNotReadyAddresses", True)
-
 
 def service(name: str = "web", namespace: str = "default") -> Service:
     return _new(Service, "v1", name, namespace, spec={})
-
-
-class PersistentVolumeClaim(Built):
-    def requesting(self, size: str) -> Self:
-        return self.but("spec.resources.requests.storage", size)
-
-    def storage_class(self, name: str) -> Self:
-        return self.but("spec.storageClassName", name)
-
-
-def persistent_volume_claim(name: str = "data", namespace: str = "default") -> PersistentVolumeClaim:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return _new(PersistentVolumeClaim, "v1", name, namespace, spec=spec)
-
-
-class PodDisruptionBudget(Built):
-    def min_available(self, count: int | str) -> Self:
-        return self.but("spec.minAvailable", count)
-
-    def max_unavailable(self, count: int | str) -> Self:
-        return self.but("spec.maxUnavailable", count)
-
-
-def pod_disruption_budget(name: str = "budget", namespace: str = "default", **labels: str) -> PodDisruptionBudget:
-    return _new(PodDisruptionBudget, "policy/v1", name, namespace, spec={"selector": {"matchLabels": labels}})
-
-
-class ConfigMap(Built):
-    def data(self, **data: str) -> Self:
-        return self.merged("data", data)
-
-
-def config_map(name: str = "config", namespace: str = "default") -> ConfigMap:
-    return _new(ConfigMap, "v1", name, namespace)
-
-
-class Namespace(Built): ...
-
-
-def namespace(name: str) -> Namespace:
-    return _new(Namespace, "v1", name, "")

@@ -1,23 +1,9 @@
 """Builders make what their steps say, and objects that the API accepts."""
 
 import pytest
-from tests import builders
-from tests.builders import Built, container, lws, node, pod, service, stateful_set
+from tests.builders import Built, container, deployment, job, lws, pod, service, stateful_set
 
-from kohort.kube.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    SERVICES,
-    STATEFUL_SETS,
-    Resource,
-)
+from kohort.kube.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, STATEFUL_SETS, Resource
 from kohort.objects.core import Pod
 from kohort.testing import Cluster, virtual_time
 
@@ -74,17 +60,11 @@ def test_groups() -> None:
 @pytest.mark.parametrize(
     ("resource", "made"),
     [
-        (PODS, pod().sidecar("proxy").tolerates("gpu", "NoSchedule").claims("data")),
-        (NODES, node().taint("gpu").zone("a")),
-        (STATEFUL_SETS, stateful_set().replicas(3).parallel().partition(1).claim_template("data").starts_at(2)),
-        (DEPLOYMENTS, builders.deployment().replicas(2).rolling(surge=1, unavailable=0)),
-        (REPLICA_SETS, builders.replica_set().replicas(2)),
-        (JOBS, builders.job().completions(3, parallelism=2)),
-        (SERVICES, service().selecting(app="web").port(80, "http", 8080).headless().publishing_not_ready()),
-        (PERSISTENT_VOLUME_CLAIMS, builders.persistent_volume_claim().requesting("5Gi")),
-        (POD_DISRUPTION_BUDGETS, builders.pod_disruption_budget(app="web").min_available("50%")),
-        (CONFIG_MAPS, builders.config_map().data(a="b")),
-        (NAMESPACES, builders.namespace("team")),
+        (PODS, pod().init_container("setup").tolerates("gpu", "NoSchedule").volume("scratch", emptyDir={})),
+        (STATEFUL_SETS, stateful_set().replicas(3).parallel().partition(1)),
+        (DEPLOYMENTS, deployment().replicas(2).rolling(surge=1, unavailable=0)),
+        (JOBS, job().completions(3, parallelism=2)),
+        (SERVICES, service().selecting(app="web").port(80, "http", 8080).headless()),
     ],
     ids=lambda value: value.kind if isinstance(value, Resource) else "",
 )
