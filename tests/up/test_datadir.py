@@ -81,6 +81,12 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "keep me"
 
 
+def test_a_full_disk_is_told_as_one(data: DataDirectory) -> None:
+    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space") as problem:
+        full.write(b"x")
+    assert str(data.unusable(problem.value)) == f"the disk that holds {data.path} is full; make room and start again"
+
+
 def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "it's here")
     words = shlex.split(data.export)

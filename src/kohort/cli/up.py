@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -94,10 +94,16 @@ def command(
         else:
             _run(options)
     except CannotStart as failure:
-        if detached.is_detached():
-            detached.report_failure(str(failure))
-        complain(str(failure))
-        sys.exit(failure.exit_code)
+        _refuse(failure)
+    except OSError as error:
+        _refuse(data.unusable(error))
+
+
+def _refuse(failure: CannotStart) -> NoReturn:
+    if detached.is_detached():
+        detached.report_failure(str(failure))
+    complain(str(failure))
+    sys.exit(failure.exit_code)
 
 
 def _arguments(data: DataDirectory) -> list[str]:

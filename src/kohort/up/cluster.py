@@ -96,6 +96,8 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 note = "; ".join(filter(None, (retired, _unenforced(options))))
                 async with _renewing(pki, tls, write), supervision.running(controllers):
                     yield Running(address, options.data.export, note)
+        except (ApiError, StorageError) as error:
+            raise CannotStart(f"cannot write to {options.data.store}: {error}; has its disk room?") from error
         finally:
             await store.close()
 

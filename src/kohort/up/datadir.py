@@ -12,6 +12,7 @@ them again, and whoever wants no next one has to end them.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shlex
@@ -48,7 +49,7 @@ class DataDirectory:
         except (FileExistsError, NotADirectoryError) as error:
             raise CannotStart(f"{self.path} is not a directory; choose another with --data-dir") from error
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
@@ -134,7 +135,7 @@ class DataDirectory:
         try:
             return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
     def _read_pid(self, descriptor: int) -> int:
         """The pid in the lock file. Its owner writes it right after taking the lock, so wait for it if need be."""
@@ -144,7 +145,10 @@ class DataDirectory:
             time.sleep(_POLL_SECONDS)
         raise CannotStart(f"{self._lock} is locked by a process that does not say who it is")
 
-    def _unusable(self, error: OSError) -> CannotStart:
+    def unusable(self, error: OSError) -> CannotStart:
+        """Why nothing can be done here."""
+        if error.errno == errno.ENOSPC:
+            return CannotStart(f"the disk that holds {self.path} is full; make room and start again")
         return CannotStart(
             f"cannot write to the data directory {self.path}: {error.strerror}; "
             "make it writable, or choose another with --data-dir"

@@ -156,6 +156,14 @@ def test_what_others_rely_on_is_not_replaced_when_it_is_damaged(pki: Pki, damage
     assert contents(pki) == before
 
 
+def test_a_first_start_that_was_interrupted_is_begun_again(pki: Pki, tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    for left in ("ca.key", ".ca.crt.new"):
+        (tmp_path / "half" / left).write_bytes(pki.ca_key.read_bytes())
+    again = ensure_pki(tmp_path / "half")
+    handshake(again.server_context(), client_context(again), "localhost")
+
+
 def test_a_key_of_another_authority_is_noticed(pki: Pki, tmp_path: Path) -> None:
     pki.ca_key.write_bytes(ensure_pki(tmp_path / "other").ca_key.read_bytes())
     with pytest.raises(UnusableKeys, match=r"ca\.key is damaged"):

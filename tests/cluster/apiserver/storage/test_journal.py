@@ -161,9 +161,14 @@ def test_a_missing_row_is_noticed(path: Path) -> None:
     assert "rows 2 to 2 of its log are missing" in refused(path, DatabaseCorrupt)
 
 
-def test_an_empty_file_is_a_new_database(path: Path) -> None:
+@pytest.mark.parametrize("got_as_far_as", ["the file", "its first page"])
+def test_a_file_with_nothing_in_it_is_a_new_database(path: Path, got_as_far_as: str) -> None:
     """That is what a crash during creation leaves behind."""
     path.touch()
+    if got_as_far_as == "its first page":
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+        assert path.stat().st_size > 0
     written(path, [record("a", 2)])
     assert reopened(path) == (2, {"a": 2})
 

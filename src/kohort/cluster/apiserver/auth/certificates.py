@@ -115,18 +115,22 @@ class Pki:
 
     def _ensure_authority(self) -> None:
         halves = [path for path in (self.ca_certificate, self.ca_key) if path.exists()]
-        if len(halves) == 1:
-            missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
-            raise UnusableKeys(missing, "missing")
-        if not halves:
+        if not halves or self._is_unfinished():
             from kohort.kube.issuing import new_authority
 
             certificate, key = new_authority("kohort", timedelta(days=AUTHORITY_DAYS))
             write_private(self.ca_key, key)
             write_private(self.ca_certificate, certificate)
+        elif len(halves) == 1:
+            missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
+            raise UnusableKeys(missing, "missing")
         elif not _fit(self.ca_certificate, self.ca_key):
             damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
             raise UnusableKeys(damaged, "damaged")
+
+    def _is_unfinished(self) -> bool:
+        """A first start was interrupted when it had written only the key of the authority: nobody knows it yet."""
+        return [path.name for path in self.directory.glob("[!.]*")] == [self.ca_key.name]
 
     def _read_inventory(self) -> dict[str, Entry]:
         try:

@@ -268,6 +268,8 @@ def _recover(path: Path) -> Recovered:
         return Recovered()
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            if _is_blank(db):
+                return Recovered()
             _check_format(path, db)
             return _replay(path, db.execute("SELECT seq, revision, checksum, records FROM log ORDER BY seq"))
     except sqlite3.Error as error:
@@ -276,6 +278,11 @@ def _recover(path: Path) -> Recovered:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def _is_blank(db: sqlite3.Connection) -> bool:
+    """A database without anything in it: its creation was interrupted."""
+    return bool(db.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
 
 
 def _check_format(path: Path, db: sqlite3.Connection) -> None:
