@@ -14,7 +14,6 @@ from kohort.objects.jsontypes import Json, JsonObject
 CONFIG_MAP = kind_node("", "v1", "ConfigMap")
 DEPLOYMENT = kind_node("apps", "v1", "Deployment")
 SERVICE = kind_node("", "v1", "Service")
-POD = kind_node("", "v1", "Pod")
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 C = 'k:{"name":"c"}'
 

@@ -81,11 +81,6 @@ def nonnegative(errors: Errors, path: str, value: int | None) -> None:
         errors.append(invalid(path, value, NEGATIVE))
 
 
-def positive(errors: Errors, path: str, value: int | None) -> None:
-    if value is None or value <= 0:
-        errors.append(invalid(path, value or 0, NOT_POSITIVE))
-
-
 def choice(errors: Errors, path: str, value: str | None, allowed: Collection[str]) -> None:
     """An enumeration that must be set."""
     if value in allowed:
@@ -180,7 +175,6 @@ _BAD_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::f
 _BAD_NETWORK: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @lru_cache(maxsize=4096)

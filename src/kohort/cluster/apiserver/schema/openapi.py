@@ -100,11 +100,6 @@ def group_version_path(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def index(kinds: Iterable[Kind]) -> JsonObject:
-    """The answer to `/openapi/v3`."""
-    return OpenApi(kinds).index()
-
-
 def document(group: str, version: str, kinds: Sequence[Kind]) -> JsonObject:
     """The OpenAPI 3 document of one group version; kinds of other versions are left out."""
     components = Components()
