@@ -17,6 +17,7 @@ import pytest
 from tests.children import environment, imports
 
 from kohort.node.cgroups import warning_of_no_limits
+from kohort.up.datadir import DataDirectory
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Kohort
@@ -257,6 +258,21 @@ def test_parts_in_the_background_can_be_stopped(kohort: "Kohort", tmp_path: Path
     assert "already (pid" in other.call(*words).stderr
     assert other.call("down").stdout.startswith("stopped (pid ")
     assert other.call("down").stdout == f"kohort is not running on {other.data}\n"
+
+
+def test_a_start_in_the_background_that_is_interrupted_ends(kohort: "Kohort", tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = {
+            "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": ""}}],
+            "current-context": "a",
+        }
+        (tmp_path / "config").write_text(json.dumps(config))
+        words = ("--detach", "--parts", "workloads", "--kubeconfig", str(tmp_path / "config"))
+        with subprocess.Popen(kohort.command("up", *words), env=environment(), stderr=subprocess.PIPE) as child:
+            silent.accept()
+            child.send_signal(signal.SIGINT)
+        wait_until(lambda: DataDirectory(kohort.data).owner() is None)
 
 
 def test_a_narrow_limit_of_open_files_is_widened(kohort: "Kohort") -> None:

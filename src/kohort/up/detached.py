@@ -24,10 +24,15 @@ def start(data: DataDirectory, arguments: Sequence[str]) -> tuple[str, str]:
     reading, writing = os.pipe()
     with open(reading) as report:
         try:
-            _spawn(data, arguments, writing)
+            child = _spawn(data, arguments, writing)
         finally:
             os.close(writing)
-        line = report.readline().strip()
+        try:
+            line = report.readline().strip()
+        except KeyboardInterrupt:
+            # It is in a session of its own and has not heard of it.
+            child.terminate()
+            raise
     if line.startswith(READY):
         address, _, note = line.removeprefix(READY).partition(" ")
         return address, note
@@ -52,10 +57,10 @@ def _report(line: str) -> None:
         pipe.write(line + "\n")
 
 
-def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> None:
+def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> "subprocess.Popen[bytes]":
     log = data.open_log()
     try:
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "kohort", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
