@@ -135,7 +135,11 @@ def test_a_custom_resource_is_published_from_its_definition() -> None:
     assert patch["operationId"] == "patchQExampleComV1NamespacedWidget"
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
     scale = found["paths"]["/apis/q.example.com/v1/namespaces/{namespace}/widgets/{name}/scale"]["get"]
-    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert scale["x-kubernetes-group-version-kind"] == {
+        "group": "q.example.com",
+        "version": "v1",
+        "kind": "Widget",
+    }
 
 
 def test_what_a_definition_does_not_describe_is_described_for_it() -> None:
@@ -206,3 +210,23 @@ def test_swagger_as_the_real_server_has_it() -> None:
     spec = definitions["com.example.q.v1.Widget"]["properties"]["spec"]["properties"]
     assert spec["n"] == {"enum": ["a", "b"]}
     assert spec["either"] == {"x-kubernetes-int-or-string": True}
+
+
+def test_operations_are_those_of_kubernetes() -> None:
+    """What all operations of a path have in common is said at the path; every code of success is listed."""
+    paths = OpenApi(builtin_kinds()).document("api/v1")
+    assert paths is not None
+    document = msgspec.json.decode(paths.body)["paths"]
+    everywhere = document["/api/v1/configmaps"]
+    assert "parameters" not in everywhere["get"]
+    names = [one["name"] for one in everywhere["parameters"]]
+    assert names == sorted(names)
+    assert {"pretty", "watch", "shardSelector"} <= set(names)
+    collection = document["/api/v1/namespaces/{namespace}/configmaps"]
+    assert [one["name"] for one in collection["parameters"]] == ["namespace", "pretty"]
+    assert collection["post"]["requestBody"]["required"]
+    assert set(collection["post"]["responses"]) == {"200", "201", "202", "401"}
+    assert "application/json;stream=watch" in collection["get"]["responses"]["200"]["content"]
+    claims = document["/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"]["delete"]["responses"]["202"]
+    reference = claims["content"]["application/json"]["schema"]["$ref"]
+    assert reference.endswith("io.k8s.api.core.v1.PersistentVolumeClaim")

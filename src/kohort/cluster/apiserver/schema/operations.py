@@ -15,6 +15,8 @@ _WATCH_EVENT: Final = f"{_META}.WatchEvent"
 JSON: Final = "application/json"
 _CUSTOM_FORMS: Final = (JSON, "application/yaml")
 _FORMS: Final = (*_CUSTOM_FORMS, "application/vnd.kubernetes.protobuf")
+_STREAMS: Final = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+_ANYTHING: Final = ("*/*",)
 _TEXT: Final = {"type": "string"}
 
 _PATCHES: Final = (
@@ -34,14 +36,32 @@ _LIST: Final = (
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeoutSeconds",
     "watch",
 )
-_DELETE: Final = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+_DELETE: Final = (
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
+    "propagationPolicy",
+)
+_ANSWERS: Final = {
+    "post": ("200", "201", "202"),
+    "put": ("200", "201"),
+    "patch": ("200", "201"),
+    "delete": ("200", "202"),
+}
+"""The codes of success that an action can be answered with, where there are several."""
+_SAID_TO_VANISH: Final = ("CustomResourceDefinition", "Namespace")
+"""Kinds whose deletion shows the object, though documents say otherwise."""
+_DESCRIPTIONS: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 _TYPES: Final = {
     "allowWatchBookmarks": "boolean",
     "force": "boolean",
     "gracePeriodSeconds": "integer",
+    "ignoreStoreReadErrorWithClusterBreakingPotential": "boolean",
     "limit": "integer",
     "orphanDependents": "boolean",
     "sendInitialEvents": "boolean",
@@ -103,11 +123,13 @@ class _Paths:
             self._put(paths, place.replace(root, f"{root}/watch", 1), {"get": operation})
 
     def _put(self, paths: JsonObject, path: str, operations: JsonObject) -> None:
+        """What all operations of a path can be given is said once, at the path."""
         if operations:
             names = [name for name in ("name", "namespace", "path") if f"{{{name}}}" in path]
             parameters = [_parameter(name, "path", swagger=self.components.swagger) for name in names]
             parameters.append(_parameter("pretty", "query", swagger=self.components.swagger))
-            paths[path] = operations | {"parameters": parameters}
+            parameters += _shared(list(operations.values()))
+            paths[path] = operations | {"parameters": sorted(parameters, key=lambda one: str(one["name"]))}
 
     def _collection(self) -> JsonObject:
         kind, verbs = self.kind.resource.kind, self.kind.verbs
@@ -120,31 +142,42 @@ class _Paths:
         if "deletecollection" in verbs:
             name = f"delete{self.label}Collection{self.scope}{kind}"
             status = self.components.reference(_STATUS)
-            found["delete"] = self._operation(name, "deletecollection", status, parameters=(*_LIST[1:], *_DELETE))
+            parameters: tuple[str, ...] = _LIST
+            body = None
+            if not self.kind.custom:
+                parameters = tuple(sorted({*_LIST, *_DELETE} - {"allowWatchBookmarks", "watch"}))
+                body = self.components.reference(_DELETE_OPTIONS)
+            found["delete"] = self._operation(name, "deletecollection", status, parameters=parameters, body=body)
         return found
 
     def _item(self) -> JsonObject:
         kind, verbs = self.kind.resource.kind, self.kind.verbs
         found: JsonObject = {}
         if "get" in verbs:
-            found["get"] = self._operation(f"read{self.label}{self.scope}{kind}", "get", self.object)
+            name = f"read{self.label}{self.scope}{kind}"
+            found["get"] = self._operation(name, "get", self.object, parameters=self._read_parameters)
         if "update" in verbs:
             name = f"replace{self.label}{self.scope}{kind}"
             found["put"] = self._operation(name, "put", self.object, parameters=_WRITE, body=self.object)
         if "delete" in verbs:
             name = f"delete{self.label}{self.scope}{kind}"
             options = self.components.reference(_DELETE_OPTIONS)
-            status = self.components.reference(_STATUS)
-            found["delete"] = self._operation(name, "delete", status, parameters=_DELETE, body=options)
+            whole = self.kind.strategy.deletion_returns_object and not (self.kind.custom or kind in _SAID_TO_VANISH)
+            answer = self.object if whole else self.components.reference(_STATUS)
+            found["delete"] = self._operation(name, "delete", answer, parameters=_DELETE, body=options)
         if "patch" in verbs:
             found["patch"] = self._patch(f"patch{self.label}{self.scope}{kind}", self.object, self.gvk)
         return found
 
+    @property
+    def _read_parameters(self) -> tuple[str, ...]:
+        return ("resourceVersion",) if self.kind.custom else ()
+
     def _subresource(self, name: str, subresource: Subresource) -> JsonObject:
         group = subresource.group or ("" if subresource.version else self.kind.resource.group)
         version = subresource.version or self.kind.resource.version
-        gvk = _gvk(group, version, subresource.kind)
-        suffix = f"{self.scope}{self.kind.resource.kind}{name.capitalize()}"
+        gvk = self.gvk if self.kind.custom else _gvk(group, version, subresource.kind)
+        suffix = f"{self.scope}{self.kind.resource.kind}{name[:1].upper()}{name[1:]}"
         if subresource.kind.endswith("Options"):
             return self._connection(subresource, suffix, gvk)
         builtin = type_name(group, version, subresource.kind)
@@ -154,7 +187,7 @@ class _Paths:
         for verb, method, word in (("get", "get", "read"), ("create", "post", "create"), ("update", "put", "replace")):
             if verb in subresource.verbs:
                 body = None if verb == "get" else schema
-                parameters = () if verb == "get" else _WRITE
+                parameters = self._read_parameters if verb == "get" else _WRITE
                 found[method] = self._operation(
                     f"{word}{suffix}",
                     "get" if verb == "get" else method,
@@ -203,7 +236,7 @@ class _Paths:
         swagger = self.components.swagger
         operation: JsonObject = {
             "operationId": name,
-            "responses": responses(schema, _CUSTOM_FORMS if self.kind.custom else _FORMS, swagger=swagger),
+            "responses": responses(schema, self._forms(action), swagger=swagger, codes=_ANSWERS.get(action, ("200",))),
             "tags": [self.tag],
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": gvk or self.gvk,
@@ -213,8 +246,18 @@ class _Paths:
         if body is not None and swagger:
             operation.setdefault("parameters", []).append({"name": "body", "in": "body", "schema": body})
         elif body is not None:
-            operation["requestBody"] = {"content": {"*/*": {"schema": body}}}
+            forms = _CUSTOM_FORMS if self.kind.custom else _ANYTHING
+            operation["requestBody"] = {"content": {form: {"schema": body} for form in forms}}
+            if action in ("post", "put"):
+                operation["requestBody"]["required"] = True
         return operation
+
+    def _forms(self, action: str) -> tuple[str, ...]:
+        if action == "connect":
+            return _ANYTHING
+        if self.kind.custom:
+            return _CUSTOM_FORMS
+        return (*_FORMS, *_STREAMS) if action in ("list", "watch", "watchlist") else _FORMS
 
 
 def _schemas(kind: Kind, components: Components) -> tuple[JsonObject, JsonObject]:
@@ -236,10 +279,26 @@ def _gvk(group: str, version: str, kind: str) -> JsonObject:
     return {"group": group, "version": version, "kind": kind}
 
 
-def responses(schema: JsonObject, forms: tuple[str, ...], *, swagger: bool) -> JsonObject:
+def responses(
+    schema: JsonObject, forms: tuple[str, ...], *, swagger: bool, codes: tuple[str, ...] = ("200",)
+) -> JsonObject:
     """What an operation answers with, in the forms that a client may ask for."""
     answer = {"schema": schema} if swagger else {"content": {form: {"schema": schema} for form in forms}}
-    return {"200": {"description": "OK", **answer}, "401": {"description": "Unauthorized"}}
+    found: JsonObject = {code: {"description": _DESCRIPTIONS[code], **answer} for code in codes}
+    return {**found, "401": {"description": "Unauthorized"}}
+
+
+def _shared(operations: list[JsonObject]) -> list[JsonObject]:
+    """Takes the parameters that all operations have out of them."""
+    first = [one for one in operations[0].get("parameters") or () if one["in"] == "query"]
+    shared = [one for one in first if all(one in (other.get("parameters") or ()) for other in operations)]
+    for operation in operations:
+        own = [one for one in operation.get("parameters") or () if one not in shared]
+        if own:
+            operation["parameters"] = own
+        else:
+            operation.pop("parameters", None)
+    return shared
 
 
 def _parameter(name: str, place: str, *, swagger: bool) -> JsonObject:
