@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
+from kohort.objects.jsontypes import Json
 from kohort.up.failures import BadOption
 
 
@@ -16,7 +16,7 @@ class SomePath(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Json, param: click.Parameter | None, ctx: click.Context | None) -> Json:
         if value == "":
             self.fail("the path is empty", param, ctx)
         return super().convert(value, param, ctx)
@@ -25,7 +25,7 @@ class SomePath(click.Path):
 class Seconds(click.FloatRange):
     """A time that can be waited for: neither `inf` nor `nan`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Json, param: click.Parameter | None, ctx: click.Context | None) -> Json:
         seconds = super().convert(value, param, ctx)
         if not math.isfinite(seconds):
             self.fail(f"{value} is no time", param, ctx)
