@@ -12,7 +12,7 @@ from kohort.kube.client import Client, PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import EVENTS, LEASES, NODES, PODS
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import Cluster
 from kohort.testing.faults import Faults
 from kohort.testing.matching import writes
@@ -48,6 +48,31 @@ async def test_nodes_register_as_long_as_it_takes() -> None:
     async with manager.running():
         await registered()
     assert len([one for one in faults.writes if writes(NODES, method="POST")(one)]) == 2 + 4
+
+
+async def restarted(cluster: Cluster, **options: Json) -> JsonObject:
+    """The first node after a start with other options."""
+    manager = Manager(Client(cluster.transport()))
+    registered = register(manager, **options)
+    async with manager.running():
+        await registered()
+    return cluster.objects(NODES)[0]
+
+
+async def test_a_later_start_changes_what_is_ordered_otherwise_and_nothing_else() -> None:
+    first: JsonObject = {"nodes": 2, "capacity": {"cpu": "8"}, "labels": {"pool": "a", "disk": "fast"}}
+    async with cluster(**first) as c:
+        await c.until(lambda: sum("addresses" in node.get("status", {}) for node in c.objects(NODES)) == 2)
+        await c.parts["simulation"].stop()
+        by_hand = {"metadata": {"labels": {"disk": "slow", "mine": "yes"}}}
+        await c.client.patch(NODES, "sim-0", "", by_hand)
+        same = await restarted(c, **first)
+        assert same["metadata"]["labels"].items() >= {"pool": "a", "disk": "slow", "mine": "yes"}.items()
+        other = await restarted(c, nodes=2, capacity={"nvidia.com/gpu": "0", "memory": "1Ti"}, labels={"pool": "b"})
+        assert other["metadata"]["labels"].items() >= {"pool": "b", "mine": "yes"}.items()
+        assert "disk" not in other["metadata"]["labels"]
+        for amounts in (other["status"]["capacity"], other["status"]["allocatable"]):
+            assert amounts == {"cpu": "32", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "250"}
 
 
 async def test_a_start_does_not_wait_for_a_node_that_is_to_be_silent() -> None:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
-from kohort.cluster.simulation.orders import SIMULATED
+import msgspec
+
+from kohort.cluster.simulation.orders import MADE, SIMULATED
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.view import View
 
 DEFAULT_CAPACITY = {
     "cpu": "32",
@@ -49,19 +52,51 @@ class Fleet:
         return [f"{self.prefix}-{index}" for index in range(self.count)]
 
 
-def node_document(fleet: Fleet, index: int) -> JsonObject:
-    name = f"{fleet.prefix}-{index}"
+class Make(View, frozen=True):
+    """What was ordered of a node when it was made; kept in an annotation, so that a later order can be told from what
+    people have changed by hand."""
+
+    capacity: dict[str, str]
+    labels: dict[str, str]
+
+
+def make(fleet: Fleet, index: int) -> Make:
     topology = {
         label: f"{label.rpartition('/')[2]}-{index * blocks // fleet.count}" for label, blocks in fleet.topology.items()
     }
+    return Make(capacity_of(fleet.capacity), {**topology, **fleet.labels})
+
+
+def node_document(fleet: Fleet, index: int) -> JsonObject:
+    name = f"{fleet.prefix}-{index}"
+    made = make(fleet, index)
     network = pod_network(index)
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**_labels(name), **topology, **fleet.labels}},
+        "metadata": {"name": name, "labels": {**_labels(name), **made.labels}, "annotations": _remembered(made)},
         "spec": {"podCIDR": str(network), "podCIDRs": [str(network)], "providerID": f"simulated://{name}"},
-        "status": {"capacity": capacity_of(fleet.capacity)},
+        "status": {"capacity": made.capacity},
     }
+
+
+def remade(annotations: Mapping[str, str], wanted: Make) -> tuple[JsonObject, JsonObject] | None:
+    """Merge patches that make a node as it is ordered now: of the object, and of its status. None if nothing else is
+    ordered than before, or nobody knows what was."""
+    try:
+        before = msgspec.json.decode(annotations.get(MADE, ""), type=Make)
+    except msgspec.DecodeError:
+        return None
+    if before == wanted:
+        return None
+    capacity = {**dict.fromkeys(before.capacity), **wanted.capacity}
+    labels = {**dict.fromkeys(before.labels), **wanted.labels}
+    status = {"capacity": capacity, "allocatable": capacity} if before.capacity != wanted.capacity else {}
+    return {"metadata": {"labels": labels, "annotations": _remembered(wanted)}}, {"status": status}
+
+
+def _remembered(made: Make) -> dict[str, str]:
+    return {MADE: msgspec.json.encode(made).decode()}
 
 
 def node_status(name: str, capacity: Mapping[str, str], address: str) -> JsonObject:

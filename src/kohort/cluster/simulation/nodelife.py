@@ -6,8 +6,10 @@ well before others take it for lost.
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Network
+from itertools import islice
 
 import msgspec
 
@@ -54,6 +56,7 @@ class SimulatedNodes:
         self._complaints: dict[str, list[str]] = {}
         """What was said of a node's orders."""
         self._unregistered = set(fleet.names())
+        self._fleet_is_there = asyncio.Event()
         self._complete = asyncio.Event()
         self._count_registered()
 
@@ -68,22 +71,26 @@ class SimulatedNodes:
         return looks.pod_network(self._number(node.metadata.name))
 
     async def create_fleet(self) -> None:
-        """Register the nodes that were asked for; those that exist stay as they are."""
-        missing = [index for index, name in enumerate(self._fleet.names()) if self._nodes.get(Key("", name)) is None]
-        for start in range(0, len(missing), AT_ONCE):
-            await asyncio.gather(*(self._create(index) for index in missing[start : start + AT_ONCE]))
+        """Register the nodes that were asked for; those that exist change only where something else is asked for."""
+        await _some_at_once(self._ensure(index, name) for index, name in enumerate(self._fleet.names()))
+        self._fleet_is_there.set()
 
     async def registered(self) -> None:
         """Wait until all nodes that were asked for have said how they are, but for those that are to be silent."""
+        await self._fleet_is_there.wait()
         await self._complete.wait()
 
-    async def _create(self, index: int) -> None:
+    async def _ensure(self, index: int, name: str) -> None:
         """As long as it takes, like a kubelet: a server that is still starting, or busy, is no reason to give up."""
         backoff = Backoff()
         while True:
             try:
-                await self._client.create(NODES, looks.node_document(self._fleet, index))
-            except AlreadyExists:
+                node = self._nodes.get(Key("", name))
+                if node is None:
+                    await self._client.create(NODES, looks.node_document(self._fleet, index))
+                else:
+                    await self._remake(node, looks.remade(node.metadata.annotations, looks.make(self._fleet, index)))
+            except (AlreadyExists, NotFound):
                 return
             except ApiError as problem:
                 if 400 <= problem.code < 500 and problem.code != 429:
@@ -91,6 +98,15 @@ class SimulatedNodes:
                 await asyncio.sleep(backoff.next())
             else:
                 return
+
+    async def _remake(self, node: Node, patches: tuple[JsonObject, JsonObject] | None) -> None:
+        if patches is None:
+            return
+        name = node.metadata.name
+        looks_like, has = patches
+        if has["status"]:
+            await self._client.patch(NODES, name, "", has, subresource="status", type=msgspec.Raw)
+        await self._client.patch(NODES, name, "", looks_like, type=msgspec.Raw)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         node = self._nodes.get(key)
@@ -164,6 +180,12 @@ class SimulatedNodes:
         if node.status.capacity and not ordered:
             return {name: str(amount) for name, amount in node.status.capacity.items()}
         return looks.capacity_of(ordered)
+
+
+async def _some_at_once(work: Iterable[Coroutine[None, None, None]]) -> None:
+    waiting = iter(work)
+    while batch := list(islice(waiting, AT_ONCE)):
+        await asyncio.gather(*batch)
 
 
 def is_simulated(node: Node) -> bool:

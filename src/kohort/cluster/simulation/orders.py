@@ -41,6 +41,9 @@ PREFIX = "simulation.kohort.dev/"
 SIMULATED = PREFIX + "node"
 """The label of simulated nodes: whoever creates a node with `simulation.kohort.dev/node: "true"` gets one."""
 
+MADE = PREFIX + "made"
+"""No order, but a note on nodes that were made for somebody: how they were ordered."""
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 N = TypeVar("N", int, float)
@@ -78,7 +81,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 _ON_PODS = frozenset(name.replace("_", "-") for name in Orders.__struct_fields__)
-_ON_NODES = _ON_PODS | {"lost", "not-ready", "capacity"}
+_ON_NODES = _ON_PODS | {"lost", "not-ready", "capacity", "made"}
 
 
 def understood(
