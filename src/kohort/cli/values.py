@@ -1,6 +1,7 @@
 """Values of options, and what may stand in them. Of lists of `name=value`, BadOption says which one is wrong."""
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
