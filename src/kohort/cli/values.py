@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from kohort.objects.jsontypes import Json
 from kohort.up.failures import BadOption
 
 
@@ -17,7 +16,9 @@ class SomePath(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
-    def convert(self, value: Json, param: click.Parameter | None, ctx: click.Context | None) -> Json:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
         if value == "":
             self.fail("the path is empty", param, ctx)
         return super().convert(value, param, ctx)
@@ -26,8 +27,8 @@ class SomePath(click.Path):
 class Seconds(click.FloatRange):
     """A time that can be waited for: neither `inf` nor `nan`."""
 
-    def convert(self, value: Json, param: click.Parameter | None, ctx: click.Context | None) -> Json:
-        seconds = super().convert(value, param, ctx)
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
         if not math.isfinite(seconds):
             self.fail(f"{value} is no time", param, ctx)
         return seconds
