@@ -1,10 +1,11 @@
 """Endpoints that somebody writes by hand, mirrored into EndpointSlices.
 
 Readers look at slices only. A Service without a selector has no slices of its own, so the addresses in its Endpoints
-are copied: one slice for each subset and address family.
+are copied: one slice for each address family of those addresses that have the same ports, in whatever subsets they are.
 """
 
 import ipaddress
+import json
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,7 @@ SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST: Final = 1000
 """Addresses of one subset that are mirrored."""
+_READINESS: Final = (("addresses", True), ("notReadyAddresses", False))
 _NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied-configuration"})
 
 
@@ -60,14 +62,40 @@ def slices(endpoints: JsonObject) -> list[JsonObject]:
             "endpoints": found,
             "ports": [{"name": "", **port} for port in subset.get("ports") or []],
         }
-        for subset in endpoints.get("subsets") or []
+        for subset in repacked(endpoints.get("subsets") or [])
         for family in ("IPv4", "IPv6")
         if (found := [entry for entry in _entries(subset) if _family(entry) == family][:MOST])
     ]
 
 
+def repacked(subsets: Iterable[JsonObject]) -> list[JsonObject]:
+    """The same addresses and ports in as few subsets as possible. Who is ready anywhere with a port is ready there."""
+    ports: dict[str, JsonObject | None] = {}
+    members: dict[str, dict[tuple[str, str], tuple[JsonObject, bool]]] = {}
+    for subset in subsets:
+        for port in subset.get("ports") or [None]:
+            key = json.dumps(port, sort_keys=True)
+            ports.setdefault(key, port)
+            table = members.setdefault(key, {})
+            for name, ready in _READINESS:
+                for address in subset.get(name) or []:
+                    target = (address["ip"], (address.get("targetRef") or {}).get("uid") or "")
+                    if ready or target not in table:
+                        table[target] = (address, ready)
+    groups: dict[frozenset[tuple[tuple[str, str], bool]], list[str]] = {}
+    for key, table in members.items():
+        groups.setdefault(frozenset((target, ready) for target, (_, ready) in table.items()), []).append(key)
+    return [
+        {
+            "ports": [port for key in keys if (port := ports[key]) is not None],
+            **{name: [one for one, state in members[keys[0]].values() if state == ready] for name, ready in _READINESS},
+        }
+        for keys in groups.values()
+    ]
+
+
 def _entries(subset: JsonObject) -> Iterable[JsonObject]:
-    for name, ready in (("addresses", True), ("notReadyAddresses", False)):
+    for name, ready in _READINESS:
         for address in subset.get(name) or []:
             entry: JsonObject = {"addresses": [address["ip"]], "conditions": {"ready": ready}}
             yield entry | {key: address[key] for key in ("hostname", "nodeName", "targetRef") if address.get(key)}
