@@ -27,8 +27,8 @@ class SomePath(click.Path):
 class Seconds(click.FloatRange):
     """A time that can be waited for: neither `inf` nor `nan`."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds: float = super().convert(value, param, ctx)
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
         if not math.isfinite(seconds):
             self.fail(f"{value} is no time", param, ctx)
         return seconds
