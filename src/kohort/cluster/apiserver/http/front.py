@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.apiserver.http.answering import Exchange
 from kohort.cluster.apiserver.http.connection import Authenticate, Certificate, Connection
+from kohort.cluster.apiserver.http.listening import Listening
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.pacing import Rounds
 from kohort.cluster.apiserver.http.plain import Plain
@@ -27,7 +28,6 @@ from kohort.kube.log import Log
 if TYPE_CHECKING:
     from kohort.cluster.apiserver.http.elaborate import Elaborate
 
-BACKLOG: Final = 4096
 GZIP_FROM: Final = 128 * 1024
 IDLE_SECONDS: Final = 180.0
 """After which a connection without a request is closed."""
@@ -55,7 +55,7 @@ class Front:
         self._host = host
         self._tls = tls
         self._nodes = nodes
-        self._listening: asyncio.Server | None = None
+        self._listening: Listening | None = None
         self._elaborate: Elaborate | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._streams: set[asyncio.Task[None]] = set()
@@ -71,8 +71,8 @@ class Front:
             return Connection(self, self._any_request, self._log)
 
         protocol = Secured(self._tls, connection) if self._tls is not None else connection
-        self._listening = await loop.create_server(protocol, self._host, self.port, backlog=BACKLOG, reuse_address=True)
-        self.port = self._listening.sockets[0].getsockname()[1]
+        self._listening = Listening(protocol, self._log)
+        self.port = await self._listening.open(self._host, self.port)
         self._idle_timer = loop.call_later(IDLE_LOOK, self._close_idle, loop)
 
     async def stop(self) -> None:
