@@ -14,7 +14,7 @@ def page() -> str:
     lines = [
         "# API reference",
         "",
-        "Made from the definitions in the code. `kubectl explain lws.spec` shows the same on a cluster.",
+        "Generated from the definitions in the code. `kubectl explain lws.spec` shows the same on a cluster.",
         "",
     ]
     for definition in definitions():

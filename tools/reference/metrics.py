@@ -77,7 +77,7 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Made from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`.",
+        "Generated from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`.",
         "A Grafana dashboard and alert rules are in `deploy/monitoring`; [Monitor](../how-to/monitor.md) says how to",
         "get at the series. On an embedded cluster each part has its own page: `kubectl get --raw /metrics/operator`.",
         "",

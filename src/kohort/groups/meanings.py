@@ -4,45 +4,59 @@ from collections.abc import Mapping
 from typing import Final
 
 MEANINGS: Final[Mapping[str, str]] = {
-    "spec": "What is wanted.",
-    "spec.replicas": "How many groups.",
-    "spec.startupPolicy": "When workers are made: with their leader, or once it is ready.",
+    "spec": "The desired state of the set.",
+    "spec.replicas": "Number of groups.",
+    "spec.startupPolicy": "When workers are created: together with their leader, or once it is ready.",
     "spec.rolloutStrategy": "How groups are replaced when the template changes.",
     "spec.rolloutStrategy.type": "Always RollingUpdate.",
-    "spec.rolloutStrategy.rollingUpdateConfiguration": "Its limits.",
+    "spec.rolloutStrategy.rollingUpdateConfiguration": "Limits of a roll.",
     "spec.rolloutStrategy.rollingUpdateConfiguration.partition": "Groups below this index keep their revision.",
-    "spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable": "Groups that may be away; number or percentage.",
-    "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge": "Groups that may exist on top meanwhile.",
-    "spec.networkConfig": "Names of pods.",
-    "spec.networkConfig.subdomainPolicy": "One headless Service for all groups, or one for each.",
-    "spec.leaderWorkerTemplate": "What a group is made of.",
-    "spec.leaderWorkerTemplate.leaderTemplate": "Template of leaders; that of workers if absent.",
-    "spec.leaderWorkerTemplate.workerTemplate": "Template of workers.",
-    "spec.leaderWorkerTemplate.size": "Pods of a group, its leader included.",
-    "spec.leaderWorkerTemplate.restartPolicy": "What the restart of one pod means for its group. Default is None.",
-    "spec.leaderWorkerTemplate.resizePolicy": "Whether a change of size recreates groups (Recreate) or is refused.",
-    "spec.leaderWorkerTemplate.subGroupPolicy": "Divides a group.",
-    "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize": "Pods of a subgroup.",
-    "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType": "Whether the leader belongs to the first subgroup.",
-    "spec.leaderWorkerTemplate.schedulingPolicy": "Nodes that belong to one group alone.",
-    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueNodeSelector": "Node label that holds the leader's name.",
-    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration": "Taint that holds the leader's name.",
-    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration.key": "Its key.",
-    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration.effect": "Its effect.",
-    "spec.leaderWorkerTemplate.volumeClaimTemplates": "A claim of each for every pod.",
-    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy": "What becomes of claims.",
-    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.whenDeleted": (
-        "Retain or Delete. Delete also takes workers' claims whenever their group is recreated."
+    "spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable": (
+        "Groups that may be unavailable during a roll; number or percentage."
     ),
-    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.whenScaled": "Retain or Delete, of leaders.",
-    "status": "What is.",
+    "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge": (
+        "Extra groups that may exist during a roll; number or percentage."
+    ),
+    "spec.networkConfig": "How pods are found by name.",
+    "spec.networkConfig.subdomainPolicy": "One headless Service for all groups, or one for each.",
+    "spec.leaderWorkerTemplate": "What a group consists of.",
+    "spec.leaderWorkerTemplate.leaderTemplate": "Template of leaders; by default, that of workers.",
+    "spec.leaderWorkerTemplate.workerTemplate": "Template of workers.",
+    "spec.leaderWorkerTemplate.size": "Pods per group, including its leader.",
+    "spec.leaderWorkerTemplate.restartPolicy": "What the restart of one pod does to its group. Default means None.",
+    "spec.leaderWorkerTemplate.resizePolicy": (
+        "Whether a change of size recreates the groups (Recreate) or is refused (None)."
+    ),
+    "spec.leaderWorkerTemplate.subGroupPolicy": "Divides a group into subgroups.",
+    "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize": "Pods per subgroup.",
+    "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType": "Whether the leader belongs to the first subgroup.",
+    "spec.leaderWorkerTemplate.schedulingPolicy": "Ties each group to nodes of its own.",
+    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueNodeSelector": (
+        "Key of the node label that holds the name of the leader."
+    ),
+    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration": (
+        "Tolerates a taint that holds the name of the leader."
+    ),
+    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration.key": "Key of the taint.",
+    "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration.effect": "Effect of the taint.",
+    "spec.leaderWorkerTemplate.volumeClaimTemplates": "Templates of claims; every pod gets its own claim from each.",
+    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy": "What happens to the claims.",
+    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.whenDeleted": (
+        "When the set is deleted. Delete also removes workers' claims whenever their group is recreated."
+    ),
+    "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.whenScaled": (
+        "When the set shrinks; for claims of leaders."
+    ),
+    "status": "The observed state of the set.",
     "status.replicas": "Groups that exist.",
-    "status.readyReplicas": "Groups of which all pods are ready.",
-    "status.updatedReplicas": "Groups of the wanted revision.",
-    "status.updatedReadyReplicas": "Those of them that are ready.",
-    "status.stableRevision": "Key of the revision that the last finished roll brought.",
+    "status.readyReplicas": "Groups whose pods are all ready.",
+    "status.updatedReplicas": "Groups at the wanted revision.",
+    "status.updatedReadyReplicas": "Groups at the wanted revision that are ready.",
+    "status.stableRevision": "Key of the revision of the last completed roll.",
     "status.updateRevision": "Key of the wanted revision.",
     "status.hpaPodSelector": "Selects leaders, for autoscalers.",
-    "status.observedGeneration": "The edit that this status is about.",
-    "status.conditions": "Available, Progressing, UpdateInProgress, and Waiting: which group and pod is waited for.",
+    "status.observedGeneration": "The generation that this status describes.",
+    "status.conditions": (
+        "Available, Progressing, UpdateInProgress, and Waiting: which group and pod the set is waiting for."
+    ),
 }
