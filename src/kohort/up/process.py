@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kohort.kube import tlsbuffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
+from kohort.up.complaints import Complaints
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
@@ -38,6 +39,7 @@ def _allow_connections() -> None:
 
 
 async def _run(options: Options, ready: Callable[[Running], None]) -> None:
+    asyncio.get_running_loop().set_exception_handler(Complaints())
     stopped, is_ready = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
