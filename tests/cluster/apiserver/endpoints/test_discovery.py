@@ -104,6 +104,8 @@ async def test_openapi(api: Api) -> None:
     path, _, digest = url.partition("?hash=")
     document = await api.get(path, hash=digest)
     assert document.json["openapi"].startswith("3.0")
+    containers = document.json["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert containers["description"] == "What runs, side by side; at least one."
     assert document.headers["cache-control"] == "public, immutable"
     again = await api.send("GET", path, None, {"if-none-match": document.headers["etag"]})
     assert again.status == 304

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.schema import describing
 from kohort.cluster.apiserver.schema.operations import JSON, camel, paths_of, responses
 from kohort.cluster.apiserver.schema.published import VERSION, Components
 from kohort.cluster.apiserver.schema.records import data_digest
@@ -190,4 +191,5 @@ def _digest(path: str, kinds: Iterable[Kind]) -> str:
             whole.update(msgspec.json.encode(kind.schema().source))
         else:
             whole.update(data_digest())
+            whole.update(describing.digest())
     return whole.hexdigest().upper()

@@ -7,6 +7,7 @@ defaults). A `Components` collects what one document needs: writing a type queue
 
 from typing import Final
 
+from kohort.cluster.apiserver.schema import describing
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
 from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression, has_type, record
 from kohort.objects.jsontypes import Json, JsonObject
@@ -92,7 +93,7 @@ class Components:
         """A reference to a built-in type, which is written if it was not yet."""
         if name not in self.schemas:
             self.schemas[name] = {}  # types refer to each other in circles
-            self.schemas[name] = self._builtin(name)
+            self.schemas[name] = _with_purpose(name, self._builtin(name))
         return {"$ref": self._base + name}
 
     def add(self, name: str, schema: JsonObject) -> JsonObject:
@@ -101,7 +102,8 @@ class Components:
 
     def _builtin(self, name: str) -> JsonObject:
         if name == VERSION:
-            return {"type": "object", "properties": {field: {"type": "string"} for field in _VERSION_FIELDS}}
+            texts = {field: {"type": "string"} | _purpose(name, field) for field in _VERSION_FIELDS}
+            return {"type": "object", "properties": texts}
         if name == PATCH or not has_type(name):
             return {"type": "object"}
         described = record(name)
@@ -109,7 +111,7 @@ class Components:
         if described.required:
             schema["required"] = [field.name for field in described.fields if field.name in described.required]
         if described.fields:
-            schema["properties"] = {field.name: self._field(field) for field in described.fields}
+            schema["properties"] = {field.name: self._field(name, field) for field in described.fields}
         if name.endswith("List") and "items" in schema.get("properties", {}):
             schema["properties"]["items"].pop("x-kubernetes-list-type", None)  # lists of kinds are never merged
         if described.kinds:
@@ -118,9 +120,9 @@ class Components:
             schema["x-kubernetes-map-type"] = "atomic"
         return schema
 
-    def _field(self, field: FieldRecord) -> JsonObject:
+    def _field(self, owner: str, field: FieldRecord) -> JsonObject:
         schema = self._type(field.type)
-        extras: JsonObject = {}
+        extras = _purpose(owner, field.name)
         if field.default is not None:
             extras["default"] = field.default
         elif not field.type.pointer:
@@ -173,7 +175,7 @@ class Components:
         schema = _SPECIAL_SCHEMAS.get(word, {})
         if self.swagger:
             schema = _SWAGGER_SCHEMAS.get(word, schema)
-        return self.add(name, dict(schema))
+        return self.add(name, _with_purpose(name, schema))
 
     def custom(self, name: str, source: JsonObject, group: str, version: str, kind: str) -> JsonObject:
         """Publish the schema of a CRD version."""
@@ -226,6 +228,16 @@ class Components:
             schema["properties"] = (schema.get("properties") or {}) | self._resource_properties()
             schema["required"] = sorted({*(schema.get("required") or ()), "apiVersion", "kind"})
         return schema
+
+
+def _with_purpose(name: str, schema: JsonObject) -> JsonObject:
+    text = describing.type_text(name)
+    return {"description": text} | schema if text else dict(schema)
+
+
+def _purpose(owner: str, field: str) -> JsonObject:
+    text = describing.field_text(owner, field)
+    return {"description": text} if text else {}
 
 
 def _merge_extensions(field: FieldRecord) -> JsonObject:
