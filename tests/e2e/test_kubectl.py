@@ -174,6 +174,7 @@ def test_what_there_is_and_what_one_may(kubectl: Kubectl) -> None:
     assert "leaderworkerset.x-k8s.io/v1" in kubectl("api-versions")
     assert "rollingUpdateConfiguration" in kubectl("explain", "lws.spec.rolloutStrategy")
     assert "partition" in kubectl("explain", "statefulset.spec.updateStrategy", "--recursive")
+    assert "<no description>" not in kubectl("explain", "pod.spec.containers")
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     refused = kubectl.result("auth", "can-i", "create", "pods", "--as=system:serviceaccount:default:nobody")
     assert refused.stdout == "no\n"
