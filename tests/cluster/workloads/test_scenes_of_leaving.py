@@ -6,6 +6,7 @@ from tests.cluster.workloads.puppet import NS, Puppet, puppet, template
 
 from kohort.kube.resources import (
     CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
     JOBS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -176,3 +177,39 @@ async def test_a_volume_that_others_made_is_released_and_left_to_them() -> None:
         assert scene.status(PERSISTENT_VOLUME_CLAIMS, "c")["phase"] == "Bound"
         await scene.delete(PERSISTENT_VOLUME_CLAIMS, "c")
         assert (scene.cluster.find(PERSISTENT_VOLUMES, "v") or {})["status"]["phase"] == "Released"
+
+
+async def test_what_is_made_for_an_owner_that_goes_stays_until_another_child_goes_or_for_a_while() -> None:
+    async with puppet() as scene:
+        owner = await scene.create(CONFIG_MAPS, "owner")
+        held = {"ownerReferences": [owned_by(owner, controller=False)], "finalizers": [HOLD]}
+        for name in ("first", "second"):
+            await scene.create(CONFIG_MAPS, name, metadata=held)
+        await scene.client.delete(CONFIG_MAPS, "owner", NS, propagation="Foreground")
+        await scene.settle()
+        late = {"ownerReferences": [owned_by(owner)]}
+        await scene.create(CONFIG_MAPS, "late", metadata=late)
+        await scene.settle()
+        assert "late" in scene.names(CONFIG_MAPS)
+        await scene.client.patch(CONFIG_MAPS, "first", NS, {"metadata": {"finalizers": None}})
+        await scene.settle()
+        assert "late" not in scene.names(CONFIG_MAPS) and "owner" in scene.names(CONFIG_MAPS)
+        await scene.create(CONFIG_MAPS, "later", metadata=late)
+        await asyncio.sleep(40)
+        assert "later" not in scene.names(CONFIG_MAPS), "nobody else goes"
+
+
+async def test_a_set_that_is_going_has_a_revision_to_the_end() -> None:
+    async with puppet() as scene:
+        labels = {"app": "web"}
+        spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template(labels), "serviceName": "web"}
+        await scene.create(STATEFUL_SETS, "web", spec={**spec, "podManagementPolicy": "Parallel"})
+        await scene.settle()
+        await scene.run(*scene.names(PODS))
+        await scene.client.delete(STATEFUL_SETS, "web", NS, propagation="Foreground")
+        await scene.settle()
+        await scene.run("web-0")
+        assert len(scene.names(CONTROLLER_REVISIONS)) == 1, "deleted with the pods, and made again"
+        for name in scene.names(PODS):
+            await scene.delete(PODS, name, grace=0)
+        assert scene.names(STATEFUL_SETS) == scene.names(CONTROLLER_REVISIONS) == []

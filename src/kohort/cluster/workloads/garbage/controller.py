@@ -37,6 +37,9 @@ _log = Log(logger="kohort.garbage")
 _NEVER_OWNED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _REMEMBERED_ABSENT = 5000
 _RELIST_SECONDS = 30.0
+_LATE_SECONDS = 30.0
+"""An object that is made for an owner in foreground deletion stays for a moment, or until another one of its objects
+goes: a controller that makes again what is deleted would otherwise do so all the time."""
 
 
 Coordinates = tuple[str, str, str, str]
@@ -120,9 +123,14 @@ class GarbageCollector:
                 if owner.block_owner_deletion and not node.blocks(owner.uid):
                     self._enqueue(owner.uid)
             if node.owners or node.waits_for_dependents or node.leaves_orphans:
-                self._enqueue(node.uid)
+                late = before is None and any(self._waits(owner.uid) for owner in node.owners)
+                self.controller.enqueue(Key("", node.uid), after=_LATE_SECONDS if late else 0.0)
             if node.waits_for_dependents and not (before and before.waits_for_dependents):
                 self._enqueue_all(self.graph.dependents(node.uid))
+
+    def _waits(self, uid: str) -> bool:
+        owner = self.graph.get(uid)
+        return owner is not None and owner.waits_for_dependents
 
     def _vanished(self, uid: str) -> None:
         node = self.graph.remove(uid)

@@ -51,16 +51,12 @@ class History:
         stored = await self._owned(owner)
         known = [one.facts() for one in stored]
         status = owner.get("status") or {}
-        if "deletionTimestamp" in owner["metadata"]:
-            return _as_reported(status, known)
         update, collisions = await self._update_revision(owner, known, status.get("collisionCount") or 0)
         known = [one for one in known if one.name != update.name] + [update]
         current = next((one for one in known if one.name == status.get("currentRevision")), update)
         return Resolved(current, update, collisions, known)
 
     async def forget_surplus(self, owner: JsonObject, resolved: Resolved, used: set[str]) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
-            return
         limit = owner["spec"].get("revisionHistoryLimit")
         live = used | {resolved.current.name, resolved.update.name}
         for one in revisions.surplus(resolved.all, live, 10 if limit is None else limit):
@@ -105,12 +101,6 @@ class History:
                 if existing is not None and existing.get("data") == data:
                     return Revision(name, existing["revision"], data), collisions
                 collisions += 1
-
-
-def _as_reported(status: JsonObject, known: list[Revision]) -> Resolved:
-    """For a set that is going: its revisions go too, and making them again would keep it from ever being gone."""
-    current, update = (Revision(status.get(name) or "", 0, {}) for name in ("currentRevision", "updateRevision"))
-    return Resolved(current, update, status.get("collisionCount") or 0, known)
 
 
 def build_revision(owner: JsonObject, data: JsonObject, number: int, collisions: int) -> JsonObject:
