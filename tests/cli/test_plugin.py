@@ -1,10 +1,7 @@
 """`kubectl kohort`, run by kubectl against an embedded cluster."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from tests.docs.pages import Sandbox, kubectl
+from tests.docs.pages import Sandbox
 
 SESSION = """
 set -eu
@@ -20,15 +17,6 @@ kubectl __complete kohort status l
 code=0; kubectl kohort explain nothing || code=$?
 echo "code $code"
 """
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    found = Sandbox(tmp_path, kubectl())
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 @pytest.mark.e2e

@@ -3,12 +3,10 @@
 import re
 import shlex
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.docs.pages import ROOT, Sandbox, kubectl
+from tests.docs.pages import ROOT, Sandbox
 
 from kohort.cli.main import main
 
@@ -90,15 +88,6 @@ AFTER = (
         "no answer: https://127.0.0.1:\\d+ cannot be reached; is the cluster running\\? \\(kohort up",
     ),
 )
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    found = Sandbox(tmp_path, kubectl())
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def typed(sandbox: Sandbox, line: str) -> tuple[int, str]:

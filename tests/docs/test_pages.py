@@ -3,24 +3,14 @@
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, Sandbox, blocks, hidden, kubectl, script, spoken
+from tests.docs.pages import ROOT, Sandbox, blocks, hidden, script, spoken
 
 DOCS = ROOT / "docs"
 HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md"))
 BEFORE = "kohort up --simulated-nodes 8 --detach\nexport KUBECONFIG=~/.local/share/kohort/kubeconfig\n"
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    found = Sandbox(tmp_path, kubectl())
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def follow(sandbox: Sandbox, text: str) -> str:
