@@ -24,7 +24,7 @@ from kohort.cluster.apiserver.endpoints.discovery import Discovery
 from kohort.cluster.apiserver.endpoints.identity import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, NodeLocation
 from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
-from kohort.cluster.apiserver.endpoints.options import boolean
+from kohort.cluster.apiserver.endpoints.options import boolean, check_timeout
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoints
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
 from kohort.cluster.apiserver.endpoints.stamping import random_uid
@@ -166,9 +166,12 @@ class ApiServer:
         await need.resolve(self.reader, self.webhooks)
 
     async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:
+        if request.path.startswith("//"):
+            raise PageNotFound()
         paths.check_segments(request.path)
         path = paths.parse(request.path)
         user = self._acting_as(request, user, path)
+        check_timeout(request)
         if path is None:
             return await self._non_resource(request, user)
         return await self._resource(request, user, path, warnings)

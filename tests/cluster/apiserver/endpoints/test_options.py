@@ -137,3 +137,19 @@ def test_admission_sees_no_force_in_an_update() -> None:
         "apiVersion": "meta.k8s.io/v1",
         "fieldManager": "m",
     }
+
+
+@pytest.mark.parametrize("text", ["", "0", "5s", "-5s", "1h2m3.5s", ".5ms", "10µs"])
+def test_how_long_a_request_is_waited_for(text: str) -> None:
+    options.check_timeout(request(timeout=text))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("bad", "invalid"), ("1", "missing unit in"), ("1 s", "invalid"), ("5m3", "invalid")]
+)
+def test_waiting_must_be_said_in_a_way_that_can_be_understood(text: str, problem: str) -> None:
+    message = f'invalid timeout specified in the request URL - time: {problem} duration "{text}"'
+    with pytest.raises(ApiError) as refused:
+        options.check_timeout(request(timeout=text))
+    assert (refused.value.code, refused.value.message) == (400, message)
+    options.check_timeout(request(timeout=text, watch="1"))

@@ -125,6 +125,12 @@ async def test_a_bookmark_is_never_ahead_of_the_events(api: Api) -> None:
     assert [event["type"] for event in found if event["type"] != "BOOKMARK"] == ["ADDED"]
 
 
+async def test_a_watch_that_was_to_end_before_it_began_shows_nothing(api: Api) -> None:
+    await api.config_map("a")
+    events = await api.watch(CONFIG_MAPS, timeoutSeconds="-1")
+    assert await events.rest() == []
+
+
 async def test_a_revision_that_is_forgotten_is_an_error_event(api: Api) -> None:
     await api.config_map("a")
     store = api.server.store

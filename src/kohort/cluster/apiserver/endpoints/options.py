@@ -277,3 +277,17 @@ def delete_options_from_query(request: Request) -> JsonObject:
     if request.param("uid"):
         document["preconditions"] = {"uid": request.param("uid")}
     return document
+
+
+_DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+
+
+def check_timeout(request: Request) -> None:
+    """Every request but a watch may say how long it is waited for. Nothing here takes that long, but it must be said
+    in a way that can be understood."""
+    text = request.param("timeout")
+    if not text or boolean(request, "watch") or _DURATION.fullmatch(text):
+        return
+    unit = re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", text)
+    problem = "missing unit in" if unit else "invalid"
+    raise errors.bad_request(f'invalid timeout specified in the request URL - time: {problem} duration "{text}"')

@@ -102,6 +102,8 @@ class Watch:
     async def _stream(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._duration()
+        if deadline < loop.time():
+            return
         if self._options.initial_events:
             await self._catch_up()
             since = self._store.revision

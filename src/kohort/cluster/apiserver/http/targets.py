@@ -58,6 +58,9 @@ def decoded_query(raw: str) -> Query:
 
 
 def _parameters(raw: str) -> Query:
+    """As in Kubernetes, a pair is left out that cannot be decoded, or has a semicolon that some take for its end."""
+    if "%" in raw or ";" in raw:
+        raw = "&".join(one for one in raw.split("&") if ";" not in one and not _BAD_ESCAPE.search(one))
     return tuple(parse_qsl(raw, keep_blank_values=True, errors="replace"))
 
 
