@@ -37,6 +37,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
 )
 from kohort.cluster.apiserver.apply.shapes import TypedError, reconciled, with_metadata
 from kohort.cluster.apiserver.apply.typed import Differences, differences
+from kohort.cluster.apiserver.apply.untracked import tracked
 from kohort.cluster.apiserver.apply.zero import zero_object
 from kohort.cluster.apiserver.patch.wording import go_json
 from kohort.cluster.apiserver.schema.node import Node
@@ -49,26 +50,6 @@ UPDATE: Final = "Update"
 MAX_UPDATE_ENTRIES: Final = 10
 ANCIENT: Final = "ancient-changes"
 SERVER: Final = "kube-apiserver"
-
-NEVER_TRACKED: Final = from_paths(
-    ("apiVersion",),
-    ("kind",),
-    ("metadata",),
-    *(
-        ("metadata", name)
-        for name in (
-            "name",
-            "namespace",
-            "creationTimestamp",
-            "selfLink",
-            "uid",
-            "clusterName",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-        )
-    ),
-)
 
 AtVersion = Callable[[JsonObject, str], "tuple[JsonObject, Node] | None"]
 """An object of any served version in the given one, with its schema; None when that version is no longer served."""
@@ -220,7 +201,7 @@ def record_update(
     try:
         if not entries:
             # Nobody had anything before, as nearly always when an object is created.
-            fields = _tracked(scope.limit(differences(before, obj, node).written))
+            fields = tracked(scope.limit(differences(before, obj, node).written))
             entries = [replace(writer, fields=fields)] if fields else []
         else:
             changes = versions.differences(before, obj, scope)
@@ -248,29 +229,12 @@ def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences 
     """The entries after a write that is no apply."""
     kept = {entry.identity: entry for entry in entries_less(entries, changes)}
     change = changes(writer.api_version)
-    written = _tracked(change.written) if change else EMPTY
+    written = tracked(change.written) if change else EMPTY
     if written:
         previous = kept.get(writer.identity)
         fields = union(previous.fields, written) if previous else written
         kept[writer.identity] = replace(writer, fields=fields)
     return _capped(list(kept.values()))
-
-
-def _tracked(fields: FieldSet) -> FieldSet:
-    """A set without NEVER_TRACKED. Every write ends here, and most sets have nothing else in common with that one than
-    its two levels: so they are looked at directly."""
-    kept: FieldSet = {}
-    for element, below in fields.items():
-        if element not in NEVER_TRACKED:
-            kept[element] = below
-        elif element == "f:metadata":
-            owned = {inner: deeper for inner, deeper in below.items() if inner not in _NEVER_IN_METADATA}
-            if owned:
-                kept[element] = owned
-    return kept
-
-
-_NEVER_IN_METADATA: Final = frozenset((SELF, *NEVER_TRACKED["f:metadata"]))
 
 
 def entries_less(entries: Iterable[Entry], changes: Callable[[str], Differences | None]) -> list[Entry]:

@@ -33,7 +33,6 @@ from kohort.cluster.apiserver.apply.fieldset import (
 from kohort.cluster.apiserver.apply.fitting import problems
 from kohort.cluster.apiserver.apply.managed import (
     APPLY,
-    NEVER_TRACKED,
     UPDATE,
     AtVersion,
     Entry,
@@ -48,6 +47,7 @@ from kohort.cluster.apiserver.apply.managed import (
 from kohort.cluster.apiserver.apply.merging import merged, removed
 from kohort.cluster.apiserver.apply.shapes import TypedError, with_metadata, with_named_fields
 from kohort.cluster.apiserver.apply.typed import claimed, differences
+from kohort.cluster.apiserver.apply.untracked import NEVER_TRACKED
 from kohort.cluster.apiserver.apply.zero import zero_object
 from kohort.cluster.apiserver.patch.wording import go_json, refused
 from kohort.cluster.apiserver.schema.node import Node
