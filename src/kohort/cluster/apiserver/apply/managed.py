@@ -37,7 +37,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
 )
 from kohort.cluster.apiserver.apply.shapes import TypedError, reconciled, with_metadata
 from kohort.cluster.apiserver.apply.typed import Differences, differences
-from kohort.cluster.apiserver.apply.untracked import tracked
+from kohort.cluster.apiserver.apply.untracked import ownable
 from kohort.cluster.apiserver.apply.zero import zero_object
 from kohort.cluster.apiserver.patch.wording import go_json
 from kohort.cluster.apiserver.schema.node import Node
@@ -201,7 +201,7 @@ def record_update(
     try:
         if not entries:
             # Nobody had anything before, as nearly always when an object is created.
-            fields = tracked(scope.limit(differences(before, obj, node).written))
+            fields = ownable(scope.limit(differences(before, obj, node).written))
             entries = [replace(writer, fields=fields)] if fields else []
         else:
             changes = versions.differences(before, obj, scope)
@@ -229,7 +229,7 @@ def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences 
     """The entries after a write that is no apply."""
     kept = {entry.identity: entry for entry in entries_less(entries, changes)}
     change = changes(writer.api_version)
-    written = tracked(change.written) if change else EMPTY
+    written = ownable(change.written) if change else EMPTY
     if written:
         previous = kept.get(writer.identity)
         fields = union(previous.fields, written) if previous else written

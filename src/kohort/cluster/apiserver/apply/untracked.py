@@ -25,7 +25,7 @@ NEVER_TRACKED: Final = from_paths(
 )
 
 
-def tracked(fields: FieldSet) -> FieldSet:
+def ownable(fields: FieldSet) -> FieldSet:
     """A set without NEVER_TRACKED. Every write ends here, and most sets have nothing else in common with that one than
     its two levels: so they are looked at directly."""
     kept: FieldSet = {}
