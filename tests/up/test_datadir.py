@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,15 @@ def test_a_full_disk_is_told_as_one(data: DataDirectory) -> None:
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space") as problem:
         full.write(b"x")
     assert str(data.unusable(problem.value)) == f"the disk that holds {data.path} is full; make room and start again"
+
+
+@pytest.mark.parametrize(("free", "told"), [(0, "is full; make room"), (1 << 30, "cannot be set up: no luck")])
+def test_why_a_cluster_cannot_be_set_up(
+    data: DataDirectory, monkeypatch: pytest.MonkeyPatch, free: int, told: str
+) -> None:
+    data.create()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, 0, free))
+    assert told in str(data.unready("no luck"))
 
 
 def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:

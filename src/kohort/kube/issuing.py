@@ -5,7 +5,7 @@ whose certificates exist does not need it. So the API server imports this module
 something.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -48,6 +48,36 @@ class Authority:
             names = x509.SubjectAlternativeName([_general_name(address) for address in addresses])
             builder = builder.add_extension(names, critical=False)
         return certificate_bytes(builder.sign(self._key, hashes.SHA256())), key_bytes(key)
+
+    def sign(self, request_pem: bytes, *, usages: Collection[str], life: timedelta, now: datetime) -> bytes:
+        """A certificate for the key, the subject and the names of a request; `usages` in the words of Kubernetes."""
+        request = x509.load_pem_x509_csr(request_pem)
+        if not request.is_signature_valid:
+            raise ValueError("the request is not signed by its own key")
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(request.subject)
+            .issuer_name(self._certificate.subject)
+            .public_key(request.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - CLOCK_SKEW)
+            .not_valid_after(min(now + life, self._certificate.not_valid_after_utc))
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if not _KEY_USAGES.isdisjoint(usages):
+            # One that allows nothing would not be a certificate.
+            builder = builder.add_extension(_requested_usage(usages), critical=True)
+        if purposes := [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        for extension in request.extensions:
+            if isinstance(extension.value, x509.SubjectAlternativeName):
+                builder = builder.add_extension(extension.value, critical=extension.critical)
+        return certificate_bytes(builder.sign(self._key, hashes.SHA256()))
+
+
+_KEY_USAGES = frozenset(("digital signature", "key encipherment"))
+_PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 
 
 def new_authority(
@@ -107,10 +137,18 @@ def _subject(name: str, organizations: Sequence[str]) -> x509.Name:
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return _usage(signs_certificates=signs_certificates)
+
+
+def _requested_usage(usages: Collection[str]) -> x509.KeyUsage:
+    return _usage(signs="digital signature" in usages, enciphers="key encipherment" in usages)
+
+
+def _usage(*, signs: bool = True, enciphers: bool = False, signs_certificates: bool = False) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=True,
+        digital_signature=signs,
         content_commitment=False,
-        key_encipherment=False,
+        key_encipherment=enciphers,
         data_encipherment=False,
         key_agreement=False,
         key_cert_sign=signs_certificates,

@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.cluster.workloads.certificates import AuthorityFiles
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Unauthorized, Unreachable
@@ -88,7 +89,12 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 write()
                 certificate = pki.ca_certificate.read_text()
                 surroundings = parts.Surroundings(
-                    certificate, options.data.volumes, options.simulation, address, server.webhooks
+                    certificate,
+                    options.data.volumes,
+                    options.simulation,
+                    address,
+                    server.webhooks,
+                    AuthorityFiles(pki.ca_certificate, pki.ca_key),
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
@@ -97,7 +103,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 async with _renewing(pki, tls, write), supervision.running(controllers):
                     yield Running(address, options.data.export, note)
         except (ApiError, StorageError) as error:
-            raise CannotStart(f"cannot write to {options.data.store}: {error}; has its disk room?") from error
+            raise options.data.unready(str(error)) from error
         finally:
             await store.close()
 

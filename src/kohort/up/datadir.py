@@ -16,6 +16,7 @@ import errno
 import fcntl
 import os
 import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from pathlib import Path
 from kohort.up.failures import CannotStart
 
 STOP_SECONDS = 30.0
+LEAST_ROOM = 1 << 20
+"""Bytes on the disk below which a write that fails needs no other explanation."""
 _POLL_SECONDS = 0.02
 
 
@@ -145,10 +148,19 @@ class DataDirectory:
             time.sleep(_POLL_SECONDS)
         raise CannotStart(f"{self._lock} is locked by a process that does not say who it is")
 
+    def unready(self, problem: str) -> CannotStart:
+        """Why a cluster cannot be set up here: its own words, unless the reason is plain to see."""
+        if shutil.disk_usage(self.path).free < LEAST_ROOM:
+            return self._full()
+        return CannotStart(f"the cluster in {self.path} cannot be set up: {problem}")
+
+    def _full(self) -> CannotStart:
+        return CannotStart(f"the disk that holds {self.path} is full; make room and start again")
+
     def unusable(self, error: OSError) -> CannotStart:
         """Why nothing can be done here."""
         if error.errno == errno.ENOSPC:
-            return CannotStart(f"the disk that holds {self.path} is full; make room and start again")
+            return self._full()
         return CannotStart(
             f"cannot write to the data directory {self.path}: {error.strerror}; "
             "make it writable, or choose another with --data-dir"

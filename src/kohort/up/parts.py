@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kohort.cluster.apiserver.admission.client import WebhookClient
+from kohort.cluster.workloads.certificates import AuthorityFiles
 from kohort.kube.manager import Manager
 from kohort.objects.jsontypes import Json
 from kohort.up.failures import BadOption
@@ -46,6 +47,8 @@ class Surroundings:
     """URL of the API server."""
     webhooks: WebhookClient | None = None
     """What calls webhooks, when that is in this process."""
+    authority: AuthorityFiles | None = None
+    """The cluster's own, when that is on this machine."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -76,7 +79,12 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         metrics = WebhookMetrics(manager.metrics.registry)
         plug(manager, webhooks=InProcess(surroundings.webhooks, metrics))
     elif name == "workloads":
-        plug(manager, root_certificate=surroundings.root_certificate, volume_directory=surroundings.volumes)
+        plug(
+            manager,
+            root_certificate=surroundings.root_certificate,
+            volume_directory=surroundings.volumes,
+            authority=surroundings.authority,
+        )
     elif name == NODE:
         directory = surroundings.volumes.parent / "node"
         settled: Settled = plug(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kohort.cluster.workloads import accounts, namespaces, quota, roles, tokens
+from kohort.cluster.workloads import accounts, certificates, namespaces, quota, roles, tokens
 from kohort.cluster.workloads.deployment import controller as deployment
 from kohort.cluster.workloads.disruption import controller as disruption
 from kohort.cluster.workloads.endpoints import controller as endpoints
@@ -32,11 +32,20 @@ _PARTS = (
 )
 
 
-def register(manager: Manager, *, root_certificate: str, volume_directory: Path) -> None:
+def register(
+    manager: Manager,
+    *,
+    root_certificate: str,
+    volume_directory: Path,
+    authority: certificates.AuthorityFiles | None = None,
+) -> None:
     """Add all workload controllers to `manager`.
 
-    `root_certificate` is the PEM of the cluster's CA, `volume_directory` where provisioned volumes live.
+    `root_certificate` is the PEM of the cluster's CA, `volume_directory` where provisioned volumes live. Certificates
+    are signed only where the `authority` is at hand.
     """
+    if authority is not None:
+        certificates.register(manager, authority)
     accounts.register(manager, root_certificate)
     tokens.register(manager, root_certificate)
     volumes.register(manager, volume_directory)
