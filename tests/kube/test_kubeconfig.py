@@ -173,6 +173,9 @@ async def test_of_several_files_the_first_definition_wins(tmp_path: Path, monkey
             {"clusters": [{"name": "c", "cluster": {"server": "s", "certificate-authority-data": "?"}}]},
             "certificate-authority-data is not base64",
         ),
+        (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp': .* use an exec plugin"),
+        (config(user={"client-certificate-data": "UEVN"}), "client-key is missing"),
+        (config(user={"client-key-data": "UEVN"}), "client-certificate is missing"),
     ],
 )
 async def test_mistakes_are_named(tmp_path: Path, document: JsonObject, message: str) -> None:

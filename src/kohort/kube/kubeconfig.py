@@ -181,6 +181,9 @@ def _connection(cluster: _Entry, namespace: str) -> Connection:
 
 
 def _credentials(user: _Entry, cluster: _Entry) -> Credentials:
+    if provider := user.values.get("auth-provider"):
+        name = provider.get("name", "") if isinstance(provider, dict) else ""
+        raise KubeconfigError(f"auth-provider {name!r}: Kubernetes has no such thing any more; use an exec plugin")
     sources: list[Source] = []
     if token_file := user.path("tokenFile"):
         sources.append(Files(token=token_file))
@@ -202,7 +205,10 @@ def _certificate_source(user: _Entry) -> list[Source]:
     if chain is not None and key is not None and not user.values.get("client-certificate-data"):
         return [Files(chain=chain, key=key)]
     data = Certificate(user.content("client-certificate"), user.content("client-key"))
-    return [Static(client_certificate=data)] if data.chain and data.key else []
+    if bool(data.chain) != bool(data.key):
+        missing = "client-key" if data.chain else "client-certificate"
+        raise KubeconfigError(f"half of a client certificate: {missing} is missing")
+    return [Static(client_certificate=data)] if data.chain else []
 
 
 def _exec_plugin(plugin: JsonObject, folder: Path, cluster: _Entry) -> ExecPlugin:
