@@ -66,6 +66,12 @@ async def test_a_code_is_enough_for_a_refusal(setup: Setup, code: int) -> None:
     assert (refused.value.code, setup.stored) == (code, set())
 
 
+async def test_a_busy_server_is_asked_again(setup: Setup) -> None:
+    setup.faults.refuse(429, on=writes(CONFIG_MAPS))
+    await setup.create("a")
+    assert setup.stored == {"a"}
+
+
 def test_what_cannot_be_ordered_is_refused_when_it_is_ordered() -> None:
     faults = Faults()
     orders: tuple[tuple[Callable[[], None], str], ...] = (

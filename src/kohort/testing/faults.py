@@ -254,7 +254,8 @@ def _refusal(error: errors.ApiError | int) -> errors.ApiError:
         return error
     if not 400 <= error < 600:
         raise ValueError(f"a refusal is an error or its code, from 400 to 599, not {error}")
-    return errors.from_response(error, b"")
+    # A server that is busy says when to come back.
+    return errors.too_many_requests("the server is busy") if error == 429 else errors.from_response(error, b"")
 
 
 def _counted(name: str, number: int) -> int:
