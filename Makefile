@@ -50,7 +50,7 @@ bench: $(TOOLS)
 
 test-kubernetes: $(TOOLS)
 	$(BIN)/python -m tools.programs
-	$(BIN)/pytest -m kubernetes tests/kubernetes
+	$(BIN)/pytest -n 2 --dist loadfile -m kubernetes tests/kubernetes
 
 programs: $(TOOLS)
 	$(BIN)/python -m tools.programs all

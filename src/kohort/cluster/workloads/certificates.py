@@ -51,7 +51,7 @@ class RequestStatus(View, frozen=True):
 
 
 class Request(View, frozen=True):
-    metadata: ObjectMeta
+    metadata: ObjectMeta = ObjectMeta()
     spec: RequestSpec = RequestSpec()
     status: RequestStatus = RequestStatus()
 

@@ -30,7 +30,7 @@ def register(manager: Manager) -> None:
 class Written(View, frozen=True):
     """What is read of the answer to a write: long lists need not be taken apart once more."""
 
-    metadata: ObjectMeta
+    metadata: ObjectMeta = ObjectMeta()
 
 
 def _by_service(obj: JsonObject) -> Iterable[str]:
