@@ -56,8 +56,8 @@ class Make(View, frozen=True):
     """What was ordered of a node when it was made; kept in an annotation, so that a later order can be told from what
     people have changed by hand."""
 
-    capacity: dict[str, str] = {}
-    labels: dict[str, str] = {}
+    capacity: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def make(fleet: Fleet, index: int) -> Make:
