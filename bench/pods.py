@@ -97,11 +97,16 @@ async def measure_ready(server: servers.Server, target: wire.Target, count: int)
     ours, theirs = context.Pipe()
 
     def create() -> None:
-        theirs.send(wire.send_all(target, prepared, CLIENTS))
+        with wire.connected(target, CLIENTS) as exchanges:
+            theirs.send("connected")
+            theirs.recv()
+            theirs.send(wire.send_over(exchanges, prepared))
 
     process = context.Process(target=create, daemon=True)
-    cpu, begun = server.cpu_seconds(), time.perf_counter()
     process.start()
+    await asyncio.to_thread(ours.recv)
+    cpu, begun = server.cpu_seconds(), time.perf_counter()
+    ours.send("begin")
     await asyncio.wait_for(watching, 600)
     elapsed, cpu = time.perf_counter() - begun, server.cpu_seconds() - cpu
     creating: float = ours.recv()
