@@ -16,7 +16,7 @@ from tests.kubernetes.test_groups import running
 
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
 from kohort.kube.client import Client
-from kohort.kube.resources import PODS
+from kohort.kube.resources import NODES, PODS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "commands"
@@ -61,11 +61,19 @@ def terminal(kubernetes: ControlPlane, tmp_path: Path) -> Terminal:
 @pytest.mark.timeout(300)
 async def test_every_command(kubernetes: ControlPlane, terminal: Terminal) -> None:
     async with running(kubernetes, NAMESPACE) as client:
+        await _room_on_all_nodes(client)
         await _looking(terminal)
         await _rolling(terminal)
         await _resizing(terminal, client)
         await _releasing(terminal)
         await _refusals(terminal)
+
+
+async def _room_on_all_nodes(client: Client) -> None:
+    """New nodes take no pods until the cluster has seen that they are ready."""
+    async with asyncio.timeout(60):
+        while len([node for node in (await client.list(NODES)).items if not node["spec"].get("taints")]) < 8:
+            await asyncio.sleep(0.1)
 
 
 async def _looking(user: Terminal) -> None:
