@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from tests.builders import deployment, lws, service
 
@@ -106,6 +107,11 @@ class Release:
         await self.client.create(ROLLOUTS, plan, self.namespace)
         await self.until(self._is_quiet, V1)
 
+    async def noticed(self) -> None:
+        """The released manager is asked only about changes of workloads that it has labelled, some time after it has
+        called the Rollout healthy."""
+        await self.until(partial(is_labelled, self.client, self.workloads, self.namespace))
+
     async def change(self, image: str) -> None:
         template = {"spec": pod(image)}
         inner = {"template": template} if self.kind == "Deployment" else _groups(template)
@@ -160,9 +166,7 @@ class Release:
         except TimeoutError:
             plan, _ = await self._state()
             releases = [one.get("status") for one in (await self.client.list(BATCH_RELEASES, self.namespace)).items]
-            raise AssertionError(
-                f"{self.namespace}: {condition.__name__} {given}: {plan.get('status')} {releases}"
-            ) from None
+            raise AssertionError(f"{self.namespace}: {condition} {given}: {plan.get('status')} {releases}") from None
 
     async def _state(self) -> tuple[JsonObject, JsonObject]:
         plan = await self.client.get(ROLLOUTS, NAME, self.namespace)
@@ -196,6 +200,11 @@ class Release:
 
 def _groups(template: JsonObject) -> JsonObject:
     return {"leaderWorkerTemplate": {"workerTemplate": template}}
+
+
+async def is_labelled(client: Client, workloads: Resource, namespace: str) -> bool:
+    found = await client.get(workloads, NAME, namespace)
+    return wire.WORKLOAD_TYPE in (found["metadata"].get("labels") or {})
 
 
 async def _answered(question: Awaitable[bool]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.builders import stateful_set
 from tests.kubernetes.kruise import install_kruise, kruise
-from tests.kubernetes.releases import NAME, PATIENCE, V1, V2, Release, ingress, pod, rollout
+from tests.kubernetes.releases import NAME, PATIENCE, V1, V2, Release, ingress, is_labelled, pod, rollout
 from tests.kubernetes.test_pairings import kohort_up
 from tools.rollouts.build import ROLLOUTS as RELEASED
 
@@ -99,6 +99,7 @@ async def test_the_released_manager_releases_on_our_control_plane(binaries: Path
     async with embedded_with_kruise(binaries, tmp_path) as client:
         release = Release(client, await _space(client, "canary"), "Deployment")
         await release.begin(rollout("Deployment", STEPS, INGRESS), (INGRESSES, ingress()))
+        await release.noticed()
         await release.change(V2)
         await release.at(1)
         assert await release.weight() == "20"
@@ -118,6 +119,8 @@ async def test_the_released_manager_releases_on_our_control_plane(binaries: Path
         await client.create(ROLLOUTS, plan, space)
         async with asyncio.timeout(PATIENCE):
             while ((await client.get(ROLLOUTS, NAME, space)).get("status") or {}).get("phase") != wire.HEALTHY:
+                await asyncio.sleep(0.1)
+            while not await is_labelled(client, STATEFUL_SETS, space):
                 await asyncio.sleep(0.1)
         await client.patch(STATEFUL_SETS, NAME, space, {"spec": {"template": {"spec": pod(V2)}}})
         await _approved(client, space, 1)

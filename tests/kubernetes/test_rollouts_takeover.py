@@ -80,6 +80,7 @@ async def test_taken_over_at_rest_and_in_the_middle(plane: ControlPlane, tmp_pat
             for release in (resting, midway, swapping):
                 plan = rollout("Deployment", STEPS, INGRESS, blue_green=release is swapping)
                 await release.begin(plan, (INGRESSES, ingress()))
+                await release.noticed()
             for release in (midway, swapping):
                 await release.change(V2)
             for release in (midway, swapping):
