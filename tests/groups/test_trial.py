@@ -119,3 +119,36 @@ async def test_a_template_that_was_there_before_is_no_reason_to_refuse_another_c
         subject = group_set(workerTemplate=pod(ports=[{"containerPort": 70000}]))
         await cluster.client.create(LEADER_WORKER_SETS, subject, "default")
         await cluster.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
+
+
+MOUNTED = {"metadata": {"name": "data"}, "spec": {**CLAIM["spec"], "accessModes": ["ReadWriteOnce"]}}
+EDITS: dict[str, JsonObject] = {
+    "another image": {"workerTemplate": pod(volumeMounts=MOUNT, image="new:2")},
+    "a restart": {
+        "workerTemplate": pod(volumeMounts=MOUNT) | {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01"}}}
+    },
+    "another leader": {"leaderTemplate": pod(volumeMounts=MOUNT, image="new:2")},
+    "another size": {"size": 3, "resizePolicy": "Recreate"},
+}
+
+
+@pytest.mark.parametrize("leader", [None, pod(), pod(volumeMounts=MOUNT)], ids=["none", "plain", "mounting"])
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_templates_that_mount_claims_can_be_created_and_edited(leader: JsonObject | None, dry_run: bool) -> None:
+    """The claims are no volumes of the template: only a StatefulSet that has them too may mount them."""
+    templates = {"workerTemplate": pod(volumeMounts=MOUNT), "volumeClaimTemplates": [MOUNTED]}
+    async with groups_cluster() as cluster:
+        subject = group_set(**templates, **({"leaderTemplate": leader} if leader else {}))
+        await cluster.client.create(LEADER_WORKER_SETS, subject, "default", dry_run=True)
+        await cluster.client.create(LEADER_WORKER_SETS, subject, "default")
+        for edit in EDITS.values():
+            body = {"spec": {"leaderWorkerTemplate": edit}}
+            await cluster.client.patch(LEADER_WORKER_SETS, "llm", "default", body, dry_run=dry_run)
+
+
+def test_claims_that_were_there_before_are_no_reason_to_refuse_another_change() -> None:
+    before = group_set(workerTemplate=pod(volumeMounts=MOUNT), volumeClaimTemplates=[CLAIM])
+    (trial,) = trials(group_set(workerTemplate=pod(volumeMounts=MOUNT, tty=True), volumeClaimTemplates=[CLAIM]), before)
+    cause = StatusCause(reason="FieldValueRequired", message="no", field="spec.volumeClaimTemplates[0].spec")
+    assert trial.stateful_set["spec"]["volumeClaimTemplates"] == [CLAIM]
+    assert told(trial, [cause]) == []

@@ -39,16 +39,18 @@ def trials(group_set: JsonObject, old: JsonObject | None) -> list[Trial]:
     leader = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
     used = dict.fromkeys((leader, "workerTemplate") if template.size > 1 else (leader,))
     changed = [name for name in used if before is None or not _same(template.raw[name], before.raw.get(name))]
-    claims = list(template.claims) if before is None else []
-    return [_trial(group_set, name, claims if name == leader else []) for name in changed]
+    return [_trial(group_set, name, judge_claims=before is None and name == leader) for name in changed]
 
 
 def _same(new: JsonObject, old: JsonObject | None) -> bool:
     return old is not None and canonical_struct(new, POD_TEMPLATE) == canonical_struct(old, POD_TEMPLATE)
 
 
-def _trial(group_set: JsonObject, name: str, claims: list[JsonObject]) -> Trial:
-    template = group_set["spec"]["leaderWorkerTemplate"][name]
+def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
+    """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims themselves
+    is reported once, when the set is created: they cannot change afterwards."""
+    whole = Template(group_set["spec"]["leaderWorkerTemplate"])
+    template = whole.raw[name]
     labels = {wire.NAME: group_set["metadata"]["name"]}
     metadata = template.get("metadata") or {}
     stateful_set: JsonObject = {
@@ -60,10 +62,12 @@ def _trial(group_set: JsonObject, name: str, claims: list[JsonObject]) -> Trial:
             "serviceName": "trial",
             "selector": {"matchLabels": labels},
             "template": {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}},
-            "volumeClaimTemplates": claims,
+            "volumeClaimTemplates": list(whole.claims),
         },
     }
-    places = (("spec.template", f"{_ROOT}.{name}"), ("spec.volumeClaimTemplates", f"{_ROOT}.volumeClaimTemplates"))
+    places: tuple[tuple[str, str], ...] = (("spec.template", f"{_ROOT}.{name}"),)
+    if judge_claims:
+        places += (("spec.volumeClaimTemplates", f"{_ROOT}.volumeClaimTemplates"),)
     return Trial(stateful_set, places)
 
 
