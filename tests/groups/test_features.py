@@ -70,3 +70,13 @@ async def test_a_group_keeps_to_one_topology_domain_and_has_it_alone() -> None:
             by_group.setdefault(group, set()).add(racks[one["spec"]["nodeName"]])
         assert all(len(found) == 1 for found in by_group.values())
         assert len(set.union(*by_group.values())) == 3
+
+
+@pytest.mark.parametrize(("size", "length"), [(1, 52), (2, 50)])
+async def test_the_longest_name_gets_its_pods_and_one_more_letter_is_refused(size: int, length: int) -> None:
+    name = "x" * length
+    async with groups_cluster() as cluster:
+        await create(cluster, lws(name).replicas(1).size(size))
+        await cluster.until(lambda: settled(cluster, 1, name))
+        with pytest.raises(Forbidden, match=f"at most {length} characters"):
+            await create(cluster, lws(f"{name}x").replicas(1).size(size))

@@ -63,7 +63,7 @@ async def refusal(cluster: Cluster, subject: JsonObject) -> str:
     return found.value.message.partition("denied the request: ")[2]
 
 
-CLAIM = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+CLAIM: JsonObject = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
 MOUNT = [{"name": "data", "mountPath": "/data"}]
 BETWEEN = "must be between 1 and 65535, inclusive"
 
@@ -121,11 +121,12 @@ async def test_a_template_that_was_there_before_is_no_reason_to_refuse_another_c
         await cluster.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
 
 
-MOUNTED = {"metadata": {"name": "data"}, "spec": {**CLAIM["spec"], "accessModes": ["ReadWriteOnce"]}}
+MOUNTED: JsonObject = {"metadata": {"name": "data"}, "spec": {**CLAIM["spec"], "accessModes": ["ReadWriteOnce"]}}
 EDITS: dict[str, JsonObject] = {
     "another image": {"workerTemplate": pod(volumeMounts=MOUNT, image="new:2")},
     "a restart": {
-        "workerTemplate": pod(volumeMounts=MOUNT) | {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01"}}}
+        "workerTemplate": pod(volumeMounts=MOUNT)
+        | {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01"}}}
     },
     "another leader": {"leaderTemplate": pod(volumeMounts=MOUNT, image="new:2")},
     "another size": {"size": 3, "resizePolicy": "Recreate"},
@@ -136,9 +137,10 @@ EDITS: dict[str, JsonObject] = {
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_templates_that_mount_claims_can_be_created_and_edited(leader: JsonObject | None, dry_run: bool) -> None:
     """The claims are no volumes of the template: only a StatefulSet that has them too may mount them."""
-    templates = {"workerTemplate": pod(volumeMounts=MOUNT), "volumeClaimTemplates": [MOUNTED]}
+    templates: JsonObject = {"workerTemplate": pod(volumeMounts=MOUNT), "volumeClaimTemplates": [MOUNTED]}
+    templates |= {"leaderTemplate": leader} if leader else {}
     async with groups_cluster() as cluster:
-        subject = group_set(**templates, **({"leaderTemplate": leader} if leader else {}))
+        subject = group_set(2, **templates)
         await cluster.client.create(LEADER_WORKER_SETS, subject, "default", dry_run=True)
         await cluster.client.create(LEADER_WORKER_SETS, subject, "default")
         for edit in EDITS.values():

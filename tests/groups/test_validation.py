@@ -6,7 +6,7 @@ import pytest
 
 from kohort.groups import wire
 from kohort.groups.defaulting import defaulted
-from kohort.groups.validation import create_errors, update_errors
+from kohort.groups.validation import create_errors, scale_errors, update_errors
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -177,7 +177,23 @@ def test_names_that_leave_no_room_for_pods_are_refused() -> None:
     assert "at most 49 characters" in error.message, "while it rolls, there is a tenth"
     (error,) = create_errors(group_set(spec(replicas=1000), name=fitting))
     assert "at most 48 characters" in error.message
-    assert create_errors(group_set(template(size=1), spec(replicas=1000), name="x" * 59)) == []
+
+
+@pytest.mark.parametrize(("size", "replicas", "most"), [(1, 1, 52), (1, 1000, 52), (2, 1, 50), (2, 11, 49)])
+def test_the_longest_name_that_gets_pods(size: int, replicas: int, most: int) -> None:
+    """A leader StatefulSet has the name of the set, a worker StatefulSet that of its leader."""
+    assert create_errors(group_set(template(size=size), spec(replicas=replicas), name="x" * most)) == []
+    (error,) = create_errors(group_set(template(size=size), spec(replicas=replicas), name="x" * 58))
+    assert error.field == "metadata.name"
+    assert f"at most {most} characters" in error.message
+    assert "controller-revision-hash" in error.message
+
+
+def test_a_long_name_that_is_there_already_is_no_reason_to_refuse_scaling() -> None:
+    one, two = (group_set(template(size=1), spec(replicas=count), name="x" * 53) for count in (1, 2))
+    assert scale_errors(two, one) == [] == update_errors(two, one)
+    one, many = (group_set(template(size=2), spec(replicas=count), name="x" * 50) for count in (1, 11))
+    assert [error.field for error in scale_errors(many, one)] == ["metadata.name"]
 
 
 def test_what_was_wrong_before_is_no_reason_to_refuse_another_change() -> None:

@@ -99,8 +99,10 @@ class GroupWebhooks:
         if group_set is None or group_set.metadata.deleting or wanted <= group_set.replicas:
             return []
         found = {"name": key.name, "uid": group_set.metadata.uid, "annotations": group_set.metadata.annotations}
-        document = {"metadata": found, "spec": {**group_set.spec, "replicas": wanted}}
-        return scale_errors(document) or collision_errors(document, self.cache.sets.list(key.namespace))
+        before, after = (
+            {"metadata": found, "spec": {**group_set.spec, "replicas": count}} for count in (group_set.replicas, wanted)
+        )
+        return scale_errors(after, before) or collision_errors(after, self.cache.sets.list(key.namespace))
 
 
 def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:

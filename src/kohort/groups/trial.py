@@ -47,8 +47,8 @@ def _same(new: JsonObject, old: JsonObject | None) -> bool:
 
 
 def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
-    """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims themselves
-    is reported once, when the set is created: they cannot change afterwards."""
+    """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims
+    themselves is reported once, when the set is created: they cannot change afterwards."""
     whole = Template(group_set["spec"]["leaderWorkerTemplate"])
     template = whole.raw[name]
     labels = {wire.NAME: group_set["metadata"]["name"]}

@@ -51,11 +51,8 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
         return []
     new_template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
     old_template = Template(old["spec"].get("leaderWorkerTemplate") or {})
-    fewer = _most_groups(group_set["spec"]) <= _most_groups(old["spec"]) and new_template.size <= old_template.size
-    known = create_errors(old)
-    found = [error for error in create_errors(group_set) if error not in known]
     return [
-        *(error for error in found if not (fewer and error.field == "metadata.name")),
+        *_new_errors(create_errors(group_set), create_errors(old), group_set, old),
         *_network_errors(group_set["spec"]),
         *_subgroup_changes(new_template, old_template),
         *_resize_errors(new_template, old_template, default_resize_policy),
@@ -63,8 +60,20 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
     ]
 
 
-def scale_errors(group_set: JsonObject) -> list[FieldError]:
-    """Violations that another number of groups can bring."""
+def scale_errors(group_set: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Violations that another number of groups brings; `old` is the set with the number that it has now."""
+    return _new_errors(_errors_of_count(group_set), _errors_of_count(old), group_set, old)
+
+
+def _new_errors(
+    found: list[FieldError], known: list[FieldError], group_set: JsonObject, old: JsonObject
+) -> list[FieldError]:
+    """What an update brings. A name is too long for more than before only if it may be shorter now."""
+    name_excused = _longest_name(group_set["spec"]) >= _longest_name(old["spec"])
+    return [error for error in found if error not in known and not (name_excused and error.field == "metadata.name")]
+
+
+def _errors_of_count(group_set: JsonObject) -> list[FieldError]:
     replicas, size = _replicas(group_set["spec"]), Template(group_set["spec"].get("leaderWorkerTemplate") or {}).size
     return [*_name_errors(group_set), *_size_errors(replicas, size)]
 
@@ -75,25 +84,41 @@ def _replicas(spec: JsonObject) -> int:
 
 
 def _name_errors(group_set: JsonObject) -> list[FieldError]:
-    """The longest names are those of the last group that a roll may make."""
     name = group_set["metadata"].get("name", "")
     found = [fielderrors.invalid("metadata.name", name, text) for text in names.dns1035_label(name)]
     if found or not name:
         return found
     spec = group_set["spec"]
-    size = Template(spec.get("leaderWorkerTemplate") or {}).size
-    leader = f"{name}-{max(0, _most_groups(spec) - 1)}"
-    worker = f"{leader}-{size - 1}" if size > 1 else leader
-    excess = max(len(leader) - (63 - _REVISION_SUFFIX if size > 1 else 63), len(worker) - 63)
-    if excess > 0:
+    longest = _longest_name(spec)
+    if len(name) > longest:
+        size = Template(spec.get("leaderWorkerTemplate") or {}).size
         surge = _most_groups(spec) - _replicas(spec)
         text = (
-            f"names of its pods would be too long: with {_replicas(spec)} replicas of size {size}"
-            f"{f' and {surge} more while they roll' if surge else ''} the name may have at most "
-            f"{len(name) - excess} characters"
+            f"labels and names of its pods would be too long: with {_replicas(spec)} replicas of size {size}"
+            f"{f' and {surge} more while they roll' if surge else ''} the name may have at most {longest} characters, "
+            f"because a StatefulSet adds up to {_REVISION_SUFFIX} to its own name in the label "
+            f"controller-revision-hash of its pods, which holds {names.LABEL_LENGTH}"
         )
         found.append(fielderrors.invalid("metadata.name", name, text))
     return found
+
+
+def _longest_name(spec: JsonObject) -> int:
+    """How long a set's name may be, so that names made from it fit where Kubernetes puts them.
+
+    | made from the set's name | where it must fit | characters |
+    |---|---|--:|
+    | leader StatefulSet `NAME` | revision label of leaders | 63 - 11 |
+    | worker StatefulSet `NAME-GROUP`, of groups with workers | revision label of workers | 63 - 11 |
+    | last pod `NAME-GROUP[-WORKER]` | host name, label with the pod's name | 63 |
+
+    The last group is the last one that a roll may make. A revision hash can be shorter than ten characters, but the
+    next one need not be.
+    """
+    size = Template(spec.get("leaderWorkerTemplate") or {}).size
+    group = f"-{max(0, _most_groups(spec) - 1)}"
+    maker, last = (group, f"{group}-{size - 1}") if size > 1 else ("", group)
+    return names.LABEL_LENGTH - max(len(maker) + _REVISION_SUFFIX, len(last))
 
 
 def _most_groups(spec: JsonObject) -> int:

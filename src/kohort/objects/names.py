@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+LABEL_LENGTH: Final = 63
+"""Characters that a host name, and the value of a label, may have."""
+
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -63,7 +66,7 @@ _HEADER_NAME_WRONG: Final = "a valid HTTP header must consist of alphanumeric ch
 def dns1123_label(name: str, prefix: bool = False) -> list[str]:
     """Namespaces, containers, StatefulSets: at most 63 of `a-z0-9-`, not at an edge a dash."""
     name = _finished(name, prefix)
-    problems = _too_long(name, 63, "characters")
+    problems = _too_long(name, LABEL_LENGTH, "characters")
     if not _is_label(name):
         if _is_subdomain(name):
             problems.append("must not contain dots")
@@ -88,7 +91,7 @@ def wildcard_dns1123_subdomain(name: str) -> list[str]:
 def dns1035_label(name: str, prefix: bool = False) -> list[str]:
     """Like a DNS-1123 label, but the first character is a letter."""
     name = _finished(name, prefix)
-    problems = _too_long(name, 63, "characters")
+    problems = _too_long(name, LABEL_LENGTH, "characters")
     if not _is_label_1035(name):
         problems.append(_mismatch(_LABEL_1035_WRONG, _LABEL_1035, "my-name", "abc-123"))
     return problems
@@ -123,7 +126,7 @@ def qualified_name(name: str, prefix: bool = False) -> list[str]:
 
 
 def label_value(value: str, prefix: bool = False) -> list[str]:
-    problems = _too_long(value, 63, "bytes")
+    problems = _too_long(value, LABEL_LENGTH, "bytes")
     if not _is_value(value):
         problems.append(_mismatch(_VALUE_WRONG, _VALUE, "MyValue", "my_value", "12345"))
     return problems
