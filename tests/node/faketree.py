@@ -8,12 +8,13 @@ import msgspec
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups
-from kohort.node.resize.judging import NodeFacts
 from kohort.node.resize.plan import in_progress
-from kohort.node.views import Actuated, Desired, agrees, figures_of
+from kohort.node.views import Actuated, figures_of
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
+from kohort.rules.allocated_resources import Desired, agrees
+from kohort.rules.resize_decision import NodeFacts
 
 ROOM = NodeFacts({"cpu": Quantity.parse("8"), "memory": Quantity.parse("8Gi")})
 FILES = ("memory.max", "memory.high", "cpu.max", "cpu.weight")

@@ -10,11 +10,11 @@ from tests.node.faketree import ROOM, Died, Machine
 from tests.node.resizing import sized
 
 from kohort.node.actuation import ActuationFailed, actuated_from_cgroups
-from kohort.node.resize.judging import Accepted, NodeFacts
 from kohort.node.resize.plan import in_progress
 from kohort.node.views import figures_of
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
+from kohort.rules.resize_decision import Accepted, NodeFacts
 
 BEFORE = sized(pod="200m/200Mi:400m/400Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
 AFTER = sized(

@@ -7,8 +7,8 @@ import pytest
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt
-from kohort.node.views import Allocated, Desired, agrees
 from kohort.objects.pods import ResourceRequirements
+from kohort.rules.allocated_resources import Allocated, Desired, agrees
 
 
 def held(text: str) -> Allocated:

@@ -7,10 +7,10 @@ from tests.node.resizing import sized
 
 from kohort.kube import clock
 from kohort.node.metrics import NodeMetrics, priority_bucket
-from kohort.node.resize.conditions import ResizeState, accepted, failed, refused
-from kohort.node.resize.judging import Deferred, Infeasible
-from kohort.node.views import Allocated, Desired
 from kohort.objects.nodepods import NodePod
+from kohort.rules.allocated_resources import Allocated, Desired
+from kohort.rules.resize_conditions import ResizeState, accepted, failed, refused
+from kohort.rules.resize_decision import Deferred, Infeasible, NodePressure, NotSupported
 
 POD = sized(c1="1")
 
@@ -36,8 +36,8 @@ def metrics(registry: CollectorRegistry) -> NodeMetrics:
 
 
 def test_z7_what_waits_and_what_is_under_way(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
-    deferred, _ = refused(ResizeState(), Deferred("later"), POD, "t")
-    infeasible, _ = refused(ResizeState(), Infeasible("never", "feature_gate_off"), POD, "t")
+    deferred, _ = refused(ResizeState(), Deferred(NodePressure("later")), POD, "t")
+    infeasible, _ = refused(ResizeState(), Infeasible(NotSupported.RESIZE_GATE_OFF), POD, "t")
     under_way, _ = failed(accepted(POD, "t")[0], "below usage", POD, "t")
     important = sized(c1="1", priority=200_000)
     metrics.count_conditions([(POD, deferred), (POD, infeasible), (important, infeasible), (POD, under_way)])
@@ -52,8 +52,8 @@ def test_z7_what_waits_and_what_is_under_way(metrics: NodeMetrics, registry: Col
 
 
 def test_z8_how_long_resizes_were_deferred(metrics: NodeMetrics, registry: CollectorRegistry) -> None:
-    deferred, _ = refused(ResizeState(), Deferred("later"), POD, clock.timestamp())
-    infeasible, _ = refused(ResizeState(), Infeasible("never", "feature_gate_off"), POD, clock.timestamp())
+    deferred, _ = refused(ResizeState(), Deferred(NodePressure("later")), POD, clock.timestamp())
+    infeasible, _ = refused(ResizeState(), Infeasible(NotSupported.RESIZE_GATE_OFF), POD, clock.timestamp())
     for state in (ResizeState(), infeasible):
         metrics.observe_wait(POD, state, "accepted")
     assert counted(metrics, registry) == {}

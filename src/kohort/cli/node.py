@@ -65,10 +65,10 @@ def command(
     """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
-    from kohort.node.gates import NodeGates
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
     from kohort.node.starting import own_name
+    from kohort.rules.node_feature_gates import NodeGates
 
     try:
         _check_name(name or own_name())

@@ -16,7 +16,6 @@ from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent, usable_parent, why_no_limits
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.evictions import Evictions
-from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.heartbeat import Heartbeat
 from kohort.node.hostports import HostPorts
 from kohort.node.metrics import NodeMetrics
@@ -24,8 +23,6 @@ from kohort.node.names.directory import Directory
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
 from kohort.node.podworker import PodWorker
-from kohort.node.resize.judging import NodeFacts
-from kohort.node.resize.pending import PERIODIC_SECONDS, Trigger
 from kohort.node.resizes import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
 from kohort.node.servicenetwork import ServiceNetwork
@@ -38,6 +35,9 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.objects.nodepods import NodePod
 from kohort.objects.quantity import Quantity
 from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
+from kohort.rules.node_feature_gates import ALL_ON, NodeGates
+from kohort.rules.resize_decision import NodeFacts
+from kohort.rules.resize_queue import PERIODIC_SECONDS, Trigger
 
 WORKERS = 16
 _log = Log(part="node")

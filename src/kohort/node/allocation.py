@@ -9,10 +9,11 @@ from pathlib import Path
 
 from kohort.node.checkpoint import Checkpoint, Witness, nobody
 from kohort.node.fitting import Refusal, misfit
-from kohort.node.resize.judging import Accepted, NodeFacts, Verdict, judge, room_for
-from kohort.node.views import Actuated, Allocated, Desired
+from kohort.node.views import Actuated
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
+from kohort.rules.allocated_resources import Allocated, Desired
+from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, judge, message_for, shortage_for
 
 NOT_SUPPORTED = "PodLevelResourcesNotSupported"
 
@@ -59,14 +60,14 @@ class Allocations:
                 f"Node didn't have enough resource: pods, requested: 1, used: {len(running)}, capacity: {pods.value}"
             )
             return Refusal("OutOfpods", words)
-        shortage = room_for(wanted, [self.as_allocated(each) for each in running], node.allocatable)
+        shortage = shortage_for(wanted, [self.as_allocated(each) for each in running], node.allocatable)
         if shortage is not None:
-            return Refusal(shortage.reason, shortage.message)
+            return Refusal(f"OutOf{shortage.resource}", message_for(shortage))
         allocation = known.completed(pod.spec) if known is not None else Allocated.accepting(Desired.of(pod.spec))
         self._allocated.put(pod.metadata.uid, allocation)
         return None
 
-    def judge(self, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> Verdict:
+    def judge(self, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
         """Judge a resize, and remember it when it is accepted. Raises OSError when it cannot be remembered."""
         allocated = self._allocated.get(pod.metadata.uid)
         assert allocated is not None

@@ -10,12 +10,12 @@ from kohort.kube.resources import PODS, Key
 from kohort.node.lifecycle import Run
 from kohort.node.probes import output_of
 from kohort.node.probing import Probing
-from kohort.node.resize.conditions import Note, ResizeState
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch
 from kohort.node.starting import execution_of
 from kohort.node.surroundings import Surroundings
 from kohort.objects.nodepods import NodeContainer, NodePod
 from kohort.resources import stored_qos_class
+from kohort.rules.resize_conditions import Note, ResizeState
 
 DEFAULT_GRACE = 30.0
 _log = Log(part="node")

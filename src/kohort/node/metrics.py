@@ -7,11 +7,11 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kohort.kube import clock
-from kohort.node.resize.conditions import ResizeState
-from kohort.node.views import Allocated
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, pod_level_set, stored_qos_class
+from kohort.rules.allocated_resources import Allocated
+from kohort.rules.resize_conditions import ResizeState
 
 BUCKETS = {
     "system-critical": 2_000_000_000,

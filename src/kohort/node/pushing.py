@@ -8,13 +8,13 @@ from kohort.kube import clock
 from kohort.node.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.ending import Ending
 from kohort.node.heldpod import HeldPod
-from kohort.node.resize import conditions
-from kohort.node.resize.judging import PODS_STAY
 from kohort.node.resize.plan import changes, in_progress
 from kohort.node.views import Actuated, Figures, figures_of
 from kohort.objects.nodepods import NodePod
 from kohort.objects.pods import Pod
 from kohort.resources import CPU, MEMORY
+from kohort.rules import resize_conditions as conditions
+from kohort.rules.resize_decision import Infeasible, NotSupported
 
 
 class Pushing:
@@ -46,7 +46,9 @@ class Pushing:
             return True
         if not held.node.facts().gates.pod_level_resize and level_differs(allocated, before.pod, target.pod):
             idle = conditions.ResizeState(held.resize.pending)
-            held.note(*conditions.refused(idle, PODS_STAY, held.pod, clock.timestamp()))
+            held.note(
+                *conditions.refused(idle, Infeasible(NotSupported.POD_LEVEL_GATE_OFF), held.pod, clock.timestamp())
+            )
             return True
         held.resize = conditions.progressing(held.resize, held.pod.metadata.generation, clock.timestamp())
         began = clock_of_loop()

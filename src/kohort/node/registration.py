@@ -11,11 +11,11 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node import incumbency
 from kohort.node.agent import Agent
-from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.starting import own_name
+from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 
 _AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
 

@@ -8,10 +8,10 @@ from kohort.kube.resources import Key
 from kohort.node.allocation import Allocations
 from kohort.node.metrics import NodeMetrics
 from kohort.node.podworker import PodWorker
-from kohort.node.resize import conditions
-from kohort.node.resize.judging import Accepted, Infeasible, NodeFacts, Reverted
-from kohort.node.resize.pending import Trigger, Waiting, in_order
-from kohort.node.views import Desired, agrees
+from kohort.rules import resize_conditions as conditions
+from kohort.rules.allocated_resources import Desired, agrees
+from kohort.rules.resize_decision import Accepted, Infeasible, NodeFacts, Reverted
+from kohort.rules.resize_queue import Trigger, Waiting, in_order
 
 _log = Log(part="node")
 
@@ -68,13 +68,13 @@ class Resizes:
             self._metrics.count_request(pod, allocated)
         others = [each.pod for each in self._workers.values() if each is not worker and not each.finished]
         try:
-            verdict = self._allocations.judge(pod, others, self._facts())
+            decision = self._allocations.judge(pod, others, self._facts())
         except OSError as problem:
             _log.error("a resize could not be recorded and stays as it is", pod=str(worker.key), problem=str(problem))
             return
         self._judged[worker.uid] = pod.metadata.generation
         now = clock.timestamp()
-        match verdict:
+        match decision:
             case Reverted():
                 self._metrics.observe_wait(pod, before, "reverted")
                 worker.resize = worker.resize.without_pending()
@@ -84,8 +84,8 @@ class Resizes:
                 if before.pending is not None and before.pending.reason == "Deferred":
                     self._metrics.deferred_accepted.labels(trigger).inc()
             case _:
-                worker.note(*conditions.refused(worker.resize, verdict, pod, now))
-                if new and isinstance(verdict, Infeasible):
-                    self._metrics.infeasible.labels(verdict.detail).inc()
+                worker.note(*conditions.refused(worker.resize, decision, pod, now))
+                if new and isinstance(decision, Infeasible):
+                    self._metrics.infeasible.labels(decision.detail).inc()
         if worker.resize != before:
             worker.node.wake(worker.key, 0.0)

@@ -10,9 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.gates import ALL_ON, NodeGates
 from kohort.node.lifecycle import Run, initialised
-from kohort.node.resize.conditions import IN_PROGRESS, PENDING, ResizeState
 from kohort.node.runtimes.interface import Instance
 from kohort.node.views import Applied, Figures, Target, figures_of
 from kohort.objects.jsontypes import JsonObject
@@ -21,6 +19,8 @@ from kohort.objects.nodepods import NodeContainer, NodePod
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import BINARY_SI, Quantity
 from kohort.resources import CPU, MEMORY, SANDBOX, amounts_of, reported, requests, written_of
+from kohort.rules.node_feature_gates import ALL_ON, NodeGates
+from kohort.rules.resize_conditions import IN_PROGRESS, PENDING, ResizeState
 
 OURS: Final = (
     "PodReadyToStartContainers",

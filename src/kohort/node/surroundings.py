@@ -13,7 +13,6 @@ from kohort.node.cgroups import Cgroups
 from kohort.node.hostports import HostPorts
 from kohort.node.namespaces import Namespaces
 from kohort.node.network import AddressBook
-from kohort.node.resize.judging import NodeFacts
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Service
@@ -21,6 +20,7 @@ from kohort.objects.nodepods import NodePod
 from kohort.objects.quantity import Quantity
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
+from kohort.rules.resize_decision import NodeFacts
 
 
 @dataclass(slots=True)

@@ -9,53 +9,18 @@
 
 Desired and Allocated speak as users do: requirements of the pod and of each container, in quantities. Actuated and
 Actual speak as the kernel does: four figures for the pod and for each container, a limit inherited from the pod
-included. `figures_of` leads from the first language to the second, and nothing leads back.
+included. `figures_of` leads from the first language to the second, and nothing leads back. The first two are in
+`kohort.rules.allocated_resources`, because simulated nodes have them too.
 """
 
 from collections.abc import Mapping
-from typing import Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from kohort.objects.pods import Container, Pod, PodSpec, ResourceRequirements
+from kohort.objects.pods import Container, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, SPEC, amounts_of, container_limit, limit_declared, limits, requests
 from kohort.resources.cgroups import LARGEST_BYTES, LARGEST_MILLI
-
-P = TypeVar("P", bound=Pod)
-
-
-class Requirements(msgspec.Struct, frozen=True):
-    """Requirements of a pod. `pod` is UNSET when nobody knows: a record of a time when pods had none of their own."""
-
-    containers: dict[str, ResourceRequirements]
-    pod: ResourceRequirements | UnsetType | None = UNSET
-
-    @classmethod
-    def of(cls, spec: PodSpec) -> Self:
-        return cls({each.name: each.resources for each in spec.all_containers}, spec.resources)
-
-
-class Desired(Requirements, frozen=True):
-    """What the user asks for."""
-
-
-class Allocated(Requirements, frozen=True):
-    """What this node has accepted."""
-
-    @staticmethod
-    def accepting(desired: Desired) -> "Allocated":
-        return Allocated(desired.containers, desired.pod)
-
-    def applied_to(self, pod: P) -> P:
-        """The pod as it would be if it had asked for this: what cgroups, status and eviction look at."""
-        whole = pod.spec.resources if isinstance(self.pod, UnsetType) else self.pod
-        return pod.with_resources(self.containers, whole)
-
-    def completed(self, spec: PodSpec) -> "Allocated":
-        """A record from before pod-level resources takes the pod's own figures over, once, instead of denying them."""
-        return Allocated(self.containers, spec.resources) if isinstance(self.pod, UnsetType) else self
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel"):
@@ -118,25 +83,6 @@ def figures_of(allocated: Pod) -> Target:
     declared = {name: amount for name, amount in allowed.items() if limit_declared(spec, name)}
     return Target(
         _figures(asked, declared), {each.name: _container_figures(spec, each) for each in spec.all_containers}
-    )
-
-
-def same_requirements(left: ResourceRequirements | None, right: ResourceRequirements | None) -> bool:
-    """Whether two blocks mean the same: amounts, not their spelling. An empty block is none."""
-    left, right = left or ResourceRequirements(), right or ResourceRequirements()
-    return amounts_of(left.requests) == amounts_of(right.requests) and amounts_of(left.limits) == amounts_of(
-        right.limits
-    )
-
-
-def agrees(desired: Desired, allocated: Allocated) -> bool:
-    """Whether the user asks for exactly what the node has accepted."""
-    before, after = allocated.pod, desired.pod
-    unknown = isinstance(before, UnsetType) or isinstance(after, UnsetType)
-    if not unknown and not same_requirements(before, after):  # type: ignore[arg-type]
-        return False
-    return desired.containers.keys() == allocated.containers.keys() and all(
-        same_requirements(resources, allocated.containers[name]) for name, resources in desired.containers.items()
     )
 
 

@@ -12,11 +12,11 @@ from kohort.node.actuation import Actuator
 from kohort.node.agent import Agent
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
-from kohort.node.gates import NodeGates
 from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.resources import CgroupValues
+from kohort.rules.node_feature_gates import NodeGates
 from kohort.testing import Cluster
 
 NODE = "n1"

@@ -9,8 +9,8 @@ from tests.node.agent.onenode import NODE, Bench, container, node
 
 from kohort.kube.errors import ApiError, generic
 from kohort.kube.resources import NODES, PODS
-from kohort.node.gates import NodeGates
 from kohort.objects.jsontypes import JsonObject
+from kohort.rules.node_feature_gates import NodeGates
 
 PLR_OFF = "PodLevelResources=false"
 IPPR_OFF = "InPlacePodVerticalScaling=false"

@@ -8,14 +8,23 @@ from tests.node.faketree import ROOM, Machine
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt
-from kohort.node.gates import NodeGates
-from kohort.node.resize.conditions import ResizeState, accepted, progressing, refused
-from kohort.node.resize.judging import Accepted, Deferred, Infeasible, NodeFacts, Reverted, Verdict, judge
-from kohort.node.resize.pending import Waiting, in_order
-from kohort.node.views import Allocated, Desired
 from kohort.objects.nodepods import NodePod
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
+from kohort.rules.allocated_resources import Allocated, Desired
+from kohort.rules.node_feature_gates import NodeGates
+from kohort.rules.resize_conditions import ResizeState, accepted, progressing, refused
+from kohort.rules.resize_decision import (
+    Accepted,
+    Deferred,
+    Infeasible,
+    NodeFacts,
+    NodePressure,
+    ResizeDecision,
+    Reverted,
+    judge,
+)
+from kohort.rules.resize_queue import Waiting, in_order
 
 SMALL = NodeFacts({"cpu": Quantity.parse("1"), "memory": Quantity.parse("1Gi")})
 OTHER = sized("u2", c1="500m/512Mi")
@@ -25,7 +34,7 @@ def held(pod: Pod) -> Allocated:
     return Allocated.accepting(Desired.of(pod.spec))
 
 
-def verdict(before: NodePod, after: NodePod, **node: bool | NodeGates) -> Verdict:
+def verdict(before: NodePod, after: NodePod, **node: bool | NodeGates) -> ResizeDecision:
     return judge(after, held(before), [OTHER], msgspec.structs.replace(SMALL, **node))
 
 
@@ -88,7 +97,7 @@ def test_h3_k6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
         pytest.param({"c1": "", "pod": "300m/300Mi"}, {"c1": "", "pod": "300m/2Gi"}, Infeasible, id="H11-beyond-node"),
     ],
 )
-def test_judging(before: dict[str, str], after: dict[str, str], expected: type[Verdict]) -> None:
+def test_judging(before: dict[str, str], after: dict[str, str], expected: type[ResizeDecision]) -> None:
     assert isinstance(verdict(sized(**before), sized(**after)), expected)  # type: ignore[arg-type]
 
 
@@ -127,7 +136,7 @@ def test_h7_h8_h9_the_generation_of_progress_is_that_of_what_was_accepted() -> N
     fresh, notes = accepted(sized(c1="2", generation=5), "t3")
     assert fresh.progress is not None
     assert (fresh.progress.observed_generation, fresh.progress.reason, notes[0].reason) == (5, "", "ResizeStarted")
-    both, _ = refused(state, Deferred("later"), sized(c1="3", generation=2), "t4")
+    both, _ = refused(state, Deferred(NodePressure("later")), sized(c1="3", generation=2), "t4")
     assert [each["type"] for each in both.conditions()] == ["PodResizePending", "PodResizeInProgress"]
 
 
@@ -140,8 +149,8 @@ def test_h15_the_story_of_a_pod_that_cannot_decide() -> None:
 
     state = told(accepted(sized(c1="200m", generation=1), "t1"))  # type: ignore[arg-type]
     too_much = sized(c1="900m", generation=2)
-    state = told(refused(state, Deferred("no room"), too_much, "t2"))  # type: ignore[arg-type]
-    state = told(refused(state, Deferred("no room"), too_much, "t3"))  # type: ignore[arg-type]
+    state = told(refused(state, Deferred(NodePressure("no room")), too_much, "t2"))  # type: ignore[arg-type]
+    state = told(refused(state, Deferred(NodePressure("no room")), too_much, "t3"))  # type: ignore[arg-type]
     assert said == ["ResizeStarted", "ResizeDeferred"]
     state = state.without_pending()
     assert [(each["type"], each["observedGeneration"]) for each in state.conditions()] == [("PodResizeInProgress", 1)]

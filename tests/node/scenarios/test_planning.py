@@ -9,9 +9,10 @@ from tests.node.resizing import sized
 
 from kohort.node.actuation import ActuationFailed
 from kohort.node.resize.plan import StopContainer, WriteContainer, WritePod, in_progress, plan_resize
-from kohort.node.views import Actuated, figures_of, same_requirements
+from kohort.node.views import Actuated, figures_of
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.resources import container_cgroup, pod_cgroup
+from kohort.rules.allocated_resources import same_requirements
 
 CPU = {"cpu": "RestartContainer"}
 MEMORY = {"memory": "RestartContainer"}

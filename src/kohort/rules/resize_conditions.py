@@ -1,4 +1,5 @@
-"""What is said of a resize: two conditions that are present only while they are true, and events when there is news.
+"""What do a pod's conditions and events say about its resize? Two conditions, present only while they are true, and
+events when something changed.
 
 | condition           | reason     | stays until                                                   |
 |---------------------|------------|---------------------------------------------------------------|
@@ -15,11 +16,11 @@ from typing import Literal
 
 import msgspec
 
-from kohort.node.resize.judging import Deferred, Infeasible
-from kohort.node.views import Requirements
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
+from kohort.rules.allocated_resources import Requirements
+from kohort.rules.resize_decision import Deferred, Infeasible
 
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"
@@ -56,15 +57,14 @@ class ResizeState(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, pending=None)
 
 
-def refused(state: ResizeState, verdict: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
+def refused(state: ResizeState, decision: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
     """A resize was judged and must wait."""
-    reason = "Infeasible" if isinstance(verdict, Infeasible) else "Deferred"
+    reason = "Infeasible" if isinstance(decision, Infeasible) else "Deferred"
     generation, before = pod.metadata.generation, state.pending
     since = before.last_transition_time if before is not None and before.reason == reason else now
-    pending = Condition(PENDING, "True", reason, verdict.message, generation, since, now)
+    pending = Condition(PENDING, "True", reason, decision.message, generation, since, now)
     news = before is None or before.reason != reason or before.observed_generation != generation
-    cause = verdict.reason if isinstance(verdict, Deferred) and verdict.reason else reason
-    text = f"{summary(pod, generation)}: {cause}: {verdict.message}"
+    text = f"{summary(pod, generation)}: {decision.code}: {decision.message}"
     return msgspec.structs.replace(state, pending=pending), [Note("Warning", f"Resize{reason}", text)] if news else []
 
 

@@ -1,15 +1,15 @@
-"""Whose turn it is among the resizes that wait.
+"""In which order are the waiting resizes of a node decided?
 
-They are asked in this order, each against what the ones before it have taken: one that stays deferred does not hold up
-a smaller one behind it.
+Each is decided against what the ones before it have taken: one that stays deferred does not hold up a smaller one
+behind it.
 
-1. resizes that need nothing more come first: they make room;
+1. resizes that ask for nothing more: they free room;
 2. the higher priority;
 3. Guaranteed before others;
-4. who has waited longest; who has not been refused yet comes last;
+4. the longest wait; those that were not refused yet come last;
 5. the pod's UID, so that the order is total and the same every time.
 
-The time that counts is the one in the pod's condition, so it survives a restart of the agent.
+The time that counts is the one in the pod's condition, so it survives a restart of the node.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ from typing import Literal
 
 import msgspec
 
-from kohort.node.resize.judging import increases
-from kohort.node.views import Allocated
 from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
+from kohort.rules.allocated_resources import Allocated
+from kohort.rules.resize_decision import increases
 
 PERIODIC_SECONDS = 180.0
 Trigger = Literal[
