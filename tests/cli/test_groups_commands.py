@@ -10,10 +10,16 @@ from tests.cli.terminal import NAMESPACE, ORDER, Story
 
 from kohort.cli.actions import logs, looking, planning, writing
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.testing import Cluster
 
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+MOUNT: JsonObject = {"name": "data", "mountPath": "/data"}
+CLAIM: JsonObject = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
 
 
@@ -148,6 +154,42 @@ async def test_plan_foretells_what_then_happens(story: Callable[..., Json]) -> N
         recreated = {name for name, uid in user.uids().items() if uids.get(name) != uid}
         assert len(recreated) == foretold["podsRecreated"] == 6
         assert max(most) == max(step["replicas"] for step in foretold["steps"]) == 4
+
+
+async def test_plan_counts_what_pods_would_be_stored_with(story: Callable[..., Json]) -> None:
+    """Limits alone, and what a LimitRange adds; exit code 3 where that does not fit."""
+    gpus: JsonObject = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    async with story(nodes=1, capacity={"cpu": "8", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "8"}) as user:
+        await user.cluster.until(lambda: any(map(_is_ready, user.cluster.objects(NODES))))
+        file = yaml.safe_dump(dict(lws("llm").replicas(1).size(2).containers(container(**gpus))))
+        text, code = await user.run(planning.plan, {"f": file}, "text", False, True)
+        assert code == NOT_YET
+        assert "Room needed on top of today's: 1 group, 2 pods (nvidia.com/gpu 16)." in text
+        assert "does not fit, 1 of its pods find no node (not enough nvidia.com/gpu on any)" in text
+        small = (
+            lws("llm")
+            .replicas(1)
+            .size(1)
+            .but("spec.leaderWorkerTemplate.volumeClaimTemplates", [CLAIM])
+            .containers(container(volumeMounts=[MOUNT], **gpus))
+        )
+        text, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(small))}, "text", False, True)
+        assert (code, "Room: it fits." in text) == (DIFFERENT, True)
+        plain = yaml.safe_dump(dict(lws("llm").replicas(1).size(2)))
+        _, code = await user.run(planning.plan, {"f": plain}, "text", False, False)
+        assert code == 0
+        limits = [{"type": "Container", "defaultRequest": {"cpu": "5"}, "default": {"cpu": "5"}}]
+        body = {"metadata": {"name": "defaults"}, "spec": {"limits": limits}}
+        await user.cluster.client.create(LIMIT_RANGES, body, NAMESPACE)
+        text, code = await user.run(planning.plan, {"f": plain}, "text", False, False)
+        assert code == NOT_YET
+        assert "(cpu 10)" in text
+        assert user.cluster.objects(PODS, NAMESPACE) == []
+
+
+def _is_ready(node: JsonObject) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Json]) -> None:

@@ -9,7 +9,7 @@ from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, member, scene, workers
 
 from kohort.inspection.forecast import Forecast, forecast, told
-from kohort.objects.core import Node, Pod
+from kohort.objects.core import Node, NodeStatus, Pod
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.api import Rollout
 
@@ -239,3 +239,49 @@ def test_a_leader_outside_the_subgroups_may_be_anywhere() -> None:
     found = new(subgrouped(3, "LeaderExcluded"), [*racked({"a": 1}), node("any", "4")]).room
     assert found is not None
     assert found.fits
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"nvidia.com/gpu": "8"}},
+        {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "8"}},
+        {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
+    ],
+    ids=["limits only", "other requests", "both"],
+)
+def test_accelerators_that_are_only_limits_are_asked_for(resources: JsonObject) -> None:
+    """A pod gets its limits as requests when it is stored; a template does not."""
+    nodes = [replace(node("node-0", "8"), status=_status({"cpu": "8", "pods": "110", "nvidia.com/gpu": "8"}))]
+    found = forecast(None, group_set(lws("llm").replicas(1).size(2).but(RESOURCES, resources)), nodes)
+    assert found.extra_requests["nvidia.com/gpu"] == "16"
+    assert found.room is not None
+    assert (found.room.fits, found.room.homeless, found.room.lacking) == (False, 1, ("nvidia.com/gpu",))
+    small = forecast(None, group_set(lws("llm").replicas(1).size(1).but(RESOURCES, resources)), nodes)
+    assert small.room is not None
+    assert small.room.fits
+
+
+def test_the_room_of_a_pod_as_a_whole_counts() -> None:
+    spec = "spec.leaderWorkerTemplate.workerTemplate.spec"
+    built = lws("llm").replicas(1).size(2).but(f"{spec}.resources", {"limits": {"cpu": "6"}})
+    found = forecast(None, group_set(built), [node("node-0", "8")])
+    assert dict(found.extra_requests) == {"cpu": "12"}
+    assert found.room is not None
+    assert not found.room.fits
+
+
+def test_what_the_server_would_store_counts_before_what_the_template_says() -> None:
+    """A LimitRange of the namespace gives every container 5 cpus."""
+    after = group_set(lws("llm").replicas(1).size(2))
+    container = {"name": "main", "image": "pause:3", "resources": asking("5")}
+    stored: JsonObject = {"workerTemplate": {"spec": {"containers": [container]}}}
+    found = forecast(None, after, [node("node-0", "8")], stored=stored)
+    assert dict(found.extra_requests) == {"cpu": "10"}
+    assert found.room is not None
+    assert not found.room.fits
+
+
+def _status(allocatable: Mapping[str, str]) -> NodeStatus:
+    conditions = [{"type": "Ready", "status": "True"}]
+    return msgspec.convert({"allocatable": allocatable, "conditions": conditions}, NodeStatus)

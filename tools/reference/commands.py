@@ -2,16 +2,8 @@
 
 import click
 
+from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
-
-EXIT_CODES = {
-    0: "done; the set is as it should be; nothing would change",
-    1: "refused, not found or not reachable; stderr says what, and what to do",
-    2: "the command line itself is wrong",
-    3: "`status` and `explain`: the set is not, or not yet, as it should be",
-    4: "`plan --exit-code` and `diff --exit-code`: there are differences",
-    5: "`status -w --timeout`: timed out",
-}
 
 
 def page() -> str:

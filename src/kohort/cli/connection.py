@@ -1,17 +1,7 @@
-"""What all commands that talk to a cluster share: their options, their errors and their exit codes.
-
-| code | meaning |
-|--:|---|
-| 0 | done; the set is as wanted; nothing would change |
-| 1 | refused, not found or not reachable: one line on stderr says what and what to do |
-| 2 | the command line itself is wrong |
-| 3 | `status` and `explain`: the set is not, or not yet, as wanted |
-| 4 | `plan --exit-code` and `diff --exit-code`: there are differences |
-| 5 | `--timeout` has passed |
-"""
+"""What all commands that talk to a cluster share: their options, their errors and their exit codes."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, ParamSpec, TypeVar
 
@@ -23,7 +13,16 @@ if TYPE_CHECKING:
 REFUSED: Final = 1
 NOT_YET: Final = 3
 DIFFERENT: Final = 4
+PAUSED: Final = 4
 TOO_LATE: Final = 5
+EXIT_CODES: Final[Mapping[int, str]] = {
+    0: "done; the workload is as it should be; nothing would change",
+    1: "refused, not found or not reachable; stderr says what, and what to do",
+    2: "the command line itself is wrong",
+    3: "`status` and `explain`: the workload is not, or not yet, as it should be; `plan`: the nodes lack the room",
+    4: "`status`: a release is paused and waits for approval; `plan` and `diff` with `--exit-code`: differences",
+    5: "`status -w --timeout`: timed out",
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,7 +21,10 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @output_option()
 @cluster_options
 def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, output: str, target: Target) -> None:
-    """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs."""
+    """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs.
+
+    Pods are counted as the API server would store them. Exit code 3 if the nodes do not have the room.
+    """
     from kohort.cli.actions import planning
     from kohort.cli.connection import Action, Refusal, complain
 

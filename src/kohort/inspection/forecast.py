@@ -20,6 +20,7 @@ from kohort.inspection.inplace import told as in_place_told
 from kohort.inspection.room import Room, room_for
 from kohort.inspection.room import told as room_told
 from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.storedtemplates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts.arithmetic import planned
@@ -79,10 +80,17 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def forecast(
-    before: Snapshot | None, after: LeaderWorkerSet, nodes: Sequence[Node] = (), pods: Sequence[Pod] = ()
+    before: Snapshot | None,
+    after: LeaderWorkerSet,
+    nodes: Sequence[Node] = (),
+    pods: Sequence[Pod] = (),
+    stored: Mapping[str, JsonObject] | None = None,
 ) -> Forecast:
-    """`after` is the set as the server would store it; `pods` are all of the cluster."""
+    """`after` is the set as the server would store it, and `stored` the pods of its templates, as far as the server
+    could be asked about them; `pods` are all of the cluster."""
     old = before.group_set if before is not None else None
+    asked_before = with_pod_defaults(old) if old is not None else None
+    asked_after = with_stored_pods(after, stored or {})
     changed = old is not None and revisions.content(old) != revisions.content(after)
     steps, held = _played(before, after, changed)
     changes = _edited(before, after) if before is not None else []
@@ -91,7 +99,7 @@ def forecast(
     canary = _canary_groups(before, after) if changed else 0
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
     played = _with_canary(steps, canary, len(now))
-    needed = demand(played, len(now), old.template if old is not None else None, after.template)
+    needed = demand(played, len(now), asked_before.template if asked_before is not None else None, asked_after.template)
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
         name=after.metadata.name,
@@ -110,8 +118,8 @@ def forecast(
         resized=(old.template.size, after.template.size)
         if old is not None and old.template.size != after.template.size
         else None,
-        in_place=in_place(old, after) if old is not None else None,
-        room=_room(played, before, after, nodes, pods),
+        in_place=in_place(asked_before, with_pod_defaults(after)) if asked_before is not None else None,
+        room=_room(played, before, asked_after, nodes, pods),
         **_releasing(before, changed),
     )
 

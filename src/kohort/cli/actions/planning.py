@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,14 @@ import yaml
 
 from kohort.cli.actions import reading
 from kohort.cli.actions.printing import document, show
-from kohort.cli.connection import DIFFERENT, Refusal
+from kohort.cli.connection import DIFFERENT, NOT_YET, Refusal
 from kohort.cli.failures import described
 from kohort.groups import wire
 from kohort.groups.api import KIND, LeaderWorkerSet
 from kohort.inspection.forecast import forecast, three_way, told
+from kohort.inspection.storedtemplates import pods_for_dry_run
 from kohort.kube.client import Client
-from kohort.kube.errors import Invalid
+from kohort.kube.errors import ApiError, Invalid
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
 from kohort.objects import yamlfaults
 from kohort.objects.core import Node, Pod
@@ -45,12 +47,25 @@ async def plan(
             after = await _stored(client, live, wanted, server_side)
         except Invalid as problem:
             raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
-        found.append(forecast(before, msgspec.convert(after, LeaderWorkerSet), nodes, pods))
+        wished = msgspec.convert(after, LeaderWorkerSet)
+        found.append(forecast(before, wished, nodes, pods, await _stored_pods(client, place, wished)))
     if form != "text":
         show([document(found, form)])
     else:
         show([line for one in found for line in told(one)])
+    if any(one.room is not None and not one.room.fits for one in found):
+        return NOT_YET
     return DIFFERENT if code and any(one.action != "nothing" for one in found) else 0
+
+
+async def _stored_pods(client: Client, namespace: str, wanted: LeaderWorkerSet) -> dict[str, JsonObject]:
+    """The pods of its templates as this server would store them: with requests from limits, from LimitRanges and from
+    runtime classes. A pod that the server does not answer for is left out; its common defaults are known anyway."""
+    found: dict[str, JsonObject] = {}
+    for role, pod in pods_for_dry_run(wanted).items():
+        with suppress(ApiError):
+            found[role] = await client.create(PODS, pod, namespace, dry_run=True)
+    return found
 
 
 def _without_sets(files: Mapping[str, str]) -> str:
