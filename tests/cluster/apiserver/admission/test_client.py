@@ -1,10 +1,11 @@
 """Calls to webhooks over TLS on the loopback interface."""
 
+import asyncio
 import base64
 import datetime
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -58,6 +59,14 @@ async def serving(identity: Identity, seen: list[str], status: int = 200) -> Asy
         seen.append(f"{request.host} {request.path_qs} {(await request.read()).decode()}")
         return web.Response(text="answer", status=status)
 
+    async with serving_with(identity, answer) as port:
+        yield port
+
+
+@asynccontextmanager
+async def serving_with(
+    identity: Identity, answer: Callable[[web.Request], Awaitable[web.Response]]
+) -> AsyncIterator[int]:
     app = web.Application()
     app.router.add_post("/{path:.*}", answer)
     runner = web.AppRunner(app)
@@ -104,6 +113,55 @@ async def test_a_certificate_of_another_authority_is_refused_and_a_new_bundle_is
         with pytest.raises(CallFailed, match="failed to verify certificate"):
             await client.post(through_service(old.bundle), b"", 5)
         assert await client.post(through_service(new.bundle), b"", 5) == b"answer"
+
+
+async def test_a_second_bundle_for_the_same_service_does_not_end_calls_in_flight(tmp_path: Path) -> None:
+    first, second = Identity(tmp_path, "first", "hook.ns.svc"), Identity(tmp_path, "second", "hook.ns.svc")
+    arrived, proceed = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        arrived.set()
+        await proceed.wait()
+        return web.Response(text="answer")
+
+    async with serving_with(first, answer) as port, client_of("127.0.0.1", port) as client:
+        call = asyncio.create_task(client.post(through_service(first.bundle), b"", 5))
+        await arrived.wait()
+        with pytest.raises(CallFailed, match="failed to verify certificate"):
+            await client.post(through_service(second.bundle), b"", 5)
+        waiting = asyncio.create_task(client.post(through_service(first.bundle), b"", 5))
+        proceed.set()
+        assert await asyncio.gather(call, waiting) == [b"answer", b"answer"]
+
+
+async def test_only_idle_connections_are_closed_when_there_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.cluster.apiserver.admission.client.MAX_SESSIONS", 1)
+    identity, other = Identity(tmp_path, "hook", "hook.ns.svc"), Identity(tmp_path, "other", "hook.ns.svc")
+    open_now = set[object]()
+    arrived, proceed = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        open_now.add(request.transport)
+        if request.path == "/slow":
+            arrived.set()
+            await proceed.wait()
+        return web.Response(text="answer")
+
+    async with serving_with(identity, answer) as port, client_of("127.0.0.1", port) as client:
+        url = f"https://127.0.0.1:{port}"
+        slow = through_service(identity.bundle)
+        slow["service"]["path"] = "/slow"
+        call = asyncio.create_task(client.post(slow, b"", 5))
+        await arrived.wait()
+        for _ in range(2):
+            with pytest.raises(CallFailed):
+                await client.post({"url": url, "caBundle": other.bundle}, b"", 5)
+        proceed.set()
+        assert await call == b"answer"
+        assert await client.post(through_service(identity.bundle), b"", 5) == b"answer"
+        assert len(open_now) == 1, "the connection in use was kept"
 
 
 async def test_a_url_is_called_as_it_stands(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 """Calls to webhooks.
 
 A webhook is reached at a URL, or through a Service, whose name its certificate must carry. Services of parts that run
-in this process are registered as local and get the same bytes without a socket. Connections are kept open; a changed
-`caBundle` closes those that were trusted because of the old one.
+in this process are registered as local and get the same bytes without a socket. Connections are kept open per target
+and `caBundle`: a connection that was trusted because of one bundle never serves a call that names another. Two
+configurations may name the same Service with different bundles at the same time, so a new bundle does not end the
+connections of the old one; only the least recently used idle ones are closed once there are too many.
 """
 
 import asyncio
 import base64
 import binascii
+import contextlib
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -26,6 +30,8 @@ LocalHandler = Callable[[str, bytes], Awaitable[bytes]]
 """Path and body of a request to the body of the answer. An OSError says that there is none."""
 
 MAX_ANSWER: Final = 16 * 1024 * 1024
+MAX_SESSIONS: Final = 64
+"""Targets and bundles whose connections are kept open when no call uses them."""
 
 
 class CallFailed(OSError):
@@ -36,7 +42,8 @@ class WebhookClient:
     def __init__(self, resolve_service: ResolveService) -> None:
         self._resolve = resolve_service
         self._local: dict[tuple[str, str], LocalHandler] = {}
-        self._sessions: dict[str, tuple[str, aiohttp.ClientSession]] = {}
+        self._sessions: dict[tuple[str, str], _Session] = {}
+        """By target and `caBundle`, the most recently used last."""
 
     def register_local(self, namespace: str, service: str, handler: LocalHandler) -> None:
         """Have calls to a Service answered by `handler` instead of the network."""
@@ -46,10 +53,10 @@ class WebhookClient:
         self._local.pop((namespace, service), None)
 
     async def close(self) -> None:
-        sessions = [session for _, session in self._sessions.values()]
+        sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
-            await session.close()
+            await session.client.close()
 
     async def post(self, client_config: JsonObject, body: bytes, timeout: float) -> bytes:
         """The body of the webhook's answer. CallFailed says why there is none."""
@@ -93,14 +100,20 @@ class WebhookClient:
         shown = shown or url
         if urlsplit(url).scheme != "https":
             raise CallFailed("'https' is the only allowed URL scheme; desired format: https://host[/path]")
-        session = await self._session(server_name or urlsplit(url).netloc, ca_bundle)
         headers = {"content-type": "application/json", "accept": "application/json"}
         if server_name:
             headers["host"] = server_name
         try:
-            async with session.post(
-                f"{url}?{query}", data=body, headers=headers, server_hostname=server_name or None, allow_redirects=False
-            ) as response:
+            async with (
+                self._session(server_name or urlsplit(url).netloc, ca_bundle) as session,
+                session.post(
+                    f"{url}?{query}",
+                    data=body,
+                    headers=headers,
+                    server_hostname=server_name or None,
+                    allow_redirects=False,
+                ) as response,
+            ):
                 answer = await response.content.read(MAX_ANSWER + 1)
                 while not response.content.at_eof() and len(answer) <= MAX_ANSWER:
                     answer += await response.content.read(MAX_ANSWER + 1 - len(answer))
@@ -115,21 +128,40 @@ class WebhookClient:
             raise CallFailed(f"failed to call webhook: 0-length response with {found}")
         return answer
 
-    async def _session(self, target: str, ca_bundle: str) -> "aiohttp.ClientSession":
+    @contextlib.asynccontextmanager
+    async def _session(self, target: str, ca_bundle: str) -> "AsyncIterator[aiohttp.ClientSession]":
+        """The connections to a target that a bundle vouches for; they stay open at least as long as this context."""
         import aiohttp
 
-        known = self._sessions.get(target)
-        if known is not None and known[0] == ca_bundle:
-            return known[1]
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=_trust(ca_bundle), limit=64, keepalive_timeout=30),
-            timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=True,
-        )
-        self._sessions[target] = (ca_bundle, session)
-        if known is not None:
-            await known[1].close()
-        return session
+        key = (target, ca_bundle)
+        session = self._sessions.pop(key, None)
+        if session is None:
+            client = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=_trust(ca_bundle), limit=64, keepalive_timeout=30),
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=True,
+            )
+            session = _Session(client)
+        self._sessions[key] = session
+        session.calls += 1
+        try:
+            await self._close_surplus()
+            yield session.client
+        finally:
+            session.calls -= 1
+
+    async def _close_surplus(self) -> None:
+        surplus = max(0, len(self._sessions) - MAX_SESSIONS)
+        idle = [key for key, session in self._sessions.items() if not session.calls]
+        for session in [self._sessions.pop(key) for key in idle[:surplus]]:
+            await session.client.close()
+
+
+@dataclass(slots=True)
+class _Session:
+    client: "aiohttp.ClientSession"
+    calls: int = 0
+    """How many calls are using it now."""
 
 
 def _service_url(service: JsonObject) -> str:
