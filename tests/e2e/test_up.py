@@ -3,12 +3,14 @@
 import json
 import re
 import resource
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
+import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,6 +110,37 @@ def test_a_second_one_on_the_same_directory_is_refused(kohort: "Kohort") -> None
     )
     assert fingerprint(kohort.data) == before
     assert kohort.request("/readyz") == "ok"
+
+
+def test_without_its_lock_files_a_directory_is_still_taken(kohort: "Kohort") -> None:
+    child = kohort.up("--parts", "apiserver")
+    for lock in kohort.data.glob("*.lock"):
+        lock.unlink()
+    assert "a cluster runs on" in kohort.refusal("--port", "0")
+    assert kohort.request("/readyz") == "ok"
+    child.send_signal(signal.SIGTERM)
+    child.wait(30)
+
+
+def test_a_server_whose_directory_is_deleted_refuses_writes_and_is_not_ready(kohort: "Kohort") -> None:
+    child = kohort.up("--parts", "apiserver")
+    kohort.request(CONFIG_MAPS, config_map("before"))
+    kept = {name: (kohort.data / "pki" / name).read_bytes() for name in ("token", "ca.crt")}
+    shutil.rmtree(kohort.data)
+    (kohort.data / "pki").mkdir(parents=True)
+    for name, content in kept.items():
+        (kohort.data / "pki" / name).write_bytes(content)
+    assert child.stderr is not None
+    assert "store.db was deleted or replaced while the server was running" in child.stderr.readline()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        kohort.request("/readyz")
+    assert "[-]etcd failed: the database was deleted or replaced" in refused.value.read().decode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        kohort.request(CONFIG_MAPS, config_map("after"))
+    assert refused.value.code == 500
+    assert "no write is possible until a restart" in json.load(refused.value)["message"]
+    names = [item["metadata"]["name"] for item in kohort.request(CONFIG_MAPS)["items"]]
+    assert "before" in names and "after" not in names
 
 
 def test_a_port_in_use_is_named_and_nothing_is_written(kohort: "Kohort") -> None:

@@ -63,6 +63,21 @@ def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: DataDirectory
     assert data.owner() is None
 
 
+def test_a_second_owner_is_refused_even_if_the_lock_file_was_deleted(data: DataDirectory) -> None:
+    with holder(data) as child:
+        (data.path / "kohort.lock").unlink()
+        with (
+            pytest.raises(
+                CannotStart, match=rf"a cluster runs on {data.path} already, but its kohort.lock was deleted"
+            ),
+            data.owned(),
+        ):
+            pass
+        child.kill()
+    with data.owned():
+        assert data.owner() == os.getpid()
+
+
 def test_nobody_owns_a_directory_that_does_not_exist(data: DataDirectory) -> None:
     assert data.owner() is None
     assert data.stop_owner() is None

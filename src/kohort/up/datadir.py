@@ -7,8 +7,9 @@
     nodes            which ones the last start ran
 
 The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
-holds the pid of its owner for those who find it locked. Only pods outlive a process that was killed: the next one finds
-them again, and whoever wants no next one has to end them.
+holds the pid of its owner for those who find it locked. The directory itself is locked as well, so that a second
+process is refused even if the file was deleted meanwhile. Only pods outlive a process that was killed: the next one
+finds them again, and whoever wants no next one has to end them.
 """
 
 import contextlib
@@ -58,8 +59,9 @@ class DataDirectory:
     def owned(self) -> Iterator[None]:
         """Be the one process that uses this directory."""
         self.create()
-        descriptor = self._open_lock()
-        try:
+        with contextlib.ExitStack() as stack:
+            descriptor = self._open_lock()
+            stack.callback(os.close, descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -67,11 +69,27 @@ class DataDirectory:
                     f"a cluster runs on {self.path} already (pid {self._read_pid(descriptor)}): "
                     f"{self.export}; stop it with {self._down()}, or choose another --data-dir"
                 ) from error
+            stack.callback(os.close, self._lock_directory())
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
-        finally:
+
+    def _lock_directory(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.unusable(error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
             os.close(descriptor)
+            raise CannotStart(
+                f"a cluster runs on {self.path} already, but its {self._lock.name} was deleted, so its pid is unknown: "
+                "end that process (SIGTERM), or choose another --data-dir"
+            ) from error
+        except OSError:
+            pass  # Some network file systems cannot lock directories; there the file has to do.
+        return descriptor
 
     @property
     def export(self) -> str:

@@ -32,7 +32,7 @@ from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics,
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.storage.errors import StorageError
+from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -110,7 +110,7 @@ class ApiServer:
         self.discovery = Discovery(self.catalog, address)
         self._deadlines = Deadlines(WRITE_DEADLINE)
         self.ready = False
-        self.health = Health(lambda: self.ready, lambda: True)
+        self.health = Health(lambda: self.ready, lambda: store.problem or True)
         self._log = Log(part="apiserver")
 
     @property
@@ -136,7 +136,8 @@ class ApiServer:
             response = failure_response(request, error)
         except StorageError as problem:
             self._log.error("write failed", method=request.method, path=request.path, problem=str(problem))
-            response = failure_response(request, errors.internal("the write could not be made durable"))
+            reason = f": {problem.PUBLIC}" if isinstance(problem, DatabaseGone) else ""
+            response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except Exception as problem:
             self._log.exception("request failed", method=request.method, path=request.path)
             response = failure_response(request, errors.internal(str(problem) or type(problem).__name__))

@@ -131,7 +131,7 @@ async def test_a_second_bundle_for_the_same_service_does_not_end_calls_in_flight
             await client.post(through_service(second.bundle), b"", 5)
         waiting = asyncio.create_task(client.post(through_service(first.bundle), b"", 5))
         proceed.set()
-        assert await asyncio.gather(call, waiting) == [b"answer", b"answer"]
+        assert [await call, await waiting] == [b"answer", b"answer"]
 
 
 async def test_only_idle_connections_are_closed_when_there_are_too_many(

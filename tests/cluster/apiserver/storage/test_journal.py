@@ -1,18 +1,22 @@
 """The database file: what comes back after a restart, how it stays small, and what is said when it is unusable."""
 
+import asyncio
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.children import imports
 
+from kohort.cluster.apiserver.storage import committer
 from kohort.cluster.apiserver.storage.errors import (
     DatabaseCorrupt,
+    DatabaseGone,
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
@@ -115,6 +119,45 @@ def test_two_processes_do_not_share_a_database(path: Path) -> None:
     with closing(Journal(path)):
         assert "another process" in refused(path, DatabaseLocked)
     assert reopened(path) == (0, {})
+
+
+def test_a_database_is_locked_whatever_is_deleted_beside_it(path: Path) -> None:
+    with closing(Journal(path)):
+        for file in path.parent.iterdir():
+            if file != path:
+                file.unlink()
+        assert "another process" in refused(path, DatabaseLocked)
+
+
+@pytest.mark.parametrize("lost", ["", "-wal"], ids=["the database", "its WAL"])
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+def test_no_write_counts_once_a_file_is_not_at_its_path(path: Path, lost: str, replaced: bool) -> None:
+    file = path.with_name(path.name + lost)
+    with closing(Journal(path)) as journal:
+        journal.append([record("a", 2)], 2)
+        copy = file.read_bytes()
+        file.unlink()
+        if replaced:
+            file.write_bytes(copy)
+        for revision in (3, 4):
+            with pytest.raises(DatabaseGone, match=f"{file.name} was deleted or replaced"):
+                journal.append([record("b", revision)], revision)
+
+
+async def test_an_idle_store_notices_that_its_directory_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "CHECK_SECONDS", 0.01)
+    noticed = threading.Event()
+    monkeypatch.setattr(committer.log, "error", lambda *words: noticed.set())
+    store = open_store(path)
+    await store.write("pods", "ns", "a", {"metadata": {}}, expected=0)
+    assert store.problem == ""
+    shutil.rmtree(path.parent)
+    assert await asyncio.get_running_loop().run_in_executor(None, noticed.wait, 30)
+    assert "deleted or replaced" in store.problem
+    with pytest.raises(DatabaseGone):
+        await store.write("pods", "ns", "b", {"metadata": {}}, expected=0)
+    assert [stored.name for stored in store.list("pods")] == ["a"]
+    await store.close()
 
 
 def test_a_file_that_is_no_database(path: Path) -> None:
@@ -223,13 +266,10 @@ except DatabaseReadOnly as error:
 """
 
 
-@pytest.mark.parametrize("with_lock", [True, False], ids=["lock file exists", "no lock file"])
-def test_a_read_only_directory_is_named(path: Path, with_lock: bool) -> None:
+def test_a_read_only_directory_is_named(path: Path) -> None:
     """Root may write everywhere, so the attempt is made by a child without privileges."""
     written(path, [record("a", 2)])
     path.chmod(0o444)
-    lock = path.with_name("state.db.lock")
-    lock.chmod(0o666) if with_lock else lock.unlink()
     path.parent.chmod(0o555)
     for parent in path.parents[1:3]:
         parent.chmod(parent.stat().st_mode | 0o055)

@@ -13,7 +13,8 @@ from kohort.objects.jsontypes import JsonObject
 GIT_VERSION: Final = "v1.36.4+kohort"
 PLAIN: Final = "text/plain; charset=utf-8"
 
-Check = Callable[[], bool]
+Check = Callable[[], bool | str]
+"""Whether all is well; a text says why not."""
 
 
 def version_document() -> JsonObject:
@@ -79,10 +80,10 @@ class Health:
         for check, passes in checks.items():
             if check in excluded:
                 lines.append(f"[+]{check} excluded: ok")
-            elif passes():
+            elif (result := passes()) is True:
                 lines.append(f"[+]{check} ok")
             else:
-                lines.append(f"[-]{check} failed: reason withheld")
+                lines.append(f"[-]{check} failed: {result or 'reason withheld'}")
                 failed.append(check)
         headers = {"content-type": PLAIN, "x-content-type-options": "nosniff"}
         if failed:

@@ -16,11 +16,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from kohort.cluster.apiserver.storage.errors import StorageError, StoreClosed, WriteFailed
+from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError, StoreClosed, WriteFailed
 from kohort.cluster.apiserver.storage.journal import Journal, Record
 
 CHECKPOINT_BYTES = 8 << 20
 """Start moving the WAL into the database after this much was written."""
+CHECK_SECONDS = 0.5
+"""How often an idle thread looks whether the database is still there."""
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,11 @@ class Committer(Generic[W]):
             turn, self._turn = self._turn, []
             self._inbox.put(turn)
 
+    @property
+    def gone(self) -> DatabaseGone | None:
+        """Set once the database was found to be deleted or replaced."""
+        return self._journal.gone
+
     # What follows runs on the thread.
 
     def _run(self) -> None:
@@ -84,7 +91,7 @@ class Committer(Generic[W]):
         group: list[W] = []
         stop = False
         while not stop and not (group and self._inbox.empty()):
-            turn = self._inbox.get()
+            turn = self._next_turn()
             if turn is None:
                 stop = True
             else:
@@ -93,11 +100,33 @@ class Committer(Generic[W]):
             self._commit(group)
         return not stop
 
+    def _next_turn(self) -> list[W] | None:
+        while True:
+            try:
+                return self._inbox.get(timeout=CHECK_SECONDS)
+            except queue.Empty:
+                self._check_files()
+
+    def _check_files(self) -> None:
+        if self._journal.gone is None:
+            try:
+                self._journal.check_files()
+            except DatabaseGone as error:
+                log.error("%s", error)
+            except OSError as error:
+                log.warning("cannot look for %s: %s", self._journal.path, error)
+
     def _commit(self, group: list[W]) -> None:
-        failure: StorageError | None = None
+        failure: StorageError | None = self._journal.gone
+        if failure is not None:
+            self._report(group, failure)
+            return
         try:
             records = [write.record for write in group]
             self._journal.append(records, records[-1].revision)
+        except DatabaseGone as error:
+            log.error("%s", error)
+            failure = error
         except Exception as error:
             # Whatever it was, this thread must live on and the writers must hear of it.
             log.error("cannot write to %s: %s", self._journal.path, error)
@@ -113,6 +142,8 @@ class Committer(Generic[W]):
 
     def _tidy(self) -> None:
         """Clean and checkpoint while nobody waits, a step at a time."""
+        if self._journal.gone is not None:
+            return
         try:
             self._checkpoints.after_commit()
             while self._journal.needs_cleaning:

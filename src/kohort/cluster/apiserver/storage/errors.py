@@ -49,6 +49,19 @@ class DatabaseTooNew(StorageError):
         )
 
 
+class DatabaseGone(StorageError):
+    """A file of the database was deleted or replaced while it was open. What is written into it would be lost."""
+
+    PUBLIC = "the database was deleted or replaced while the server was running; no write is possible until a restart"
+    """For clients, who need not know where it was."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} was deleted or replaced while the server was running: writes are refused, reads show what is in "
+            f"memory; save what is needed (kubectl get), put the data directory back if there is a copy, and restart"
+        )
+
+
 class WriteFailed(StorageError):
     """The write did not become durable (disk full, input/output error) and is not visible to anybody."""
 

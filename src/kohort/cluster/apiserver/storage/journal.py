@@ -14,6 +14,11 @@ live data. The last row is never cleaned away: it carries the revision at which 
 SQLite runs in WAL mode with synchronous=FULL: a commit is one sequential write and one fsync of the WAL. Moving the WAL
 into the database file (a checkpoint) is done by a second connection on a thread of its own.
 
+The database file itself is locked (flock, which SQLite does not use), so that a second process cannot open it whatever
+else was deleted beside it. A file that is deleted or replaced while it is open would take every further write without
+complaint and lose it with the process; so a group only counts as durable if afterwards the database and its WAL are
+still the files at their paths. Once they are not, nothing more is written until a restart.
+
 Everything here blocks. `committer.py` calls it from its thread; only `recover` runs before there is a thread.
 """
 
@@ -33,6 +38,7 @@ import msgspec
 
 from kohort.cluster.apiserver.storage.errors import (
     DatabaseCorrupt,
+    DatabaseGone,
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
@@ -114,7 +120,7 @@ class Recovered(msgspec.Struct):
 
 
 class Journal:
-    """One open database. Holds a lock file beside it, so that two processes never write to the same one."""
+    """One open database, locked so that two processes never write to the same one."""
 
     def __init__(self, path: Path, *, slack_bytes: int = SLACK_BYTES) -> None:
         self.path = path
@@ -123,6 +129,8 @@ class Journal:
         try:
             recovered = _recover(path)
             self._db = _open_for_writing(path)
+            self._files = {path: _identity(os.fstat(self._lock)), _wal(path): _identity(_wal(path).stat())}
+            """What must be found at these paths for as long as the database is open."""
         except BaseException:
             os.close(self._lock)
             raise
@@ -136,6 +144,7 @@ class Journal:
         self._total_bytes = sum(self._row_sizes)
         self.unchecked_bytes = 0
         """Written since the last checkpoint."""
+        self.gone: DatabaseGone | None = None
 
     def take_recovered(self) -> Recovered:
         """What was in the file when it was opened. Can be taken once, so that it does not stay in memory."""
@@ -147,11 +156,19 @@ class Journal:
         """Make a group of writes durable, all or none."""
         blob = _encode(records)
         self._insert(blob, revision)
+        self.check_files()
         overhead = (len(blob) - sum(len(record.raw or b"") for record in records)) // len(records)
         for record in records:
             self._forget(record.key)
             if record.raw is not None:
                 self._remember(record.key, record.revision, len(record.raw) + overhead)
+
+    def check_files(self) -> None:
+        """Raises DatabaseGone when the open files are no longer those at their paths, then and ever after."""
+        if self.gone is None:
+            self.gone = next((DatabaseGone(path) for path, own in self._files.items() if _found(path) != own), None)
+        if self.gone is not None:
+            raise self.gone
 
     @property
     def needs_cleaning(self) -> bool:
@@ -245,26 +262,50 @@ class Journal:
 
 
 def _lock(path: Path) -> int:
-    """Hold `<database>.lock` for as long as the descriptor is open; the kernel lets go when the process dies."""
-    lock_path = path.with_name(path.name + ".lock")
-    try:
-        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise DatabaseReadOnly(path, error.strerror or str(error)) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    """Lock the database, created empty if need be, for as long as the descriptor is open; the kernel releases the lock
+    when the process dies. A file that is replaced meanwhile is not the one to lock."""
+    while True:
+        if not _size(path) and _size(_wal(path)):
+            # A new database gets its first page before its WAL gets anything.
+            raise DatabaseCorrupt(path, "it is empty or gone, and its WAL is not")
+        try:
+            create = 0 if path.exists() else os.O_CREAT
+            descriptor = os.open(path, os.O_RDONLY | create | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise DatabaseReadOnly(path, error.strerror or str(error)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise DatabaseLocked(path) from error
+        if _found(path) == _identity(os.fstat(descriptor)):
+            return descriptor
         os.close(descriptor)
-        raise DatabaseLocked(path) from error
-    return descriptor
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+FileIdentity: TypeAlias = tuple[int, int]
+"""Device and inode."""
+
+
+def _identity(status: os.stat_result) -> FileIdentity:
+    return status.st_dev, status.st_ino
+
+
+def _found(path: Path) -> FileIdentity | None:
+    """The file at a path, None when there is none."""
+    try:
+        return _identity(path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _recover(path: Path) -> Recovered:
     """Read everything through a read-only connection, which even on closing changes nothing in the file."""
     if _size(path) == 0:
-        # A new database gets its first page before its WAL gets anything.
-        if _size(path.with_name(f"{path.name}-wal")):
-            raise DatabaseCorrupt(path, "it is empty or gone, and its WAL is not")
         return Recovered()
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
@@ -323,10 +364,8 @@ def _unpacked(path: Path, seq: int, blob: bytes) -> list[Record]:
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-    except (sqlite3.Error, OSError) as error:
+    except sqlite3.Error as error:
         raise _explained(path, error) from error
     try:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -350,9 +389,7 @@ def _is_full(path: Path) -> bool:
     return shutil.disk_usage(path.parent).free < SHARED_MEMORY_BYTES
 
 
-def _explained(path: Path, error: sqlite3.Error | OSError) -> StorageError:
-    if isinstance(error, OSError):
-        return DatabaseReadOnly(path, error.strerror or str(error))
+def _explained(path: Path, error: sqlite3.Error) -> StorageError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return DiskFull(path)

@@ -96,6 +96,11 @@ class Store(Protocol):
         """Watches and exact reads can go back to this revision."""
         ...
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be written any more; empty while all is well."""
+        ...
+
     def get(self, bucket: str, namespace: str, name: str) -> Stored | None: ...
 
     def list(self, bucket: str, namespace: str = "") -> Sequence[Stored]:

@@ -94,6 +94,11 @@ class ObjectStore:
         return self._visible
 
     @property
+    def problem(self) -> str:
+        gone = self._committer.gone if self._committer is not None else None
+        return gone.PUBLIC if gone is not None else ""
+
+    @property
     def oldest(self) -> int:
         return max((bucket.window.floor for bucket in self._buckets.values()), default=self._start)
 
