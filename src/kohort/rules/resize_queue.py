@@ -20,7 +20,7 @@ import msgspec
 from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
 from kohort.rules.allocated_resources import Allocated
-from kohort.rules.resize_decision import increases
+from kohort.rules.resize_decision import Accepted, Deferred, NodeFacts, ResizeDecision, increases, judge
 
 PERIODIC_SECONDS = 180.0
 Trigger = Literal[
@@ -37,6 +37,33 @@ class Waiting(msgspec.Struct, frozen=True):
 
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
     return sorted(waiting, key=_place)
+
+
+def decide_in_order(
+    waiting: Iterable[Waiting], settled: Iterable[Pod], node: NodeFacts
+) -> list[tuple[Waiting, ResizeDecision]]:
+    """Decide all resizes that wait on a node. `settled` are its other pods, *as allocated*.
+
+    A resize may ask for more of one resource and less of another, and so free room for one that was deferred before its
+    turn. Those that are deferred are therefore asked again until no more is accepted: none of them waits while it fits.
+    """
+    queue, fixed = in_order(waiting), list(settled)
+    held = {entry.pod.metadata.uid: entry.allocated.applied_to(entry.pod) for entry in queue}
+    decisions: dict[str, tuple[Waiting, ResizeDecision]] = {}
+    while queue:
+        accepted = False
+        deferred: list[Waiting] = []
+        for entry in queue:
+            uid = entry.pod.metadata.uid
+            others = [*fixed, *(pod for other, pod in held.items() if other != uid)]
+            decision = judge(entry.pod, entry.allocated, others, node)
+            if isinstance(decision, Accepted):
+                held[uid], accepted = entry.pod, True
+            if isinstance(decision, Deferred):
+                deferred.append(entry)
+            decisions[uid] = entry, decision
+        queue = deferred if accepted else []
+    return list(decisions.values())
 
 
 def _place(entry: Waiting) -> tuple[bool, int, bool, bool, str, str]:

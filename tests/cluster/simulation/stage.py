@@ -39,8 +39,8 @@ def ready(cluster: Cluster, name: str = "p") -> bool:
     return condition(status(cluster, name), "Ready").get("status") == "True"
 
 
-def main_container(cluster: Cluster) -> JsonObject:
-    container: JsonObject = status(cluster)["containerStatuses"][0]
+def main_container(cluster: Cluster, name: str = "p") -> JsonObject:
+    container: JsonObject = status(cluster, name)["containerStatuses"][0]
     return container
 
 

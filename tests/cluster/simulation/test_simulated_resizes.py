@@ -1,30 +1,32 @@
 """Resizes on simulated nodes: judged, allocated and carried out as on a real one, or as ordered."""
 
+import asyncio
+
 import pytest
 from tests.cluster.simulation.stage import PREFIX, cluster, condition, main_container, pod, started, status
 
 from kohort.kube.client import PatchType
-from kohort.kube.resources import EVENTS, PODS
+from kohort.kube.resources import EVENTS, PODS, PRIORITY_CLASSES
 from kohort.objects.jsontypes import JsonObject
 from kohort.testing import Cluster
 
 
-async def resized(c: Cluster, cpu: str, memory: str = "1Gi") -> None:
+async def resized(c: Cluster, cpu: str, memory: str = "1Gi", name: str = "p") -> None:
     resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "64", "memory": memory}}
     body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
-    await c.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "resize")
+    await c.client.patch(PODS, name, "default", body, PatchType.STRATEGIC, "resize")
 
 
-def pending(c: Cluster) -> JsonObject:
-    return condition(status(c), "PodResizePending")
+def pending(c: Cluster, name: str = "p") -> JsonObject:
+    return condition(status(c, name), "PodResizePending")
 
 
 def in_progress(c: Cluster) -> JsonObject:
     return condition(status(c), "PodResizeInProgress")
 
 
-def actual_cpu(c: Cluster) -> str:
-    return str(main_container(c)["resources"]["requests"]["cpu"])
+def actual_cpu(c: Cluster, name: str = "p") -> str:
+    return str(main_container(c, name)["resources"]["requests"]["cpu"])
 
 
 def generation(c: Cluster) -> int:
@@ -121,6 +123,61 @@ async def test_a_resize_waits_for_room_and_takes_it() -> None:
         }.items()  # fmt: skip
         await c.client.delete(PODS, "neighbour", "default")
         await c.until(lambda: actual_cpu(c) == "3500m")
+
+
+async def test_a_shrink_is_accepted_while_neighbours_wait() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        for name in ("a", "b", "p"):
+            await started(c, pod(name))
+        await resized(c, "3500m", name="a")
+        await resized(c, "3500m", name="b")
+        await c.until(lambda: bool(pending(c, "a") and pending(c, "b")))
+        await resized(c, "500m")
+        await c.until(lambda: actual_cpu(c) == "500m")
+        assert not pending(c)
+
+
+async def test_pods_that_wait_do_not_block_each_other_and_the_higher_priority_goes_first() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        await c.client.create(PRIORITY_CLASSES, {"metadata": {"name": "important"}, "value": 1000})
+        important = pod("important")
+        important["spec"]["priorityClassName"] = "important"
+        for subject in (pod("early"), important, pod()):
+            await started(c, subject)
+        await resized(c, "2500m", name="early")
+        await c.until(lambda: bool(pending(c, "early")))
+        await asyncio.sleep(10.0)
+        await resized(c, "2500m", name="important")
+        await c.until(lambda: bool(pending(c, "important")))
+        await c.client.delete(PODS, "p", "default")
+        await c.until(lambda: actual_cpu(c, "important") == "2500m")
+        assert pending(c, "early")["reason"] == "Deferred"
+        await resized(c, "1500m", name="important")
+        await c.until(lambda: actual_cpu(c, "early") == "2500m")
+
+
+async def test_a_smaller_growth_is_accepted_while_a_larger_one_waits() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        for name in ("large", "p"):
+            await started(c, pod(name))
+        await resized(c, "3500m", name="large")
+        await c.until(lambda: bool(pending(c, "large")))
+        await resized(c, "2")
+        await c.until(lambda: actual_cpu(c) == "2")
+
+
+async def test_room_that_a_finished_pod_leaves_is_given_at_once() -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        finishing = pod("finishing", exit_after="30s")
+        finishing["spec"]["restartPolicy"] = "Never"
+        await started(c, finishing)
+        await started(c, pod())
+        await resized(c, "3500m")
+        await c.until(lambda: bool(pending(c)))
+        await c.until(lambda: status(c, "finishing")["phase"] == "Succeeded")
+        ended = asyncio.get_running_loop().time()
+        await c.until(lambda: actual_cpu(c) == "3500m")
+        assert asyncio.get_running_loop().time() - ended < 1.0
 
 
 async def test_the_story_of_a_resize_is_told_by_events() -> None:

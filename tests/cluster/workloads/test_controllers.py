@@ -224,6 +224,19 @@ async def test_a_namespace_is_emptied_and_then_gone() -> None:
         await cluster.until(lambda: cluster.find(NAMESPACES, "x") is None)
 
 
+async def test_a_template_that_carries_the_hash_label_makes_one_replica_set() -> None:
+    async with at_work() as cluster:
+        marked = template("web")
+        marked["metadata"]["labels"]["pod-template-hash"] = "mine"
+        await cluster.client.create(DEPLOYMENTS, deployment("web", 2, template=marked))
+        await ready(cluster, DEPLOYMENTS, "web", 2)
+        await cluster.settle()
+        (made,) = cluster.objects(REPLICA_SETS, NS)
+        assert made["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] != "mine"
+        found = cluster.find(DEPLOYMENTS, "web", NS)
+        assert found is not None and "collisionCount" not in found["status"]
+
+
 async def test_a_quota_is_credited_when_pods_go() -> None:
     async with at_work() as cluster:
         quota = {"metadata": {"name": "q", "namespace": NS}, "spec": {"hard": {"pods": "1"}}}

@@ -9,6 +9,7 @@ import msgspec
 from kohort.cluster.simulation.orders import MADE, SIMULATED
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.view import View
+from kohort.rules.node_feature_gates import INIT_RESIZE, POD_LEVEL_RESIZE
 
 DEFAULT_CAPACITY = {
     "cpu": "32",
@@ -18,7 +19,7 @@ DEFAULT_CAPACITY = {
     "nvidia.com/gpu": "8",
 }
 DEFAULT_TOPOLOGY = {"topology.kubernetes.io/zone": 3}
-FEATURES = ["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"]
+FEATURES = [POD_LEVEL_RESIZE, INIT_RESIZE]
 KUBELET_VERSION = "v1.36.0+simulated"
 LEASE_SECONDS = 40
 

@@ -2,29 +2,37 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Network
 
 import msgspec
 
-from kohort.cluster.simulation import room
 from kohort.cluster.simulation.addresses import AddressBook
 from kohort.cluster.simulation.machine import Machine, Moment
 from kohort.cluster.simulation.nodelife import SimulatedNodes
 from kohort.cluster.simulation.orders import Orders, understood
-from kohort.cluster.simulation.resizing import Refusal, Resize
+from kohort.cluster.simulation.resizing import Outcome, Resize, ordered_refusal
 from kohort.cluster.simulation.statuses import Addresses, pod_status, refusal, said_before, status_patch
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.events import EventRecorder
+from kohort.kube.identity import key_of
 from kohort.kube.informer import Informer
 from kohort.kube.resources import PODS, Key
 from kohort.objects.core import Node
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.pods import Pod
+from kohort.resources.amounts import amounts_of
+from kohort.rules.resize_conditions import Note
+from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
+from kohort.rules.resize_queue import Waiting, decide_in_order
 
 BY_NODE = "simulated-node"
+FINISHED_PHASES = ("Succeeded", "Failed")
+RETRY_SECONDS = 5.0
+"""A resize that waits for room is decided again at least this often, whatever was missed."""
 
 
 class Life(msgspec.Struct):
@@ -32,11 +40,18 @@ class Life(msgspec.Struct):
 
     machine: Machine
     resize: Resize
+    node: str
     said: JsonObject
     """The status that was written last."""
     address: str = ""
     removed: bool = False
     """Its object was deleted; the cache may not show that yet."""
+
+    @property
+    def changeable(self) -> bool:
+        """Whether resizes of it are decided: not once it ends or has ended."""
+        machine = self.machine
+        return not machine.refused and machine.stopping is None and machine.phase not in FINISHED_PHASES
 
 
 class PodLife:
@@ -55,16 +70,22 @@ class PodLife:
         self._start_latency = start_latency
         self._lives: dict[Key, Life] = {}
         self._addresses = AddressBook()
+        self._waiting: dict[str, set[Key]] = {}
+        """Pods that ask for something else than they were given, by node."""
+        self.wake: Callable[[Key], None] = lambda _: None
+        """Has a pod looked at again; set by the controller that runs this."""
 
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(key)
         if pod is None or (key in self._lives and self._lives[key].machine.uid != pod.metadata.uid):
-            self._forget(key)
+            self._release(key)
+            self._wake_waiting(key)
         node = self._nodes.alive(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None:
             return None
         if pod.finished and not pod.metadata.deleting:
             self._release(key)
+            self._decide_resizes(node)
             return None
         return await self._live(key, pod, node)
 
@@ -76,7 +97,7 @@ class PodLife:
             life.machine.stop(orders, float(pod.metadata.deletion_grace_period_seconds or 0), at)
         wait = life.machine.advance(orders, pod.spec.restart_policy, at)
         life.machine.attend(pod.spec.ephemeral_containers, at)
-        resize_wait = self._resize(life, pod, node, orders, at)
+        resize_wait = self._resize(key, life, pod, node, orders, at)
         await self._report(key, life, pod, node, orders, at)
         if life.machine.stopped:
             if not life.removed:
@@ -92,7 +113,7 @@ class PodLife:
             known = pod.status.start_time is not None
             machine = Machine.recover(pod, orders, at) if known else Machine.accept(pod, orders, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
-            life = self._lives[key] = Life(machine, resize, said_before(pod))
+            life = self._lives[key] = Life(machine, resize, pod.spec.node_name, said_before(pod))
             if machine.refused:
                 self._recorder.warning(PODS, pod, *refusal(machine.refused))
         return life
@@ -104,22 +125,77 @@ class PodLife:
                 self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
         return orders
 
-    def _resize(self, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> float | None:
-        if not life.machine.begun or life.machine.stopping is not None:
-            life.resize = Resize.none(pod) if not life.machine.begun else life.resize
-            return None
-
-        def judged(wanted: Pod) -> Refusal | None:
-            others = [each for each in self._pods.by_index(BY_NODE, node.metadata.name) if not each.finished]
-            return room.refusal(wanted, (each for each in others if each is not pod), node.status.allocatable)
-
-        outcome = life.resize.look(pod, orders, judged, at)
+    def _resize(self, key: Key, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> float | None:
+        if life.changeable and life.resize.waits(pod):
+            self._waiting.setdefault(life.node, set()).add(key)
+        else:
+            self._settled(key, life)
+            if life.resize.state.pending is not None:
+                life.resize.state = life.resize.state.without_pending()
+        self._decide_resizes(node)
+        outcome = life.resize.carry_out(pod, orders, at) if life.changeable else Outcome()
         for name in outcome.restarts:
             life.machine.restart(name, at)
-        for note in outcome.notes:
-            write = self._recorder.warning if note.warning else self._recorder.normal
+        self._record(pod, outcome.notes)
+        waits = key in self._waiting.get(life.node, ())
+        return RETRY_SECONDS if outcome.wait is None and waits else outcome.wait
+
+    def _decide_resizes(self, node: Node) -> None:
+        """Decide all resizes that wait on a node, in their order. Nothing else happens in between."""
+        waiting = self._waiting.get(node.metadata.name)
+        if not waiting:
+            return
+        at = Moment(asyncio.get_running_loop().time(), clock.timestamp())
+        open: list[Waiting] = []
+        settled: list[Pod] = []
+        for pod in self._pods.by_index(BY_NODE, node.metadata.name):
+            key = key_of(pod)
+            life = self._lives.get(key)
+            if life is None or life.machine.uid != pod.metadata.uid:
+                settled += [] if pod.finished else [pod]
+                continue
+            if pod.finished or life.machine.stopped or life.machine.phase in FINISHED_PHASES:
+                continue
+            decided = key in waiting and not pod.metadata.deleting
+            refusal = ordered_refusal(self._orders(pod, node)) if decided else None
+            if refusal is not None:
+                self._take(key, life, pod, node, refusal, at)
+            if decided and refusal is None:
+                since = life.resize.state.pending.last_transition_time if life.resize.state.pending else None
+                open.append(Waiting(pod, life.resize.allocated, since or ""))
+            else:
+                settled.append(life.resize.allocated.applied_to(pod))
+        facts = NodeFacts(amounts_of(node.status.allocatable))
+        for entry, decision in decide_in_order(open, settled, facts):
+            key = key_of(entry.pod)
+            self._take(key, self._lives[key], entry.pod, node, decision, at)
+
+    def _take(self, key: Key, life: Life, pod: Pod, node: Node, decision: ResizeDecision, at: Moment) -> None:
+        before = life.resize.state
+        self._record(pod, life.resize.take(decision, pod, self._orders(pod, node), at))
+        if isinstance(decision, Accepted | Reverted):
+            self._settled(key, life)
+        if life.resize.state != before:
+            self.wake(key)
+
+    def _wake_waiting(self, gone: Key) -> None:
+        """A pod is gone from its node: those that wait there may have its room."""
+        life = self._lives.pop(gone, None)
+        if life is not None:
+            self._settled(gone, life)
+            for key in self._waiting.get(life.node, ()):
+                self.wake(key)
+
+    def _settled(self, key: Key, life: Life) -> None:
+        if (waiting := self._waiting.get(life.node)) is not None:
+            waiting.discard(key)
+            if not waiting:
+                del self._waiting[life.node]
+
+    def _record(self, pod: Pod, notes: Iterable[Note]) -> None:
+        for note in notes:
+            write = self._recorder.warning if note.type == "Warning" else self._recorder.normal
             write(PODS, pod, note.reason, note.message)
-        return outcome.wait
 
     async def _report(self, key: Key, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> None:
         host = node.address("InternalIP")
@@ -133,7 +209,7 @@ class PodLife:
                 PODS, key.name, key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
             )
         life.said = status
-        life.resize.reported = life.resize.progress is not None
+        life.resize.reported = life.resize.state.progress is not None
 
     def _address(self, pod: Pod, node: Node) -> str:
         return self._addresses.take(pod.metadata.uid, self._network(node), pod.status.pod_ip)
@@ -148,10 +224,6 @@ class PodLife:
     def _release(self, key: Key) -> None:
         if key in self._lives:
             self._addresses.release(self._lives[key].machine.uid)
-
-    def _forget(self, key: Key) -> None:
-        self._release(key)
-        self._lives.pop(key, None)
 
 
 def matters(old: Pod | None, new: Pod | None) -> bool:

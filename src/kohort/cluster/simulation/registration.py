@@ -48,6 +48,7 @@ def register(
         node_cache, when=nodelife.matters
     )
     pods = manager.controller("simulated-pods", life.reconcile, workers=WORKERS)
+    life.wake = pods.enqueue
     pods.watches(pod_cache, when=podlife.matters)
     pods.watches(node_cache, pods_of, when=nodelife.matters)
     manager.background("simulated-fleet", simulated.create_fleet)

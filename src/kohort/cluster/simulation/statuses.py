@@ -17,19 +17,17 @@ from kohort.objects.meta import condition_is
 from kohort.objects.pods import Container, Pod, ResourceRequirements
 from kohort.resources import effective
 from kohort.resources.amounts import written_of
+from kohort.rules.resize_conditions import IN_PROGRESS, PENDING
 
 SCHEME = "simulated://"
-RESIZE_PENDING = "PodResizePending"
-RESIZE_PROGRESS = "PodResizeInProgress"
-
 
 OURS = (
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
     "ContainersReady",
-    RESIZE_PENDING,
-    RESIZE_PROGRESS,
+    PENDING,
+    IN_PROGRESS,
 )
 """Conditions that a node agent writes. Others belong to others and are not touched."""
 
@@ -163,21 +161,7 @@ def _conditions(
         "ContainersReady": containers_ready,
     }
     conditions = [dated.condition(type, *values) for type, values in found.items()]
-    return conditions if finished else conditions + _resize_conditions(resize)
-
-
-def _resize_conditions(resize: Resize) -> list[JsonObject]:
-    """Conditions that are there only while they are true."""
-    found: list[JsonObject] = []
-    if (pending := resize.pending) is not None:
-        condition = {"type": RESIZE_PENDING, "status": "True", "reason": pending.reason, "message": pending.message}
-        dates = {"observedGeneration": pending.generation, "lastTransitionTime": pending.since}
-        found.append({**condition, **dates})
-    if (progress := resize.progress) is not None:
-        error = {"reason": "Error", "message": progress.error} if progress.error else {}
-        dates = {"observedGeneration": progress.generation, "lastTransitionTime": progress.since}
-        found.append({"type": RESIZE_PROGRESS, "status": "True", **error, **dates})
-    return found
+    return conditions if finished else conditions + resize.state.conditions()
 
 
 def _container(

@@ -16,10 +16,9 @@ from kohort.objects.core import Pod, Service
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.objects.quantity import ZERO, Quantity
-from kohort.resources.effective import Options
+from kohort.resources.effective import ACCOUNTING, limits, requests, resize_infeasible
 
 _RECOUNT_SECONDS = 300.0
-_OPTIONS = Options(use_status=True, pod_level=True)
 
 
 def register(manager: Manager) -> None:
@@ -66,7 +65,7 @@ class Quotas:
             used |= {name: ZERO for name in names if name not in used}
             for obj in await self._list(resource, namespace):
                 if in_scope(quota, resource, obj):
-                    cost = usage_of(resource, obj, _OPTIONS)
+                    cost = usage_of(resource, obj, ACCOUNTING)
                     for name in names:
                         used[name] += cost.get(name, ZERO)
         return used
@@ -112,13 +111,29 @@ def _changes_type(old: Service | None, new: Service | None) -> bool:
 
 
 def _gives_back(old: Pod | None, new: Pod | None) -> bool:
-    """A pod vanished, finished or changed its resources; creations are charged by admission."""
+    """A pod vanished, finished or holds other amounts; creations are charged by admission.
+
+    A pod is charged for the greatest of what it asks for, what its node has allocated and what is applied, so a shrink
+    gives nothing back before the node has applied it, and only the status says when that is.
+    """
     if old is None:
         return False
     if new is None:
         return True
-    return (
-        old.finished != new.finished
-        or old.spec != new.spec
-        or old.status.allocated_resources != (new.status.allocated_resources)
-    )
+    return old.finished != new.finished or old.spec != new.spec or _holds_other_amounts(old, new)
+
+
+def _holds_other_amounts(old: Pod, new: Pod) -> bool:
+    if _reported_amounts(old) == _reported_amounts(new):
+        return False
+    return requests(old, ACCOUNTING) != requests(new, ACCOUNTING) or limits(old, ACCOUNTING) != limits(new, ACCOUNTING)
+
+
+def _reported_amounts(pod: Pod) -> tuple[object, ...]:
+    """The parts of a status that decide what a pod holds. Comparing these is cheap, computing the amounts is not."""
+    status = pod.status
+    containers = [
+        (each.name, each.resources, each.allocated_resources)
+        for each in (*status.container_statuses, *status.init_container_statuses)
+    ]
+    return status.resources, status.allocated_resources, resize_infeasible(pod), containers

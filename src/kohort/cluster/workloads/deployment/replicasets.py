@@ -20,18 +20,16 @@ _NOT_COPIED: Final = frozenset(
 
 
 def same_template(deployment: JsonObject, replica_set: JsonObject) -> bool:
-    """Equal but for the label that we add ourselves."""
+    """Equal but for the label that this controller sets. A user's template may carry that label too, and the controller
+    overwrites it there, so it is left out on both sides."""
     ours, theirs = deployment["spec"]["template"], replica_set["spec"]["template"]
-    labels = {**(theirs.get("metadata", {}).get("labels") or {})}
-    labels.pop(HASH_LABEL, None)
-    meta = {**(theirs.get("metadata") or {}), "labels": labels}
-    if not labels:
-        del meta["labels"]
-    own = ours.get("metadata") or {}
-    return bool(
-        ours.get("spec") == theirs.get("spec")
-        and {k: v for k, v in own.items() if v} == {k: v for k, v in meta.items() if v}
-    )
+    return bool(ours.get("spec") == theirs.get("spec") and _metadata_but_hash(ours) == _metadata_but_hash(theirs))
+
+
+def _metadata_but_hash(template: JsonObject) -> JsonObject:
+    metadata = template.get("metadata") or {}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH_LABEL}
+    return {key: value for key, value in {**metadata, "labels": labels}.items() if value}
 
 
 def find_new(deployment: JsonObject, sets: Sequence[JsonObject]) -> JsonObject | None:
