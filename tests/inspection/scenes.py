@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 from tests.builders import lws, pod
 
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.revisions import Revision, build
+from kohort.groups.status import tally
 from kohort.groups.views import GroupStatefulSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Pod
@@ -93,12 +95,27 @@ def scene(
     subject = group_set(built or lws("llm").replicas(replicas).size(size))
     default = [member(group, worker, size=size) for group in range(replicas) for worker in range(size)]
     sets = [leader_set(replicas), *(workers(group, available=size - 1, replicas=size - 1) for group in range(replicas))]
-    return Snapshot(
+    found = Snapshot(
         group_set=more.pop("group_set", subject),
         pods=default if pods is None else pods,
         stateful_sets=more.pop("stateful_sets", sets),
         **more,
     )
+    return counted(found)
+
+
+def counted(snapshot: Snapshot) -> Snapshot:
+    """With the status that the operator would write about these groups."""
+    subject = snapshot.group_set
+    counts = tally(subject.replicas, subject.partition, snapshot.states)
+    status = replace(
+        subject.status,
+        ready_replicas=counts.ready,
+        updated_replicas=counts.updated,
+        updated_ready_replicas=counts.updated_ready,
+        conditions=(*({"type": one, "status": "True"} for one in counts.true_conditions), *subject.status.conditions),
+    )
+    return replace(snapshot, group_set=replace(subject, status=status))
 
 
 def revision(built: JsonObject, number: int, key: str = KEY) -> Revision:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 from tests.builders import lws
 from tests.inspection.scenes import (
     KEY,
@@ -34,7 +35,7 @@ def rolling(partition: int = 1) -> Snapshot:
 def test_the_tree_of_a_set_at_rest() -> None:
     snapshot = scene(revisions=[revision(lws("llm"), 3)])
     assert tree.drawn(tree.tree_of(snapshot, NOW)) == [
-        f"default/llm  Progressing  2/2 groups ready, 2 up to date, revision 3 ({KEY})",
+        f"default/llm  Available  2/2 groups ready, 2 up to date, revision 3 ({KEY})",
         "├─ group 0  ready  revision 3",
         "│  ├─ llm-0    leader  1/1  node-0  Running",
         "│  └─ llm-0-1  worker  1/1  node-0  Running",
@@ -123,6 +124,26 @@ def test_a_set_with_a_surge_group_left_is_not() -> None:
     pods = [member(group, worker) for group in range(3) for worker in range(2)]
     found = progress.progress_of(scene(pods=pods, stateful_sets=[leader_set(3), *map(workers, range(3))]))
     assert (found.done, found.surge) == (False, 1)
+
+
+def test_surge_groups_serve_and_are_counted() -> None:
+    """Two groups are ready, one of them of the surge: as the status of the set says it."""
+    pods = [waiting(member(0), "ContainerCreating"), member(1), member(1, 1), member(2), member(2, 1)]
+    snapshot = scene(pods=pods, stateful_sets=[leader_set(3), workers(0, available=0), workers(1), workers(2)])
+    assert snapshot.group_set.status.ready_replicas == 2
+    found = tree.tree_of(snapshot, NOW)
+    assert tree.headline(found).startswith("default/llm  Progressing  2/2 groups ready, 3 up to date, 1 surge")
+    advance = progress.progress_of(snapshot)
+    assert (advance.ready, advance.rolled, advance.surge, advance.done) == (2, 1, 1, False)
+
+
+@pytest.mark.parametrize("condition", ["Progressing", "UpdateInProgress"])
+def test_a_set_that_its_operator_does_not_call_available_is_not_done(condition: str) -> None:
+    """Its groups look ready, but the operator has not said so yet."""
+    snapshot = scene()
+    status = replace(snapshot.group_set.status, conditions=({"type": condition, "status": "True"},))
+    found = progress.progress_of(replace(snapshot, group_set=replace(snapshot.group_set, status=status)))
+    assert (found.done, found.state != "Available") == (False, True)
 
 
 def test_a_set_that_the_partition_holds_is_done() -> None:

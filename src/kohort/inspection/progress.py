@@ -2,6 +2,7 @@
 
 import msgspec
 
+from kohort.groups.status import AVAILABLE
 from kohort.inspection.causes import causes
 from kohort.inspection.holding import paused
 from kohort.inspection.snapshot import Snapshot
@@ -15,9 +16,11 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     wanted: int
     existing: int
     ready: int
-    """Of the wanted groups, as are the next two."""
+    """As the set's own status counts them, surge groups included; so are the next two."""
     updated: int
     updated_ready: int
+    rolled: int
+    """Of the wanted groups, those that are up to date and ready."""
     surge: int
     """Groups beyond those wanted, which exist while the set rolls."""
     held: int
@@ -31,31 +34,32 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def progress_of(snapshot: Snapshot) -> Progress:
-    """A set is done when the operator has seen its last edit, all wanted groups are ready, all that may have the new
-    revision have it, no surge group is left and no Rollout is under way. A pause that keeps groups from a new revision
+    """A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
+    that may have the new revision have it, no surge group is left and no Rollout is under way. A pause that keeps groups from a new revision
     is meant to end; a partition that was written into the set is meant to stay."""
     group_set = snapshot.group_set
     wanted = group_set.replicas
-    states = {index: state for index, state in snapshot.states.items() if index < wanted}
-    updatable = [state for index, state in states.items() if index >= group_set.partition]
-    ready = sum(state.ready for state in states.values())
-    observed = group_set.status.observed_generation >= group_set.metadata.generation
-    complete = len(updatable) == max(0, wanted - group_set.partition) and all(state.done for state in updatable)
+    states = {index: one for index, one in snapshot.states.items() if index < wanted}
+    updatable = [one for index, one in states.items() if index >= group_set.partition]
+    ready = sum(one.ready for one in states.values())
+    status, state = group_set.status, state_of_set(snapshot)
+    complete = len(updatable) == max(0, wanted - group_set.partition) and all(one.done for one in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
-    settled = observed and complete and ready == wanted and (group_set.partition > 0 or not surge)
-    held = sum(index < group_set.partition and not state.updated for index, state in states.items())
+    settled = state == AVAILABLE and complete and ready == wanted and (group_set.partition > 0 or not surge)
+    held = sum(index < group_set.partition and not one.updated for index, one in states.items())
     waits = snapshot.releasing or (held > 0 and paused(snapshot))
-    done = settled and not group_set.metadata.deleting and not waits
+    done = settled and not waits
     first = [] if done else causes(snapshot)[:1]
     return Progress(
         name=snapshot.name,
         namespace=group_set.metadata.namespace,
-        state=state_of_set(snapshot),
+        state=state,
         wanted=wanted,
         existing=len(snapshot.leaders),
-        ready=ready,
-        updated=sum(state.updated for state in states.values()),
-        updated_ready=sum(state.done for state in states.values()),
+        ready=status.ready_replicas,
+        updated=status.updated_replicas,
+        updated_ready=status.updated_ready_replicas,
+        rolled=sum(one.done for one in states.values()),
         surge=surge,
         held=held,
         paused=paused(snapshot),
@@ -72,11 +76,11 @@ def line(found: Progress) -> str:
     """One line with a bar.
 
     >>> from msgspec.structs import replace
-    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 0, 0, False, 3, False, "")
+    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 2, 0, 0, False, 3, False, "")
     >>> line(half)
     'default/llm  [############............]  2/4 groups at revision 3 and ready, 4 ready in all  Updating'
     """
-    share = min(1.0, found.updated_ready / found.wanted) if found.wanted else 1.0
+    share = found.rolled / found.wanted if found.wanted else 1.0
     full = round(share * WIDTH)
     bar = "#" * full + "." * (WIDTH - full)
     target = f"at revision {found.revision} and ready" if found.revision else "ready"

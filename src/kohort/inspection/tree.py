@@ -53,8 +53,10 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     state: str
     wanted: int
     ready: int
-    """Of the wanted groups, and so is the next: a surge group comes and goes."""
+    """As the set's own status counts them, surge groups included; so is the next."""
     updated: int
+    surge: int
+    """Groups beyond those wanted, which exist while the set rolls."""
     revision: int
     revision_key: str
     groups: Sequence[GroupBranch]
@@ -93,8 +95,9 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
         namespace=group_set.metadata.namespace,
         state=state_of_set(snapshot),
         wanted=group_set.replicas,
-        ready=sum(group.ready for group in groups if not group.surge),
-        updated=sum(group.updated for group in groups if not group.surge),
+        ready=group_set.status.ready_replicas,
+        updated=group_set.status.updated_replicas,
+        surge=sum(group.surge for group in groups),
         revision=numbers.get(snapshot.update_key, 0),
         revision_key=snapshot.update_key,
         groups=groups,
@@ -185,7 +188,8 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
 
 def headline(tree: SetTree) -> str:
     revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "no revision yet"
-    counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date"
+    surge = f", {tree.surge} surge" if tree.surge else ""
+    counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date{surge}"
     return f"{tree.namespace}/{tree.name}  {tree.state}  {counts}, {revision}{', paused' if tree.paused else ''}"
 
 
