@@ -5,12 +5,13 @@ import json
 import pytest
 import yaml
 from tests.cli.terminal import Story as Terminal
-from tests.rollouts.releases import V1, V2, Story, group_set, new_cluster
+from tests.rollouts.releases import V1, V2, V3, Story, group_set, new_cluster
 
 from kohort.cli.actions import looking, planning, writing
 from kohort.cli.connection import NOT_YET, REFUSED
 from kohort.kube.resources import INGRESSES, PODS, ROLLOUTS
 from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts.wire import GROUP_SET
 from kohort.testing import Cluster
 
 
@@ -116,3 +117,34 @@ async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.Capt
         assert "[traffic] Rollout llm: " in text
         assert "Ingress" in text
         assert "create Ingress default/llm, or name another in trafficRoutings of Rollout llm" in text
+
+
+async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second version is replaced by a third before it was promoted: undo means the first."""
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.change(V3)
+        await story.until(lambda: _canary_images(cluster) == {V3})
+        await story.at(1)
+        text, _ = await user.run(looking.get, "llm", "json", False)
+        found = json.loads(text)
+        assert found["canary"]["revision"] == found["revision"] == 3
+        assert {group["revision"] for group in found["groups"]} == {1}
+        text, _ = await user.run(looking.show_history, "llm", "json")
+        assert [(one["images"], one["served"]) for one in json.loads(text)] == [
+            ([V1], "yes"),
+            ([V2], "never"),
+            ([V3], "not yet"),
+        ]
+        _, code = await user.run(writing.undo, "llm", None, False)
+        assert (code, user.image()) == (0, V1)
+        await story.healthy(V1)
+
+
+def _canary_images(cluster: Cluster) -> set[str]:
+    pods = [one for one in cluster.objects(PODS, "default") if not one["metadata"]["name"].startswith("llm-0")]
+    canaries = [one for one in pods if one["metadata"]["labels"].get(GROUP_SET) != "llm"]
+    return {one["spec"]["containers"][0]["image"] for one in canaries}

@@ -13,12 +13,16 @@ from kohort.cli.connection import Target, cluster_options, execute, set_argument
     "to",
     type=click.IntRange(1),
     metavar="REVISION",
-    help="The revision to return to.  [default: the previous one]",
+    help="The revision to return to.  [default: the last one that served]",
 )
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
 def command(name: str, to: int | None, dry_run: bool, target: Target) -> None:
-    """Return a set to an earlier revision. Its groups roll as after any other edit."""
+    """Return a workload to the last revision that served; during a roll or a release, that is the stable one.
+
+    Its replicas roll as after any other edit. Revisions that never became ready everywhere are skipped unless named by
+    --to; `kohort history` shows which ones those are.
+    """
     from kohort.cli.actions import writing
 
     execute(target, lambda client, namespace: writing.undo(client, namespace, name, to, dry_run))

@@ -1,8 +1,9 @@
 """The revisions of a set: what they were, how they differ, how to return to one."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 import yaml
@@ -10,9 +11,12 @@ import yaml
 from kohort.groups import wire
 from kohort.groups.api import Template
 from kohort.groups.revisions import Revision
+from kohort.inspection.served import SERVED_AT, Mark, Served, judged, key_to_return_to
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age
 from kohort.objects.jsontypes import JsonObject
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +28,10 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     size: int
     images: tuple[str, ...]
     age_seconds: int
+    served: str
+    """yes, assumed, not yet or never: whether all groups were ready at it once."""
+    served_at: str = ""
+    change_cause: str = ""
 
 
 class NoSuchRevision(Exception):
@@ -32,6 +40,7 @@ class NoSuchRevision(Exception):
 
 def entries(snapshot: Snapshot, now: datetime) -> list[Entry]:
     """Oldest first."""
+    known = served(snapshot)
     using: dict[str, list[int]] = {}
     for index, leader in sorted(snapshot.leaders.items()):
         using.setdefault(leader.metadata.labels.get(wire.REVISION, ""), []).append(index)
@@ -44,9 +53,46 @@ def entries(snapshot: Snapshot, now: datetime) -> list[Entry]:
             size=Template(one.template).size,
             images=images(Template(one.template)),
             age_seconds=age(one.metadata.creation_timestamp, now),
+            served=known[one.key].value,
+            served_at=one.metadata.annotations.get(SERVED_AT, ""),
+            change_cause=one.metadata.annotations.get(CHANGE_CAUSE, ""),
         )
         for one in in_order(snapshot.revisions)
     ]
+
+
+def marks(snapshot: Snapshot) -> list[Mark]:
+    return [
+        Mark(
+            one.revision,
+            one.key,
+            one.metadata.creation_timestamp or "",
+            one.metadata.annotations.get(SERVED_AT, ""),
+        )
+        for one in snapshot.revisions
+    ]
+
+
+def served(snapshot: Snapshot) -> Mapping[str, Served]:
+    """By key: which revisions have served."""
+    return judged(marks(snapshot), snapshot.update_key, snapshot.stable_key)
+
+
+def previous(snapshot: Snapshot) -> Revision:
+    """The revision that `undo` returns to if none is named: the last one that served."""
+    key = key_to_return_to(marks(snapshot), snapshot.update_key, snapshot.stable_key)
+    for one in snapshot.revisions:
+        if one.key == key:
+            return one
+    skipped = [one.revision for one in in_order(snapshot.revisions) if one.key != snapshot.update_key]
+    if not skipped:
+        raise NoSuchRevision(_not_kept(snapshot, "earlier revision"))
+    numbers = ", ".join(map(str, skipped))
+    raise NoSuchRevision(
+        f"LeaderWorkerSet {snapshot.name} has no earlier revision that ever became ready everywhere; never ready: "
+        f"{numbers} (kohort history {snapshot.name}); to return to one of them all the same: "
+        f"kohort undo {snapshot.name} --to {skipped[-1]}"
+    )
 
 
 def images(template: Template) -> tuple[str, ...]:
@@ -72,11 +118,12 @@ def chosen(snapshot: Snapshot, number: int) -> Revision:
         older = [one for one in ordered if one.key != snapshot.update_key]
         if len(older) >= -number:
             return older[number]
-    kept = ", ".join(str(one.revision) for one in ordered) or "none"
-    subject = f"revision {number}" if number > 0 else "earlier revision"
-    raise NoSuchRevision(
-        f"LeaderWorkerSet {snapshot.name} has no {subject}; kept are: {kept} (kohort history {snapshot.name})"
-    )
+    raise NoSuchRevision(_not_kept(snapshot, f"revision {number}" if number > 0 else "earlier revision"))
+
+
+def _not_kept(snapshot: Snapshot, subject: str) -> str:
+    kept = ", ".join(str(one.revision) for one in in_order(snapshot.revisions)) or "none"
+    return f"LeaderWorkerSet {snapshot.name} has no {subject}; kept are: {kept} (kohort history {snapshot.name})"
 
 
 def current(snapshot: Snapshot) -> Revision:

@@ -35,8 +35,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 def progress_of(snapshot: Snapshot) -> Progress:
     """A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
-    that may have the new revision have it, no surge group is left and no Rollout is under way. A pause that keeps groups from a new revision
-    is meant to end; a partition that was written into the set is meant to stay."""
+    that may have the new revision have it, no surge group is left and no Rollout is under way. A pause that keeps
+    groups from a new revision is meant to end; a partition that was written into the set is meant to stay."""
     group_set = snapshot.group_set
     wanted = group_set.replicas
     states = {index: one for index, one in snapshot.states.items() if index < wanted}

@@ -62,6 +62,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         return noted or self.group_set.status.update_revision
 
     @property
+    def stable_key(self) -> str:
+        """The revision that all groups had last, as the operator wrote it down."""
+        return self.group_set.status.stable_revision
+
+    @property
     def numbers(self) -> Mapping[str, int]:
         """Keys of revisions to the numbers that people use."""
         return {one.key: one.revision for one in sorted(self.revisions, key=lambda one: one.revision)}

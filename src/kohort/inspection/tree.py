@@ -1,6 +1,6 @@
 """A set as a tree: groups, their pods, where they run, what revision they have."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -68,8 +68,10 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     """The set that carries it."""
 
 
-def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
-    group_set, numbers, states = snapshot.group_set, snapshot.numbers, snapshot.states
+def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None = None) -> SetTree:
+    """`numbers` are those of the set that a canary is made for: both count the same revisions, by the same keys."""
+    group_set, states = snapshot.group_set, snapshot.states
+    numbers = snapshot.numbers if numbers is None else numbers
     indexes = {index for pod in snapshot.pods if (index := group_of(pod)) is not None}
     groups = []
     for index in sorted(indexes | set(range(group_set.replicas))):
@@ -103,7 +105,7 @@ def tree_of(snapshot: Snapshot, now: datetime) -> SetTree:
         groups=groups,
         paused=paused(snapshot),
         release=_release(snapshot),
-        canary=tree_of(snapshot.canary, now) if snapshot.canary is not None else None,
+        canary=tree_of(snapshot.canary, now, numbers) if snapshot.canary is not None else None,
     )
 
 

@@ -132,12 +132,14 @@ async def show_history(client: Client, namespace: str, name: str, form: str, rev
             one.key,
             ",".join(map(str, one.groups)) or "-",
             str(one.size),
+            one.served,
             " ".join(one.images),
             tree.spoken(one.age_seconds),
+            one.change_cause or "-",
         ]
         for one in entries
     ]
-    show(table([" REVISION", "KEY", "GROUPS", "SIZE", "IMAGES", "AGE"], rows))
+    show(table([" REVISION", "KEY", "GROUPS", "SIZE", "SERVED", "IMAGES", "AGE", "CHANGE-CAUSE"], rows))
     return 0
 
 

@@ -24,7 +24,7 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 async def undo(client: Client, namespace: str, name: str, to: int | None, dry_run: bool) -> int:
     found = await reading.snapshot(client, namespace, name)
-    wanted = history.chosen(found, -1 if to is None else to)
+    wanted = history.previous(found) if to is None else history.chosen(found, to)
     if wanted.key == found.update_key:
         show([f"{name} is at revision {wanted.revision} already"])
         return 0
@@ -95,7 +95,7 @@ async def approve(client: Client, namespace: str, name: str) -> int:
 async def abort(client: Client, namespace: str, name: str) -> int:
     """Ends a roll or a release by returning to the revision that was served before it."""
     found = await reading.snapshot(client, namespace, name)
-    key = found.group_set.status.stable_revision
+    key = found.stable_key
     stable = next((one for one in found.revisions if one.key == key), None)
     if stable is None or key == found.update_key:
         raise Refusal(f"LeaderWorkerSet {name} has nothing under way; to return to an earlier one: kohort undo {name}")

@@ -1,0 +1,74 @@
+"""Which revisions of a workload have served, and to which one `undo` returns.
+
+The operator marks a revision (`kohort.dev/served-at`) when all replicas were ready at it. Revisions from before the
+operator did so have no mark, so a missing mark says something only where there is other evidence:
+
+| the revision | has it served? |
+|---|---|
+| is marked | yes |
+| is the stable one, as the status of the workload says | yes |
+| is the wanted one, and another one is stable | not yet |
+| is newer than the stable one | never: it was replaced by another before it was ready everywhere |
+| was made after another one was marked | never: the operator marks them |
+| otherwise | it is assumed |
+
+| undo, without a revision | returns to |
+|---|---|
+| while a roll or a release is under way | the stable one |
+| otherwise | the newest other one that has served, or is assumed to have |
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+SERVED_AT: Final = "kohort.dev/served-at"
+
+
+class Served(Enum):
+    YES = "yes"
+    ASSUMED = "assumed"
+    NOT_YET = "not yet"
+    NEVER = "never"
+
+    @property
+    def may_be_returned_to(self) -> bool:
+        return self in (Served.YES, Served.ASSUMED)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What is known of a revision."""
+
+    number: int
+    key: str
+    created: str = ""
+    served_at: str = ""
+
+
+def judged(marks: Sequence[Mark], wanted: str, stable: str) -> Mapping[str, Served]:
+    """By key of a revision. `wanted` and `stable` are keys; `stable` is empty if the workload does not say."""
+    numbers = {one.key: one.number for one in marks}
+    first = min((one.served_at for one in marks if one.served_at), default="")
+    moving = stable in numbers and stable != wanted
+    found: dict[str, Served] = {}
+    for one in marks:
+        if one.served_at or one.key == stable:
+            found[one.key] = Served.YES
+        elif one.key == wanted:
+            found[one.key] = Served.NOT_YET if moving or first else Served.ASSUMED
+        elif (moving and one.number > numbers[stable]) or (first and one.created > first):
+            found[one.key] = Served.NEVER
+        else:
+            found[one.key] = Served.ASSUMED
+    return found
+
+
+def key_to_return_to(marks: Sequence[Mark], wanted: str, stable: str) -> str:
+    """Of the revision that `undo` means if none is named; empty if there is none."""
+    if stable != wanted and any(one.key == stable for one in marks):
+        return stable
+    known = judged(marks, wanted, stable)
+    others = [one for one in marks if one.key != wanted and known[one.key].may_be_returned_to]
+    return max(others, key=lambda one: one.number).key if others else ""
