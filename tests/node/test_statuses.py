@@ -64,6 +64,15 @@ def reported(pod: NodePod, run: Run, said: JsonObject | None = None, **more: obj
 RUNNING = Instance("i", 1, 1, "t1")
 
 
+def test_termination_messages_of_a_pod_have_a_limit_together() -> None:
+    ended = Instance("i", 1, 1, "t1", "t2", 1)
+    pod = sized(c1="", c2="", c3="", c4="", c5="", c6="")
+    runs = {f"c{number}": Run(f"c{number}", 0, ended, message="ä" * 2048) for number in range(1, 7)}
+    report = Report(pod, pod, runs, "Failed", "t2", "t1", "process://")
+    messages = [each["state"]["terminated"]["message"] for each in pod_status(report, {})["containerStatuses"]]
+    assert messages == ["ä" * 1024] * 6, "12 KiB in six parts of 2 KiB"
+
+
 def test_an_inherited_limit_is_not_the_containers_own() -> None:
     pod = sized(pod="100m/100Mi:200m/200Mi", c1="")
     status = reported(pod, Run("c1", 0, RUNNING, started=True, ready=True), actual=held(pod))

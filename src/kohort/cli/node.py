@@ -64,6 +64,7 @@ def command(
 ) -> None:
     """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
+    from kohort.kube.privatefiles import NotPrivate
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
@@ -103,6 +104,8 @@ def command(
         asyncio.run(_run(transport, joining))
     except NodeTaken as taken:
         fail(str(taken))
+    except NotPrivate as problem:
+        fail(f"--data-dir: {problem}")
     except NoLimits as reason:
         fail(f"--cgroup-parent: {reason}")
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from kohort.kube.controller import Requeue, restless
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
+from kohort.kube.privatefiles import private_directory
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
 from kohort.node import incumbency, leftovers, machine
 from kohort.node.actuation import Actuator
@@ -40,6 +41,8 @@ from kohort.rules.resize_decision import NodeFacts
 from kohort.rules.resize_queue import PERIODIC_SECONDS, Trigger
 
 WORKERS = 16
+MARKERS = ("records", incumbency.LOCK, "runtime")
+"""One of these is in every directory that an agent has used."""
 _log = Log(part="node")
 
 
@@ -66,7 +69,7 @@ class Agent:
         """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
         otherwise, unless the machine is to be asked what it permits; `serve_names` runs a name server and forwards
         services."""
-        directory.mkdir(parents=True, exist_ok=True)
+        private_directory(directory, MARKERS)
         self.name = self.hostname = name
         self.runtime = runtime
         self.gates = gates

@@ -15,6 +15,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from kohort.kube.privatefiles import make_private_directory, open_private
+
 VERSION: Final = 1
 T = TypeVar("T")
 
@@ -75,9 +77,9 @@ class Checkpoint(Generic[T]):
         if data == self._written:
             return
         self._witness("checkpoint", self.path, data.decode())
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.path.parent)
         fresh = self.path.with_suffix(".new")
-        with fresh.open("wb") as file:
+        with open(open_private(fresh), "wb") as file:
             file.write(msgspec.json.encode(_Envelope(VERSION, zlib.crc32(data), msgspec.Raw(data))))
             file.flush()
             os.fsync(file.fileno())

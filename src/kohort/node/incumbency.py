@@ -24,6 +24,7 @@ from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
+from kohort.kube.privatefiles import make_private_directory, write_private
 from kohort.kube.resources import LEASES
 from kohort.objects.jsontypes import JsonObject
 
@@ -65,9 +66,9 @@ def identity(directory: Path) -> str:
     with contextlib.suppress(FileNotFoundError):
         if found := path.read_text().strip():
             return found
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_directory(path.parent)
     fresh = str(uuid.uuid4())
-    path.write_text(fresh)
+    write_private(path, fresh.encode())
     return fresh
 
 

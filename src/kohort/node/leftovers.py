@@ -20,7 +20,7 @@ from kohort.node.network import release_recorded
 from kohort.node.runtimes.interface import CannotStart, Instance
 from kohort.node.runtimes.process import launching
 from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.node.runtimes.process.wire import socket_path
+from kohort.node.runtimes.process.wire import connect
 from kohort.node.starting import parsed_id
 
 KILL_SECONDS: Final = 10.0
@@ -108,7 +108,7 @@ def _unended(state: Path) -> list[Instance]:
 
 async def _is_supervised(state: Path) -> bool:
     try:
-        _, writer = await asyncio.open_unix_connection(socket_path(state))
+        _, writer = await connect(state)
     except OSError:
         return False
     writer.close()

@@ -62,13 +62,17 @@ class PodWorker(HeldPod):
 
     def exited(self, instance: Instance) -> None:
         """A container has ended."""
+        self.spawn(self._record_end(instance))
+
+    async def _record_end(self, instance: Instance) -> None:
+        """Its message is read first: the status that reports the end carries it."""
         for run in self.runs.values():
             if run.instance is not None and run.instance.id == instance.id:
-                run.instance = instance
-                run.ready = run.started = False
-                run.message = self._reporting.last_words(run)
                 if (probing := self.probing.pop(run.name, None)) is not None:
                     probing.stop()
+                message = await self._reporting.termination_message(self.container(run.name), instance)
+                run.instance, run.message = instance, message
+                run.ready = run.started = False
         self.exits.setdefault(instance.id, asyncio.Event()).set()
         self.wake()
 

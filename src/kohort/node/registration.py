@@ -8,9 +8,10 @@ from pathlib import Path
 
 from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
+from kohort.kube.privatefiles import private_directory
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node import incumbency
-from kohort.node.agent import Agent
+from kohort.node.agent import MARKERS, Agent
 from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
@@ -47,12 +48,16 @@ def register(
     Every pod gets a network of its own where that is permitted, unless `own_networks` is false or, when it is not
     given, the environment says `KOHORT_NODE_NETWORK=shared`.
 
-    Raises NodeTaken when the directory has another agent; so does the manager, when the name has one.
+    The directory holds secrets of pods and is for this user alone. Containers that run as other users reach their
+    volumes all the same: these are mounted into them, in a mount namespace of their own, before they change the user.
+
+    Raises NodeTaken when the directory has another agent; so does the manager, when the name has one. Raises NotPrivate
+    when other users may enter the directory.
     """
     if own_networks is None:
         own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
-    place.mkdir(parents=True, exist_ok=True)
+    private_directory(place, MARKERS)
     lock = _locked(place, manager)
     real = runtime is None
     try:

@@ -4,7 +4,7 @@ Nothing waits for it: while the API server is away, containers are started, resi
 not be said is owed.
 """
 
-import contextlib
+import asyncio
 
 import msgspec
 
@@ -17,16 +17,14 @@ from kohort.kube.resources import PODS
 from kohort.node import lifecycle
 from kohort.node.actuation import actuated_from_cgroups
 from kohort.node.heldpod import HeldPod
-from kohort.node.lifecycle import Run
-from kohort.node.runtimes.process.logs import last_lines
-from kohort.node.starting import log_path, message_path
+from kohort.node.runtimes.interface import Instance
+from kohort.node.starting import log_path, message_path, parsed_id
 from kohort.node.statuses import Report, pod_status, refused_status, said_before, status_patch
+from kohort.node.terminationmessages import read_termination_message
 from kohort.node.views import Applied
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.nodepods import NodeContainer
 
-LONGEST_MESSAGE = 4096
-LONGEST_FROM_LOGS = 2048
-LINES_FROM_LOGS = 80
 RETRY_SECONDS = 5.0
 _log = Log(part="node")
 
@@ -84,19 +82,16 @@ class Reporting:
         }
         return Applied(msgspec.structs.replace(found.pod, memory_request=actuated.pod.memory_request), containers)
 
-    def last_words(self, run: Run) -> str:
-        """What a container has left in its file for that; or, if it failed and asks for it, the end of its output."""
-        held, container = self._held, self._held.container(run.name)
-        with contextlib.suppress(OSError):
-            written = message_path(held.node, held.uid, run.name, run.attempt).read_bytes()
-            if written:
-                return written[:LONGEST_MESSAGE].decode(errors="replace")
-        if container.termination_message_policy != "FallbackToLogsOnError" or run.exit_code == 0:
-            return ""
-        with contextlib.suppress(OSError):
-            log = log_path(held.node, held.uid, run.name, run.attempt).read_bytes()
-            return last_lines(log, LINES_FROM_LOGS)[-LONGEST_FROM_LOGS:].decode(errors="replace")
-        return ""
+    async def termination_message(self, container: NodeContainer, instance: Instance) -> str:
+        """What a container has left in its file for that; or, if it failed and asks for it, the end of its output. The
+        container writes both files, so they are read elsewhere than on the event loop."""
+        uid, name, attempt = parsed_id(instance.id)
+        falls_back = container.termination_message_policy == "FallbackToLogsOnError" and instance.exit_code != 0
+        return await asyncio.to_thread(
+            read_termination_message,
+            message_path(self._held.node, uid, name, attempt),
+            log_path(self._held.node, uid, name, attempt) if falls_back else None,
+        )
 
     async def _write(self, status: JsonObject) -> None:
         self._owed = None

@@ -34,6 +34,8 @@ OURS: Final = (
 
 
 EVICTED: Final = "Evicted"
+LONGEST_MESSAGES_OF_POD: Final = 12 << 10
+"""Bytes that the termination messages of all containers of a pod have together; each has an equal part of it."""
 
 
 class Report(msgspec.Struct):
@@ -186,12 +188,15 @@ def _observed(report: Report, container: NodeContainer) -> JsonObject:
         "imageID": f"{report.scheme}{container.image}" if run.instance is not None else "",
         "started": run.running and run.started and run.hooked,
         "restartCount": max(run.attempt, 0),
-        "state": _state(report, run, container),
         "lastState": {},
     }
+    pod = report.pod.spec
+    count = len(pod.containers or ()) + len(pod.init_containers) + len(pod.ephemeral_containers)
+    message = run.message.encode()[: LONGEST_MESSAGES_OF_POD // count].decode(errors="ignore")
     if run.last is not None:
-        words = run.message if run.last is run.instance else ""
+        words = message if run.last is run.instance else ""
         status["lastState"] = {"terminated": _terminated(run.last, report.scheme, words)}
+    status["state"] = _state(report, run, container, message)
     if run.instance is not None:
         status["containerID"] = report.scheme + run.instance.id
     return status
@@ -212,7 +217,7 @@ def _resources(allocated: ResourceRequirements, target: Figures, actual: Figures
     return {key: written_of(part) for key, part in (("requests", asked), ("limits", allowed)) if part}
 
 
-def _state(report: Report, run: Run, container: NodeContainer) -> JsonObject:
+def _state(report: Report, run: Run, container: NodeContainer, message: str) -> JsonObject:
     if run.running and run.hooked and run.instance is not None:
         return {"running": {"startedAt": run.instance.started}}
     if run.waiting:
@@ -223,7 +228,7 @@ def _state(report: Report, run: Run, container: NodeContainer) -> JsonObject:
         words = f"back-off {duration(run.delay)} restarting failed {whose}"
         return {"waiting": {"reason": "CrashLoopBackOff", "message": words}}
     if run.ended and run.instance is not None:
-        return {"terminated": _terminated(run.instance, report.scheme, run.message)}
+        return {"terminated": _terminated(run.instance, report.scheme, message)}
     if report.phase in ("Succeeded", "Failed"):
         words = "The container could not be located when the pod was terminated"
         return {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": words}}

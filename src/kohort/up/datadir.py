@@ -23,8 +23,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from kohort.kube.privatefiles import NotPrivate, private_directory
 from kohort.up.failures import CannotStart
 
+MARKERS = ("store.db", "kohort.lock", "pki", "node")
+"""One of these is in every directory that a cluster has used."""
 STOP_SECONDS = 30.0
 LEAST_ROOM = 1 << 20
 """Bytes on the disk below which a write that fails needs no other explanation."""
@@ -49,7 +52,9 @@ class DataDirectory:
 
     def create(self) -> None:
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_directory(self.path, MARKERS)
+        except NotPrivate as error:
+            raise CannotStart(f"the data directory cannot be used: {error} (--data-dir)") from error
         except (FileExistsError, NotADirectoryError) as error:
             raise CannotStart(f"{self.path} is not a directory; choose another with --data-dir") from error
         except OSError as error:

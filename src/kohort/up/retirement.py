@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from kohort.cluster.apiserver.auth.privatefiles import write_private
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
+from kohort.kube.privatefiles import write_private
 from kohort.kube.resources import NODES, PODS
 from kohort.objects.core import Pod
 

@@ -53,12 +53,12 @@ def serving_context(directory: Path, host: str, name: str, authority: str) -> ss
 
 def _self_signed(certificate: Path, key: Path, host: str, name: str) -> None:
     from kohort.kube.issuing import Authority, new_authority
+    from kohort.kube.privatefiles import write_private
 
     ourselves = f"system:node:{name}"[:64]
     authority = Authority(*new_authority(ourselves, LIFE))
     made, secret = authority.issue(
         name=ourselves, organizations=("system:nodes",), addresses=(host, name), life=LIFE, server=True
     )
-    key.touch(mode=0o600)
-    key.write_bytes(secret)
-    certificate.write_bytes(made)
+    write_private(key, secret)
+    write_private(certificate, made)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.auth.privatefiles import make_private_directory, write_private
+from kohort.kube.privatefiles import make_private_directory, write_private
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365

@@ -12,16 +12,16 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube.privatefiles import open_private, private_directory
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Session
-from kohort.node.runtimes.process.wire import CONTROL, Answer, Ask, frame, read, socket_path
+from kohort.node.runtimes.process.wire import CONTROL, MARKERS, Answer, Ask, Connection, WrongPeer, connect, frame, read
 
 START_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.2
-_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class SupervisedSession:
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._reader, self._writer = connection
 
     async def read(self) -> tuple[int, bytes] | None:
@@ -44,7 +44,7 @@ class ProcessRuntime:
         self._running: set[str] = set()
         """What runs as far as we have told."""
         self._tell: list[Callable[[Instance], None]] = []
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._asking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
@@ -99,7 +99,7 @@ class ProcessRuntime:
 
     async def _session(self, ask: Ask) -> Session:
         await self._connected()
-        reader, writer = await asyncio.open_unix_connection(socket_path(self._state))
+        reader, writer = await connect(self._state)
         writer.write(frame(CONTROL, msgspec.json.encode(ask)))
         message = await read(reader)
         answer = Answer("the supervisor has gone") if message is None else _decoded(message[1])
@@ -121,7 +121,7 @@ class ProcessRuntime:
                     break
         raise ConnectionResetError("the supervisor of this node's processes has gone")
 
-    async def _connected(self) -> _Connection:
+    async def _connected(self) -> Connection:
         if self._connection is None:
             self._connection = await self._open()
             if self._watching is not None:
@@ -129,22 +129,24 @@ class ProcessRuntime:
             self._watching = asyncio.create_task(self._watch(), name="node-exits")
         return self._connection
 
-    async def _open(self) -> _Connection:
-        path = socket_path(self._state)
-        with contextlib.suppress(OSError):
-            return await asyncio.open_unix_connection(path)
-        process = self._spawn()
+    async def _open(self) -> Connection:
+        try:
+            return await connect(self._state)
+        except WrongPeer as problem:
+            raise CannotStart(str(problem)) from problem
+        except OSError:  # it does not run yet, or no longer
+            process = self._spawn()
         async with asyncio.timeout(START_SECONDS):
             while True:
                 with contextlib.suppress(OSError):
-                    return await asyncio.open_unix_connection(path)
+                    return await connect(self._state)
                 if process.poll() is not None:
                     raise CannotStart(f"the supervisor of processes did not start; see {self._state}/supervisor.log")
                 await asyncio.sleep(0.01)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        self._state.mkdir(parents=True, exist_ok=True)
-        with (self._state / "supervisor.log").open("ab") as log:
+        private_directory(self._state, MARKERS)
+        with open(open_private(self._state / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "kohort.node.runtimes.process.supervisor", str(self._state)],
                 stdin=subprocess.DEVNULL,
@@ -158,7 +160,7 @@ class ProcessRuntime:
         """Pass on who has ended. When the supervisor goes while something runs, its successor is called at once, and
         what has ended in between is told as well."""
         with contextlib.suppress(OSError):
-            reader, writer = await asyncio.open_unix_connection(socket_path(self._state))
+            reader, writer = await connect(self._state)
             try:
                 writer.write(frame(CONTROL, msgspec.json.encode(Ask("watch"))))
                 writer.write(frame(CONTROL, msgspec.json.encode(Ask("list"))))

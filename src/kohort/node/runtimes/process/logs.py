@@ -10,7 +10,11 @@ import contextlib
 import os
 import time
 from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
 from typing import Final
+
+from kohort.kube.privatefiles import open_private
 
 LARGEST: Final = 10 << 20
 KEPT: Final = 4
@@ -27,8 +31,8 @@ class LogWriter:
     def __init__(self, path: str, largest: int = LARGEST) -> None:
         self._path = path
         self._largest = largest
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        self._file = _opened(path)
         self._size = self._file.tell()
         self._rest: dict[str, bytes] = {}
 
@@ -71,8 +75,12 @@ class LogWriter:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        self._file = _opened(self._path)
         self._size = 0
+
+
+def _opened(path: str) -> FileIO:
+    return FileIO(open_private(Path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
 
 def last_lines(log: bytes, count: int) -> bytes:

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube.privatefiles import make_private_directory, open_private, private_directory
 from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     CLOSE,
@@ -35,7 +36,17 @@ from kohort.node.runtimes.interface import (
 from kohort.node.runtimes.process import launching, marks
 from kohort.node.runtimes.process.logs import stamp
 from kohort.node.runtimes.process.supervised import Supervised
-from kohort.node.runtimes.process.wire import CONTROL, LONGEST, Answer, Ask, frame, read, socket_path
+from kohort.node.runtimes.process.wire import (
+    CONTROL,
+    LONGEST,
+    MARKERS,
+    Answer,
+    Ask,
+    frame,
+    listening_socket,
+    peer_uid,
+    read,
+)
 
 IDLE_SECONDS: Final = 20.0
 UNKNOWN_CODE: Final = 137
@@ -70,11 +81,8 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGTERM, self._leaving.set)
         self._adopt()
-        path = socket_path(self._state)
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        server = await asyncio.start_unix_server(self._serve, path)
-        os.chmod(path, 0o600)
+        private_directory(self._state, MARKERS)
+        server = await asyncio.start_unix_server(self._serve, sock=listening_socket(self._state))
         while not self._leaving.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), IDLE_SECONDS)
@@ -87,6 +95,9 @@ class Supervisor:
     # Requests
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_uid(writer.get_extra_info("socket")) not in (os.geteuid(), 0):
+            writer.close()
+            return
         self._connections += 1
         try:
             while (message := await read(reader)) is not None:
@@ -185,7 +196,7 @@ class Supervisor:
             supervised.follow(ours, channel)
             return theirs
         path = self._file(supervised.launch.id, ".stdout" if channel == STDOUT else ".stderr")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         os.mkfifo(path, 0o600)
@@ -318,9 +329,10 @@ class Supervisor:
     def _keep(self, supervised: Supervised) -> None:
         assert supervised.instance is not None
         path = self._file(supervised.launch.id, ".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(Kept(supervised.launch, supervised.instance)))
+        with open(open_private(fresh), "wb") as file:
+            file.write(msgspec.json.encode(Kept(supervised.launch, supervised.instance)))
         os.replace(fresh, path)
 
     def _adopt(self) -> None:
