@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel crash clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel crash clean
 
 setup: $(STAMP)
 
@@ -23,7 +23,7 @@ demo: $(STAMP)
 	@$(BIN)/kohort demo
 
 test: $(TOOLS)
-	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel"
+	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel"
 
 check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
@@ -57,6 +57,9 @@ programs: $(TOOLS)
 
 test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel
+
+test-wheel: $(TOOLS)
+	$(BIN)/pytest -m wheel tests/packaging
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash

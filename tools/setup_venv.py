@@ -1,6 +1,6 @@
 """Install kohort into a virtual environment, with uv when it is there, else with pip.
 
-python3 tools/setup_venv.py .venv           what it needs to run, the demo included
+python3 tools/setup_venv.py .venv           what it needs to run
 python3 tools/setup_venv.py .venv dev       a group of pyproject.toml on top: dev for tests, docs for the site
 """
 
@@ -44,7 +44,7 @@ def installer(target: Path) -> list[str]:
 
 def packages(group: str) -> list[str]:
     groups: dict[str, list[str]] = tomllib.loads(Path("pyproject.toml").read_text())["dependency-groups"]
-    return groups[group] if group else ["--editable", ".[demo]"]
+    return groups[group] if group else ["--editable", "."]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The command line itself."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -174,16 +173,6 @@ def test_a_node_of_no_cluster(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["node", "--kubeconfig", str(tmp_path / "none")])
     assert result.exit_code == 1
     assert result.stderr.startswith("kohort: ")
-
-
-def test_a_demo_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "numpy" else find(name, *more))
-    result = CliRunner().invoke(main, ["demo"])
-    assert (result.exit_code, result.stderr) == (
-        1,
-        "kohort: the model of the demo needs numpy: pip install numpy\n",
-    )
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("statuss", "status"), ("exlpain", "explain"), ("dmeo", "demo")])

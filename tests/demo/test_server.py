@@ -1,15 +1,18 @@
 """The model server of the demo: shards that add up, and the answers of its API."""
 
+import ast
 import http.client
+import inspect
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 
-import numpy as np
 import pytest
 
-from kohort.demo.server import Handler, Model, Server
+from kohort.demo import server as server_module
+from kohort.demo.server import Handler, Model, Server, packed, unpacked
 from kohort.objects.jsontypes import JsonObject
 
 ALONE = {"LWS_WORKER_INDEX": "0", "LWS_GROUP_SIZE": "1", "LWS_LEADER_ADDRESS": "localhost", "SECONDS_PER_WORD": "0"}
@@ -19,11 +22,18 @@ ALONE = {"LWS_WORKER_INDEX": "0", "LWS_GROUP_SIZE": "1", "LWS_LEADER_ADDRESS": "
 def test_shards_add_up_to_the_whole(shards: int) -> None:
     whole = Model(3)
     vector = whole.mixed(whole.numbers_of("the leader takes"))
-    found = np.empty(len(whole.words), dtype=np.float32)
+    found = [0.0] * len(whole.words)
     for rank in range(shards):
-        part = Model(3, rank, shards)
-        found[part.rows] = part.scores(vector)
-    assert np.allclose(found, whole.scores(vector), atol=1e-4)
+        found[rank::shards] = unpacked(packed(Model(3, rank, shards).scores(vector)))
+    assert found == pytest.approx(whole.scores(vector), abs=1e-6)
+
+
+def test_the_server_needs_nothing_but_the_standard_library() -> None:
+    """Pods run it with the python3 of the node, and an installed kohort without extras can run the demo."""
+    tree = ast.parse(inspect.getsource(server_module))
+    names = [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
 
 
 def test_the_model_has_learned_something() -> None:
@@ -68,7 +78,7 @@ def test_a_completion(connection: http.client.HTTPConnection) -> None:
     status, text = ask(connection, "/v1/completions", {"prompt": "a group is", "max_tokens": 5, "temperature": 0})
     found = json.loads(text)
     assert (status, found["object"], found["model"]) == (200, "text_completion", "tiny-v1")
-    assert found["choices"] == [{"index": 0, "finish_reason": "length", "text": "created as a whole and"}]
+    assert found["choices"] == [{"index": 0, "finish_reason": "length", "text": "one leader and its workers"}]
     assert found["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
 
 
@@ -77,7 +87,7 @@ def test_a_chat(connection: http.client.HTTPConnection) -> None:
     status, text = ask(connection, "/v1/chat/completions", {"messages": messages, "max_tokens": 2, "temperature": 0})
     found = json.loads(text)
     assert (status, found["object"]) == (200, "chat.completion")
-    assert found["choices"][0]["message"] == {"role": "assistant", "content": "created as"}
+    assert found["choices"][0]["message"] == {"role": "assistant", "content": "one leader"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +106,7 @@ def test_a_stream(connection: http.client.HTTPConnection, path: str, asked: Json
     words = [
         one["choices"][0].get("text") or (one["choices"][0].get("delta") or {}).get("content", "") for one in found
     ]
-    assert "".join(words) == "created as a"
+    assert "".join(words) == "one leader and"
     assert found[-1]["choices"][0]["finish_reason"] == "length"
 
 

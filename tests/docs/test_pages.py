@@ -172,7 +172,6 @@ def test_every_dependency_has_its_reasons() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     listed = [
         *project["project"]["dependencies"],
-        *(one for group in project["project"]["optional-dependencies"].values() for one in group),
         *(one for group in project["dependency-groups"].values() for one in group if isinstance(one, str)),
     ]
     names = {re.split(r"[ <>=!~;\[]", one)[0].lower() for one in listed}

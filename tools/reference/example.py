@@ -7,7 +7,7 @@ from kohort.demo import manifests
 HEAD = """\
 # A language model in shards, made of real processes: what `kohort demo` runs, to be applied by hand. The leader of each
 # group speaks the streaming API of OpenAI; its workers hold parts of the model and answer the leader over TCP.
-# Needs a node that is this machine (`kohort up`, without simulated nodes), and numpy for its python3. The address is
+# Needs a node that is this machine (`kohort up`, without simulated nodes) with a python3. The address is
 # in `kubectl get gateway front`; then
 #   curl -N $ADDRESS/v1/completions -d '{"prompt": "a group is", "max_tokens": 20, "stream": true}'
 # Made from src/kohort/demo by `make reference`.

@@ -4,8 +4,6 @@ import sys
 
 import click
 
-from kohort.cli.connection import fail
-
 
 @click.command("demo")
 @click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after this time.")
@@ -16,10 +14,7 @@ def command(patience: float) -> None:
     answered.
     """
     import asyncio
-    from importlib.util import find_spec
 
-    if find_spec("numpy") is None:
-        fail("the model of the demo needs numpy: pip install numpy")
     from kohort.demo import isolation
 
     if not isolation.enter():

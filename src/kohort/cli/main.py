@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "restart": ("kohort.cli.restart", "Recreate groups step by step, or one at once."),
     "resize": ("kohort.cli.resize", "Change the pods per group, or CPU and memory in place."),
     "logs": ("kohort.cli.logs", "Show the logs of a set's pods, interleaved."),
+    "examples": ("kohort.cli.examples", "List the example manifests, or print one."),
     "completion": ("kohort.cli.completion", "Print the completion script for a shell."),
     "version": ("kohort.cli.version", "Print the version."),
 }

@@ -11,10 +11,14 @@ Process 0 leads: it waits for the others on TCP port 9000 and speaks HTTP on por
 call the leader at LWS_LEADER_ADDRESS and say which shard they hold.
 
 On SIGTERM the leader serves what it has begun, and what still comes for a moment, and then ends; workers stay with it.
+
+It needs nothing but the standard library, so it runs wherever kohort is installed. Training takes a third of a second.
 """
 
 import json
+import math
 import os
+import random
 import re
 import signal
 import socket
@@ -22,13 +26,12 @@ import struct
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import mul
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vector = NDArray[np.float32]
+Vector = Sequence[float]
 Document = dict[str, object]
 
 TEXT = """
@@ -45,7 +48,7 @@ the scheduler finds a place for every pod of a group or for none of them .
 a rollout waits for a person where a person should decide .
 the model reads a few words and guesses the next one and the workers share the work .
 """
-WIDTH, HIDDEN = 48, 384
+WIDTH, HIDDEN, RIDGE = 16, 256, 0.1
 HTTP_PORT, SHARD_PORT = 8080, 9000
 DRAIN_SECONDS, LAST_SECONDS = 1.5, 6.0
 
@@ -54,39 +57,85 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z]+|[.]", text.lower())
 
 
+def dot(one: Vector, other: Vector) -> float:
+    return float(sum(map(mul, one, other)))
+
+
+def packed(vector: Vector) -> bytes:
+    return array("f", vector).tobytes()
+
+
+def unpacked(data: bytes) -> Vector:
+    return array("f", data)
+
+
 class Model:
-    """Everything but the other processes: vocabulary, the mixing layer, and the rows of one shard."""
+    """Everything but the other processes: vocabulary, the mixing layer, and the rows of one shard.
+
+    The rows are fitted by ridge regression: row = inputs' (inputs inputs' + RIDGE)^-1 wanted. There are fewer words in
+    the text than hidden units, so this form has the smaller system of equations.
+    """
 
     def __init__(self, context: int, rank: int = 0, shards: int = 1) -> None:
-        chance = np.random.default_rng(7)
+        chance = random.Random(7)
         corpus = words_of(TEXT)
         self.words = sorted(set(corpus))
         self.number = {word: index for index, word in enumerate(self.words)}
         self.context = context
-        self.vectors = chance.standard_normal((len(self.words) + 1, WIDTH))
-        self.mixer = chance.standard_normal((HIDDEN, context * WIDTH)) / np.sqrt(context * WIDTH)
+        self.vectors = [[chance.gauss(0, 1) for _ in range(WIDTH)] for _ in range(len(self.words) + 1)]
+        spread = 1 / math.sqrt(context * WIDTH)
+        self.mixer = [[chance.gauss(0, spread) for _ in range(context * WIDTH)] for _ in range(HIDDEN)]
         numbers = [self.number[word] for word in corpus]
-        inputs = np.stack([self.mixed(numbers[:place]) for place in range(len(numbers))])
-        wanted = np.eye(len(self.words))[numbers]
-        kernel = inputs.T @ inputs + 0.1 * np.eye(HIDDEN)
-        self.rows = np.arange(rank, len(self.words), shards)
-        self.weights = np.linalg.solve(kernel, inputs.T @ wanted[:, self.rows]).T.astype(np.float32)
+        inputs = [self.mixed(numbers[:place]) for place in range(len(numbers))]
+        factor = cholesky([[dot(one, other) for other in inputs[: place + 1]] for place, one in enumerate(inputs)])
+        columns = [*zip(*inputs, strict=True)]
+        self.rows = range(rank, len(self.words), shards)
+        self.weights = [self.fitted(row, numbers, factor, columns) for row in self.rows]
+
+    @staticmethod
+    def fitted(row: int, numbers: Sequence[int], factor: Sequence[Vector], columns: Sequence[Vector]) -> Vector:
+        share = solved(factor, [float(number == row) for number in numbers])
+        return array("f", [dot(share, column) for column in columns])
 
     def mixed(self, numbers: Sequence[int]) -> Vector:
         """The last words as one vector; where there are none yet, the blank."""
         blank = len(self.words)
         last = [*[blank] * self.context, *numbers][-self.context :]
-        found: Vector = np.tanh(self.mixer @ self.vectors[last].ravel()).astype(np.float32)
-        return found
+        together = [value for number in last for value in self.vectors[number]]
+        return [math.tanh(dot(row, together)) for row in self.mixer]
 
     def scores(self, vector: Vector) -> Vector:
         """Of this shard's words only."""
-        found: Vector = self.weights @ vector
-        return found
+        return [dot(row, vector) for row in self.weights]
 
     def numbers_of(self, text: str) -> list[int]:
         """Words that the model has never read do not help it."""
         return [self.number[word] for word in words_of(text) if word in self.number]
+
+
+def cholesky(triangle: Sequence[Vector]) -> list[list[float]]:
+    """The lower triangular L with L L' = the symmetric matrix of this lower triangle, RIDGE added to its diagonal."""
+    found: list[list[float]] = []
+    for place, given in enumerate(triangle):
+        row: list[float] = []
+        for column in range(place):
+            row.append((given[column] - dot(row, found[column])) / found[column][column])
+        row.append(math.sqrt(given[place] + RIDGE - dot(row, row)))
+        found.append(row)
+    return found
+
+
+def solved(factor: Sequence[Vector], wanted: Vector) -> list[float]:
+    """The x with L L' x = wanted."""
+    forward: list[float] = []
+    for row, value in zip(factor, wanted, strict=True):
+        forward.append((value - dot(row, forward)) / row[-1])
+    for place in range(len(factor) - 1, -1, -1):
+        row = factor[place]
+        forward[place] /= row[place]
+        for earlier in range(place):
+            forward[earlier] -= row[earlier] * forward[place]
+    return forward
 
 
 def send(connection: socket.socket, data: bytes) -> None:
@@ -130,13 +179,13 @@ class Group:
 
     def scores(self, vector: Vector) -> Vector:
         """Of all words. A member that does not answer is no member any more."""
-        whole = np.empty(len(self.model.words), dtype=np.float32)
-        whole[self.model.rows] = self.model.scores(vector)
+        whole = [0.0] * len(self.model.words)
         with self.lock:
             for rank in list(self.members):
-                self._ask(rank, lambda member: send(member, vector.tobytes()))
+                self._ask(rank, lambda member: send(member, packed(vector)))
+            whole[:: self.shards] = self.model.scores(vector)
             for rank in list(self.members):
-                whole[rank :: self.shards] = np.frombuffer(self._ask(rank, receive) or b"", dtype=np.float32)
+                whole[rank :: self.shards] = unpacked(self._ask(rank, receive) or b"")
         if self.missing:
             raise ConnectionError(f"shards {self.missing} have gone")
         return whole
@@ -149,14 +198,15 @@ class Group:
             raise ConnectionError(f"shard {rank} does not answer: {problem}") from problem
 
     def words(self, prompt: str, count: int, temperature: float, seed: int) -> Iterator[str]:
-        numbers, chance = self.model.numbers_of(prompt), np.random.default_rng(seed)
+        numbers, chance = self.model.numbers_of(prompt), random.Random(seed)
         for _ in range(count):
             found = self.scores(self.model.mixed(numbers))
             if temperature <= 0:
-                chosen = int(found.argmax())
+                chosen = max(range(len(found)), key=found.__getitem__)
             else:
-                shares = np.exp((found - found.max()) / (0.1 * temperature))
-                chosen = int(chance.choice(len(shares), p=shares / shares.sum()))
+                best = max(found)
+                shares = [math.exp((score - best) / (0.1 * temperature)) for score in found]
+                (chosen,) = chance.choices(range(len(shares)), shares)
             numbers.append(chosen)
             yield self.model.words[chosen]
 
@@ -208,8 +258,7 @@ class Server:
                     send(connection, str(self.rank).encode())
                     self.joined = True
                     while True:
-                        vector = np.frombuffer(receive(connection), dtype=np.float32)
-                        send(connection, self.model.scores(vector).tobytes())
+                        send(connection, packed(self.model.scores(unpacked(receive(connection)))))
             except OSError:
                 self.joined = False
                 if self.ending.is_set():
