@@ -19,10 +19,11 @@ from tests.groups.test_revisions import stored
 from kohort.groups import wire
 from kohort.groups.objects import worker_stateful_set
 from kohort.groups.podmutation import mutated
-from kohort.groups.revisions import build, content, content_hash
+from kohort.groups.revisions import build, content
 from kohort.kube import errors
 from kohort.kube.resources import NODES, PODS, STATEFUL_SETS
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.group_template import content_hash
 from kohort.testing.matching import writes
 
 

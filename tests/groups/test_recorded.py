@@ -15,7 +15,7 @@ from tests.groups.bare import NAMESPACE, World, bare
 
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.revisions import Revision, content, content_hash
+from kohort.groups.revisions import Revision, as_written, build, content
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     LEADER_WORKER_SETS,
@@ -25,6 +25,8 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.jsontypes import JsonObject
+from kohort.rules.canonical_form import encode
+from kohort.rules.group_template import content_hash
 
 RECORDINGS = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 KINDS = {"revisions": CONTROLLER_REVISIONS, "statefulSets": STATEFUL_SETS, "pods": PODS, "services": SERVICES}
@@ -57,6 +59,15 @@ def test_we_give_every_revision_the_key_that_the_release_gave_it(recording: Json
         assert content(revision.applied_to(group_set)) == revision.data
         assert content_hash(revision.data) == revision.key
     assert content(group_set) == own_revisions(recording)[-1]["data"]
+
+
+def test_we_write_every_revision_in_the_bytes_that_the_release_wrote(recording: JsonObject) -> None:
+    """A release up to 0.8 compares them. The recordings keep the order in which the API server gave the members."""
+    group_set = msgspec.convert(recording["set"], LeaderWorkerSet)
+    for one in own_revisions(recording):
+        made = build(msgspec.convert(one, Revision).applied_to(group_set), [])
+        assert msgspec.json.encode(as_written(made)["data"]) == encode(one["data"])
+        assert json.dumps(msgspec.json.decode(msgspec.json.encode(as_written(made)["data"]))) == json.dumps(one["data"])
 
 
 async def test_it_is_adopted_as_it_is(recording: JsonObject) -> None:

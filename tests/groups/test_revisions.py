@@ -1,13 +1,19 @@
 """Revisions hash and compare as other implementations do."""
 
+import json
+
 import msgspec
+from tests.builders import lws
+from tests.groups.bare import bare
 
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.canonical import encode
-from kohort.groups.revisions import Revision, build, by_key, content, content_hash, fnv1, same, surplus
+from kohort.groups.revisions import Revision, build, by_key, content, same, surplus
+from kohort.kube.resources import CONTROLLER_REVISIONS
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.canonical_form import encode
+from kohort.rules.group_template import content_hash, fnv1
 
 CANONICAL = (
     '{"spec":{"leaderWorkerTemplate":{"$patch":"replace","leaderTemplate":{"metadata":{},"spec":{"containers":[{"image":'
@@ -124,3 +130,12 @@ def test_lookups() -> None:
     old = stored(group_set(size=3), 3)
     assert surplus([one, old], used={"7bdcf6cbd6"}, limit=0) == [old]
     assert surplus([one, old], used={"7bdcf6cbd6"}, limit=10) == []
+
+
+async def test_the_cluster_stores_the_bytes_that_upstream_writes() -> None:
+    """Keys are sorted on every level: LeaderWorkerSet 0.8 and earlier compare the bytes."""
+    async with bare(lws("llm").replicas(1).size(2)) as world:
+        await world.cluster.settle()
+        made = [one for one in world.objects(CONTROLLER_REVISIONS) if "leaderWorkerTemplate" in one["data"]["spec"]]
+        assert len(made) == 1
+        assert json.dumps(made[0]["data"], separators=(",", ":")).encode() == encode(made[0]["data"])

@@ -12,7 +12,8 @@ from tests.rollouts.releases import CANARY_STEPS, ROUTED, rollout
 
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.api import ReleasePlan, RolloutStrategy
-from kohort.rollouts.planhash import go_json, hash_of, plan_hash, release_plan_hash, safe
+from kohort.rollouts.planhash import go_json, hash_of, plan_hash, release_plan_hash
+from kohort.rules.safe_text import safe_text
 
 EVERYTHING: JsonObject = {
     "steps": [
@@ -127,7 +128,7 @@ def test_the_hash_of_a_release_plan_is_theirs(plan: JsonObject, value: str) -> N
 
 def test_letters_of_a_hash() -> None:
     """Code point modulo 27: `0` is 48, so the 22nd letter."""
-    assert safe("09af") == "".join("bcdfghjklmnpqrstvwxz2456789"[ord(char) % 27] for char in "09af")
+    assert safe_text("09af") == "".join("bcdfghjklmnpqrstvwxz2456789"[ord(char) % 27] for char in "09af")
     assert go_json({"a": "<&>"}) == '{"a":"\\u003c\\u0026\\u003e"}'
 
 

@@ -1,23 +1,18 @@
-"""Revisions of a set: what is stored, how it is hashed, when two are the same.
-
-A revision holds the part of a set that makes pods: the template and the network configuration. Its key is a hash of
-that part in one canonical form, so that tools written in other languages compute the same key. But two revisions are
-the same when their content is, not when their keys are: the same content may have been written by another version of
-the software, with fields spelled out that are left out today.
+"""The ControllerRevisions of a set: how they are written, found and pruned. What a revision holds, and when two are the
+same, is said by `rules.group_template`.
 """
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.canonical import canonical_network, canonical_template, encode
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
-
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_OURS_ALONE = frozenset({"resizePolicy"})
-"""Parts of the template that do not make pods: changing them must not roll any."""
+from kohort.rules.canonical_form import encode
+from kohort.rules.group_template import content_hash, revision_content
 
 
 class Revision(View, frozen=True):
@@ -46,30 +41,7 @@ class Revision(View, frozen=True):
 
 def content(group_set: LeaderWorkerSet) -> JsonObject:
     """What a revision of this set stores, in canonical form."""
-    template = {key: value for key, value in group_set.template.raw.items() if key not in _OURS_ALONE}
-    return {
-        "spec": {
-            "leaderWorkerTemplate": {"$patch": "replace", **canonical_template(template)},
-            "networkConfig": {"$patch": "replace", **canonical_network(group_set.spec.get("networkConfig"))},
-        }
-    }
-
-
-def content_hash(data: JsonObject, salt: bytes = b"") -> str:
-    """The key of some content: FNV-1 over its canonical text, each decimal digit spelled as a letter.
-
-    >>> fnv1(b""), fnv1(b"a")
-    (2166136261, 84696446)
-    """
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(fnv1(encode(data) + salt)))
-
-
-def fnv1(data: bytes) -> int:
-    value = 2166136261
-    for byte in data:
-        value = (value * 16777619) & 0xFFFFFFFF
-        value ^= byte
-    return value
+    return revision_content(group_set.spec)
 
 
 def same(group_set: LeaderWorkerSet, revision: Revision) -> bool:
@@ -113,6 +85,12 @@ def build(group_set: LeaderWorkerSet, revisions: Sequence[Revision], key: str = 
         "data": data,
         "revision": number,
     }
+
+
+def as_written(revision: JsonObject) -> JsonObject:
+    """The ControllerRevision with its data as the bytes that upstream writes. LeaderWorkerSet 0.8 and earlier compare
+    bytes: data in another order would look like another template, and every group would roll."""
+    return {**revision, "data": msgspec.Raw(encode(revision["data"]))}
 
 
 def surplus(revisions: Sequence[Revision], used: set[str], limit: int) -> list[Revision]:

@@ -115,7 +115,7 @@ class SetController:
     ) -> Revision:
         body = revisions.build(group_set, known, key)
         try:
-            made: JsonObject = await self.client.create(CONTROLLER_REVISIONS, body)
+            made: JsonObject = await self.client.create(CONTROLLER_REVISIONS, revisions.as_written(body))
         except AlreadyExists:
             # Made by an earlier pass that the cache does not show yet.
             name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]

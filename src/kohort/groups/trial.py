@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from kohort.groups import wire
 from kohort.groups.api import Template
-from kohort.groups.canonical import POD_TEMPLATE, canonical_struct
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Invalid, StatusCause
 from kohort.kube.resources import STATEFUL_SETS
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
+from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
 
 _SECONDS: Final = 2.0
 """A webhook has five, and is asked by somebody who waits."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from kohort.groups import wire
 from kohort.groups.api import SubGroupPolicy, Template
-from kohort.groups.canonical import CLAIM, canonical_struct
 from kohort.objects import fielderrors, intstr, names
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.rules.canonical_form import CLAIM, canonical_struct
 
 MAX_REPLICAS: Final = 1_000_000
 MAX_PODS: Final = 2**31 - 1

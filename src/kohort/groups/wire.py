@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from kohort.rules import group_template
+
 PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
 
 # Labels
@@ -45,11 +47,11 @@ FIELD_MANAGER: Final = "lws"
 LEADER: Final = "0"
 """The worker index of a leader."""
 
-SHARED: Final = "Shared"
+SHARED: Final = group_template.SHARED
 UNIQUE: Final = "UniquePerReplica"
 LEADER_CREATED: Final = "LeaderCreated"
 LEADER_READY: Final = "LeaderReady"
-RECREATE_ON_RESTART: Final = "RecreateGroupOnPodRestart"
+RECREATE_ON_RESTART: Final = group_template.RECREATE_ON_RESTART
 RECREATE_WHEN_STARTED: Final = "RecreateGroupAfterStart"
 LEADER_EXCLUDED: Final = "LeaderExcluded"
 LEADER_WORKER: Final = "LeaderWorker"

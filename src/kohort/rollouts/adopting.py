@@ -11,24 +11,34 @@ first step of ours that can follow theirs; every step that is done already finds
 | blue-green that succeeded, rollback | any | the same: the orders agree |
 | Disabling, Terminating | any | from the beginning |
 
-A status of our own is told by its `revisionKey`, which they do not write.
+A status of our own is told by its `revisionKey`, which they do not write. Earlier versions of kohort recorded a version
+under another name than this one does; it is known again by that name.
 """
 
 from kohort.rollouts import wire
 from kohort.rollouts.state import State, World
+from kohort.rollouts.workloads.model import Workload
 
 
 def adopted(world: World) -> State:
     """The state as if we had brought it about."""
     state, workload = world.state, world.workload
-    if state.progress is None or state.progress.revision_key:
+    if state.progress is None:
         return state
+    if state.progress.revision_key:
+        return _renamed(state, workload)
     return state.with_progress(
         revision_key=workload.revision_key if workload is not None else wire.TEMPLATE_HASH,
         revision=_released(world),
         rollout_hash=world.plan_hash,
         finalising_step=_cursor(world),
     )
+
+
+def _renamed(state: State, workload: Workload | None) -> State:
+    if workload is None or state.progress is None or state.progress.revision != workload.earlier_canary_revision:
+        return state
+    return state.with_progress(revision=workload.canary_revision)
 
 
 def _released(world: World) -> str:

@@ -32,7 +32,7 @@ from kohort.objects.view import View
 from kohort.rollouts import wire
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.planhash import safe
+from kohort.rules.safe_text import safe_text
 
 ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 COMPLETED: Final = "completed"
@@ -108,7 +108,7 @@ class HistoryController:
             "apiVersion": ROLLOUT_HISTORIES.api_version,
             "kind": ROLLOUT_HISTORIES.kind,
             "metadata": {
-                "name": f"{name}-{safe(digest)[:6]}",
+                "name": f"{name}-{safe_text(digest)[:6]}",
                 "namespace": namespace,
                 "labels": {wire.ROLLOUT_ID: release, ROLLOUT_NAME: name},
             },

@@ -17,8 +17,8 @@ import msgspec
 
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts.api import ReleasePlan, RolloutStrategy
+from kohort.rules.safe_text import safe_text
 
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -28,7 +28,7 @@ def plan_hash(strategy: JsonObject) -> str:
         ordered = _strategy(strategy["blueGreen"], _BLUE_GREEN_FIELDS)
     else:
         ordered = _strategy(strategy.get("canary") or {}, _CANARY_FIELDS)
-    return safe(hashlib.sha256(go_json(ordered).encode()).hexdigest())
+    return safe_text(hashlib.sha256(go_json(ordered).encode()).hexdigest())
 
 
 def hash_of(strategy: RolloutStrategy) -> str:
@@ -54,11 +54,6 @@ def _fill_match(match: JsonObject) -> None:
         pair.setdefault("type", "Exact")
 
 
-def safe(text: str) -> str:
-    """Text in letters that spell no words."""
-    return "".join(_ALPHABET[ord(char) % len(_ALPHABET)] for char in text)
-
-
 def release_plan_hash(plan: ReleasePlan) -> str:
     """As stored in `status.observedReleasePlanHash`; the view has its fields in the order of their declaration."""
     document = plan.document()
@@ -69,7 +64,7 @@ def release_plan_hash(plan: ReleasePlan) -> str:
 
 def fingerprint(value: Json) -> str:
     """Ten letters that are equal for equal documents, whatever the order of their members."""
-    return safe(hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:10])
+    return safe_text(hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:10])
 
 
 def go_json(value: Json) -> str:

@@ -25,6 +25,7 @@ from kohort.rollouts.api import Progress
 from kohort.rollouts.finalising import Finalised
 from kohort.rollouts.state import Act, Move, State, World, settled, with_condition, with_reason
 from kohort.rollouts.traffic.model import Answer, Note
+from kohort.rollouts.traffic.services import same_keys
 
 IN_PROGRESS: Final = "Rollout is in Progressing"
 COMPLETED_MESSAGE: Final = "Rollout progressing has been completed"
@@ -73,6 +74,10 @@ def _initializing(world: World) -> Move:
         return _rolled_back(world)
     state = msgspec.structs.replace(world.state, progress=first_progress(world))
     if world.rollout.strategy.traffic_routings:
+        workload = world.workload
+        if workload is not None and workload.stable_revision and workload.expected_key == workload.stable_revision:
+            problem = Answer("problem", text=same_keys(workload.stable_revision))
+            return _checked(world.at(state), Act("check"), problem)
         return Move(state, Act("check"))
     return _checked(world.at(state), Act("check"), Answer("done"))
 

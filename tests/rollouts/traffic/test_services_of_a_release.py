@@ -199,3 +199,8 @@ def test_a_named_port_that_leaders_lack_is_reported() -> None:
 def test_a_service_of_workers_only_is_refused() -> None:
     with pytest.raises(TrafficProblem, match="service llm selects no leader pod of LeaderWorkerSet llm"):
         services.check_leaders(stable(), [member("1"), member("2")])
+
+
+def test_a_service_is_never_pinned_to_a_key_that_both_versions_have() -> None:
+    with pytest.raises(TrafficProblem, match="same revision key v1"):
+        services.plan_pin(stable(), asking(Selectors(REVISION, "v1", "v1")))

@@ -142,6 +142,7 @@ def unpinned_selector(service: JsonObject) -> dict[str, str]:
 
 def plan_pin(service: JsonObject, asking: Asking) -> Plan:
     """The Service selects the stable revision only, and says so in an annotation."""
+    _check_keys(asking.selectors)
     key, value = asking.selectors.revision_key, asking.selectors.stable_revision
     known = pin_of(service)
     before = unpinned_selector(service).get(key)
@@ -212,6 +213,19 @@ def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> 
         if owner.get("controller") and owner.get("kind") == "LeaderWorkerSet":
             raise TrafficProblem(f"{where} belongs to LeaderWorkerSet {owner['name']}; create one of your own")
     return service
+
+
+def _check_keys(selectors: Selectors) -> None:
+    """A Service that is pinned to a key which both versions carry would send requests to both."""
+    if selectors.stable_revision and selectors.stable_revision == selectors.canary_revision:
+        raise TrafficProblem(same_keys(selectors.stable_revision))
+
+
+def same_keys(key: str) -> str:
+    return (
+        f"the stable and the new version have the same revision key {key}, so that Services cannot tell their pods "
+        "apart; no request is moved: put the old template back, or change the new one, for example by an annotation"
+    )
 
 
 def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[Note, ...]:

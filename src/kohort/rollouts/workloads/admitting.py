@@ -18,8 +18,8 @@ import msgspec
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
 from kohort.rollouts.api import Rollout
-from kohort.rollouts.planhash import fingerprint
 from kohort.rollouts.workloads import deployments, groupset
+from kohort.rules.group_template import has_fingerprint, same_revision, with_default_template
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -67,13 +67,15 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
         return _promoting(new, old, stored)
     if stored.promoting or stored.left_held:
         return Admitted(groupset.given_up(new))
-    changed = fingerprint(groupset.revision_content(new["spec"])) != stored.fingerprint
+    # The webhook that fills in defaults is asked after this one.
+    changed = not same_revision(with_default_template(stored.spec), with_default_template(new["spec"]))
     return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
 
 
 def _promoting(new: JsonObject, old: JsonObject, stored: groupset.GroupSet) -> Admitted:
-    wanted = fingerprint(groupset.revision_content(new["spec"]))
-    if wanted in (stored.fingerprint, stored.metadata.annotations.get(wire.STABLE_FINGERPRINT)):
+    wanted = with_default_template(new["spec"])
+    back = has_fingerprint(wanted, stored.metadata.annotations.get(wire.STABLE_FINGERPRINT, ""))
+    if back or same_revision(with_default_template(stored.spec), wanted):
         return Admitted(groupset.keep_promoting(new, old))
     return _refused(new, f"LeaderWorkerSet {stored.metadata.name}")
 

@@ -8,11 +8,12 @@ import copy
 import hashlib
 from typing import Final
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
 from kohort.rollouts.api import BatchRelease, PatchMetadata
-from kohort.rollouts.planhash import fingerprint, safe
-from kohort.rollouts.workloads.groupset import GroupSet, revision_content, saved_strategy
+from kohort.rollouts.workloads.groupset import GroupSet, saved_strategy
+from kohort.rules.group_template import revision_content
+from kohort.rules.safe_text import safe_text
 
 _LONGEST: Final = 41
 _COPIED_PREFIXES: Final = ("kueue.x-k8s.io/", "leaderworkerset.sigs.k8s.io/")
@@ -32,8 +33,8 @@ def canary_name(stable: str, release_uid: str, template: str, salt: int = 0) -> 
     digest = hashlib.sha256(f"{release_uid}/{template}/{salt}".encode()).hexdigest()
     base = stable
     if len(stable) > _LONGEST:
-        base = f"{stable[:36]}-{safe(hashlib.sha256(stable.encode()).hexdigest())[:4]}"
-    return f"{base}-{safe(digest)[:5]}"
+        base = f"{stable[:36]}-{safe_text(hashlib.sha256(stable.encode()).hexdigest())[:4]}"
+    return f"{base}-{safe_text(digest)[:5]}"
 
 
 def canary_set(stable: GroupSet, release: BatchRelease, control_info: str, salt: int = 0) -> JsonObject:
@@ -93,8 +94,7 @@ def same_version(canary: GroupSet, stable: GroupSet, patch: PatchMetadata | None
     return _comparable(canary.spec) == _comparable(wanted)
 
 
-def _comparable(spec: JsonObject) -> str:
-    content: JsonObject = revision_content(spec)
-    template: Json = content["leaderWorkerTemplate"]
-    template.pop("persistentVolumeClaimRetentionPolicy", None)
-    return fingerprint(content)
+def _comparable(spec: JsonObject) -> JsonObject:
+    content = revision_content(spec)
+    content["spec"]["leaderWorkerTemplate"].pop("persistentVolumeClaimRetentionPolicy", None)
+    return content

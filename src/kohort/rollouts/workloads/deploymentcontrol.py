@@ -21,6 +21,7 @@ from kohort.rollouts.workloads.control import (
 )
 from kohort.rollouts.workloads.labels import assign
 from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
+from kohort.rules.pod_template import same_pod_template
 
 
 class DeploymentControl(WorkloadControl[Deployment]):
@@ -77,6 +78,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             in_rollback=in_progress and self._is_back(stable, stable_hash),
             stable_revision=stable_hash,
             canary_revision=self.version(stable),
+            earlier_canary_revision=deployments.earlier_revision_of(stable.spec.template),
             pod_template_hash=new_hash,
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
@@ -101,7 +103,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         """Whether the template is the one that stable pods have."""
         sets = self.cache.replica_sets_of(stable.metadata.uid)
         held = next((one for one in sets if stable_hash and _hash(one) == stable_hash), None)
-        return held is not None and deployments.revision_of(held.spec.template) == self.version(stable)
+        return held is not None and same_pod_template(held.spec.template, stable.spec.template)
 
     def released(self, release: BatchRelease) -> str:
         """Inside one Deployment: what runs besides the stable version."""

@@ -13,11 +13,14 @@ import msgspec
 
 from kohort.objects import intstr
 from kohort.objects.apps import Deployment, ReplicaSet
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import wire
 from kohort.rollouts.api import BatchRelease, PatchMetadata
-from kohort.rollouts.planhash import fingerprint, safe
+from kohort.rollouts.planhash import fingerprint
+from kohort.rules.canonical_form import without_nulls
+from kohort.rules.pod_template import pod_template_content, same_pod_template
+from kohort.rules.safe_text import safe_text
 
 NEVER_AVAILABLE: Final = 2147483646
 NO_DEADLINE: Final = 2147483647
@@ -34,30 +37,25 @@ _OUR_LABELS: Final = (wire.WORKLOAD_TYPE, wire.STABLE_REVISION)
 
 
 def template_content(template: JsonObject, ignored: PatchMetadata | None = None) -> JsonObject:
-    """A template as it counts for equality: without the label that ReplicaSets add, and without patched metadata."""
-    result: JsonObject = copy.deepcopy(template)
-    metadata = result.get("metadata") or {}
-    for part, names in (
-        ("labels", {wire.TEMPLATE_HASH, *(ignored.labels if ignored else ())}),
-        ("annotations", set(ignored.annotations if ignored else ())),
-    ):
-        kept = {name: value for name, value in (metadata.get(part) or {}).items() if name not in names}
-        metadata[part] = kept
-    result["metadata"] = {part: metadata[part] for part in ("labels", "annotations") if metadata[part]}
-    clean: JsonObject = _without_nulls(result)
-    return clean
-
-
-def _without_nulls(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [_without_nulls(member) for member in value]
-    return value
+    """A template as it counts for equality, without the metadata that only pods of the new version get."""
+    if ignored is None:
+        return pod_template_content(template)
+    return pod_template_content(
+        template, without_labels=tuple(ignored.labels), without_annotations=tuple(ignored.annotations)
+    )
 
 
 def revision_of(template: JsonObject) -> str:
     return fingerprint(template_content(template))
+
+
+def earlier_revision_of(template: JsonObject) -> str:
+    """The same, as an earlier version of kohort has recorded it. That version also told spellings apart."""
+    metadata = template.get("metadata") or {}
+    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != wire.TEMPLATE_HASH}
+    parts = {"labels": labels, "annotations": metadata.get("annotations")}
+    kept = {part: values for part, values in parts.items() if values}
+    return fingerprint(without_nulls({**template, "metadata": kept}))
 
 
 def active(replica_sets: list[ReplicaSet]) -> list[ReplicaSet]:
@@ -65,8 +63,7 @@ def active(replica_sets: list[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def with_template(replica_sets: list[ReplicaSet], template: JsonObject) -> ReplicaSet | None:
-    wanted = revision_of(template)
-    return next((one for one in replica_sets if revision_of(one.spec.template) == wanted), None)
+    return next((one for one in replica_sets if same_pod_template(one.spec.template, template)), None)
 
 
 def is_marked(metadata: ObjectMeta) -> bool:
@@ -97,7 +94,7 @@ def keep(new: JsonObject, old: JsonObject) -> JsonObject:
         if missing:
             metadata[part] = {**given, **missing}
     in_place = wire.ORIGINAL_DEPLOYMENT_STRATEGY in (metadata.get("annotations") or {})
-    changed = revision_of(new["spec"]["template"]) != revision_of(old["spec"]["template"])
+    changed = not same_pod_template(new["spec"]["template"], old["spec"]["template"])
     if changed or not in_place:
         result["spec"]["paused"] = True
     if (result["spec"].get("strategy") or {}).get("type") == "Recreate":
@@ -123,7 +120,7 @@ def canary_deployment(stable: Deployment, spec: JsonObject, release: BatchReleas
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {
-            "name": f"{metadata.name[:57]}-{safe(digest)[:5]}",
+            "name": f"{metadata.name[:57]}-{safe_text(digest)[:5]}",
             "namespace": metadata.namespace,
             "labels": {wire.CANARY_DEPLOYMENT: metadata.name},
             "annotations": {wire.CONTROL_INFO: control_info},

@@ -28,6 +28,7 @@ from kohort.rollouts.workloads.groupset import GroupSet
 from kohort.rollouts.workloads.labels import assign
 from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
 from kohort.rollouts.workloads.readiness import groups_of, ready_groups, told, unschedulable
+from kohort.rules.group_template import revision_key
 
 _SALTS: Final = 8
 
@@ -73,8 +74,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         ours = [one for one in self.cache.canaries(key) if owned(one, release)]
         canary = next((one for one in ours if not one.metadata.deleting), None)
         stable_revision = self._stable_revision(stable, live)
-        noted = stable.metadata.annotations.get(wire.STABLE_FINGERPRINT, "")
-        back = stable.in_progress and (live == stable_revision or stable.fingerprint == noted)
+        back = stable.in_progress and (live == stable_revision or stable.is_stable_again)
         return Workload(
             name=key.name,
             generation=stable.metadata.generation,
@@ -87,7 +87,9 @@ class GroupControl(WorkloadControl[GroupSet]):
             left_held=stable.left_held,
             stable_revision=stable_revision,
             canary_revision=stable.fingerprint,
+            earlier_canary_revision=stable.earlier_fingerprint,
             pod_template_hash=self.cache.live_hash(key_of(canary)) if canary is not None else "",
+            expected_key=_expected_key(stable, rollout) if stable.in_progress and not back else "",
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary.metadata.name if canary is not None else "",
@@ -234,6 +236,11 @@ class GroupControl(WorkloadControl[GroupSet]):
 def _pinned(canary: GroupSet) -> dict[str, str]:
     """Leaders of the canary, and nobody else."""
     return {wire.WORKER_INDEX: wire.LEADER, wire.GROUP_SET: canary.metadata.name}
+
+
+def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
+    patch = rollout.strategy.patch_pod_template_metadata
+    return revision_key({**stable.spec, "leaderWorkerTemplate": canaryset.canary_template(stable.spec, patch)})
 
 
 def _leads(pod: Pod) -> bool:

@@ -18,11 +18,11 @@ from typing import Final
 import msgspec
 
 from kohort.objects import intstr
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rollouts import wire
-from kohort.rollouts.planhash import fingerprint
+from kohort.rules.group_template import earlier_fingerprint, has_fingerprint, revision_fingerprint
 
 HELD_PARTITION: Final = 1_000_000
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
@@ -81,7 +81,17 @@ class GroupSet(View, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(revision_content(self.spec))
+        return revision_fingerprint(self.spec)
+
+    @property
+    def earlier_fingerprint(self) -> str:
+        """The same, as an earlier version of kohort would have recorded it."""
+        return earlier_fingerprint(self.spec)
+
+    @property
+    def is_stable_again(self) -> bool:
+        """Its template is the one that it had when it was held."""
+        return has_fingerprint(self.spec, self.metadata.annotations.get(wire.STABLE_FINGERPRINT, ""))
 
     @property
     def rolling(self) -> JsonObject:
@@ -90,22 +100,6 @@ class GroupSet(View, frozen=True):
     @property
     def is_canary(self) -> bool:
         return wire.CANARY_SET in self.metadata.labels
-
-
-def revision_content(spec: JsonObject) -> JsonObject:
-    """What makes a revision: template and network. Replicas and strategies do not."""
-    network = dict(spec.get("networkConfig") or {})
-    network.setdefault("subdomainPolicy", "Shared")
-    return {"leaderWorkerTemplate": _clean(spec.get("leaderWorkerTemplate") or {}), "networkConfig": network}
-
-
-def _clean(value: Json) -> Json:
-    """Without nulls: decoders differ in whether they write an empty creationTimestamp."""
-    if isinstance(value, dict):
-        return {key: _clean(member) for key, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [_clean(member) for member in value]
-    return value
 
 
 def _rolling(spec: JsonObject) -> JsonObject:
@@ -169,7 +163,7 @@ def enter(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) 
     metadata.setdefault("annotations", {}).update(
         {
             wire.IN_PROGRESSING: _encode({"rolloutName": rollout}),
-            wire.STABLE_FINGERPRINT: fingerprint(revision_content(old["spec"])),
+            wire.STABLE_FINGERPRINT: revision_fingerprint(old["spec"]),
             wire.ORIGINAL_LWS_STRATEGY: _encode(original),
         }
     )

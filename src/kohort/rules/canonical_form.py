@@ -1,9 +1,10 @@
-"""The canonical form of a template: what Go's typed structs would make of it.
+"""The canonical form of a document of a built-in type: what Go's typed structs would make of it.
 
-Other implementations read a set into typed structs and write it out again before they hash it. That drops some zero
-values and keeps others, depending on whether a field is a pointer and whether it is left out when empty. The type data
-of the built-in kinds knows both for every field, so the same is done here from that data. Fields that the data does not
-know (of a newer Kubernetes) are kept as they are: dropping them would make a change of theirs invisible.
+Other implementations read objects into typed structs before they compare or hash them. That drops some zero values and
+keeps others, depending on whether a field is a pointer and whether it is left out when empty, and it gives quantities
+one spelling. The type data of the built-in kinds knows this for every field, so the same is done here from that data.
+Fields that the data does not know (of a newer Kubernetes) are kept as they are: dropping them would make a change of
+theirs invisible.
 """
 
 import msgspec
@@ -24,29 +25,6 @@ _ESCAPES = {
 }
 
 
-def canonical_template(template: JsonObject) -> JsonObject:
-    """`spec.leaderWorkerTemplate` in canonical form."""
-    result: JsonObject = {}
-    for key, value in template.items():
-        if value is None:
-            continue
-        if key in ("leaderTemplate", "workerTemplate"):
-            result[key] = canonical_struct(value, POD_TEMPLATE)
-        elif key == "volumeClaimTemplates":
-            if value:
-                result[key] = [canonical_struct(claim, CLAIM) for claim in value]
-        elif value != "" or key == "restartPolicy":
-            result[key] = _without_nulls(value)
-    return result
-
-
-def canonical_network(network: JsonObject | None) -> JsonObject:
-    """`spec.networkConfig` in canonical form; absent is Shared, as the webhook would have said."""
-    found: JsonObject = _without_nulls(network or {})
-    found.setdefault("subdomainPolicy", "Shared")
-    return found
-
-
 def encode(document: Json) -> bytes:
     """JSON with sorted keys, without white space, escaped as Go escapes it."""
     text = msgspec.json.encode(document, order="sorted")
@@ -56,6 +34,7 @@ def encode(document: Json) -> bytes:
 
 
 def canonical_struct(value: JsonObject, type_name: str) -> JsonObject:
+    """A document of this type in canonical form."""
     known = record(type_name)
     result: JsonObject = {}
     for field in known.fields:
@@ -68,7 +47,7 @@ def canonical_struct(value: JsonObject, type_name: str) -> JsonObject:
             if _written(zero, field.type, field.omit_empty, field.omit_zero):
                 result[field.name] = zero
     names = {field.name for field in known.fields}
-    result.update({key: _without_nulls(item) for key, item in value.items() if key not in names and item is not None})
+    result.update({key: without_nulls(item) for key, item in value.items() if key not in names and item is not None})
     return result
 
 
@@ -111,9 +90,9 @@ def _canonical(value: Json, type: TypeExpression) -> Json:
     return value
 
 
-def _without_nulls(value: Json) -> Json:
+def without_nulls(value: Json) -> Json:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
