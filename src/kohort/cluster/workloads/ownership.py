@@ -143,4 +143,6 @@ def controller_reference(owner: JsonObject) -> JsonObject:
 
 def selector_of(owner: JsonObject) -> LabelSelector:
     selector: JsonObject | None = owner["spec"].get("selector")
+    if owner["kind"] == "ReplicationController":
+        return LabelSelector.from_object({"matchLabels": selector or {}})
     return LabelSelector.from_object(selector)

@@ -1,1 +1,1 @@
-"""ReplicaSets: so many interchangeable pods."""
+"""ReplicaSets and ReplicationControllers: so many interchangeable pods."""

@@ -1,8 +1,9 @@
-"""The ReplicaSet reconciler."""
+"""The reconciler of ReplicaSets and of ReplicationControllers, which are the same thing in an older form."""
 
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Final, NamedTuple
 
 from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.conditions import merged
@@ -16,24 +17,43 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
-from kohort.kube.resources import PODS, REPLICA_SETS, Key
+from kohort.kube.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Key, Resource
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import JsonObject
 
 
+class Variant(NamedTuple):
+    """What differs between the two kinds. How their selectors differ is known to `ownership`."""
+
+    resource: Resource
+    controller: str
+    component: str
+    """The source of its events."""
+    reports_terminating: bool
+
+
+VARIANTS: Final = (
+    Variant(REPLICA_SETS, "replicaset", "replicaset-controller", reports_terminating=True),
+    Variant(REPLICATION_CONTROLLERS, "replicationcontroller", "replication-controller", reports_terminating=False),
+)
+
+
 def register(manager: Manager) -> None:
-    ReplicaSets(manager)
+    for variant in VARIANTS:
+        ReplicaSets(manager, variant)
 
 
 class ReplicaSets:
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, variant: Variant) -> None:
+        self.variant = variant
+        self.resource = variant.resource
         self.client = manager.client
-        self.recorder = manager.recorder("replicaset-controller")
-        self.sets = manager.informer(REPLICA_SETS, JsonObject)
+        self.recorder = manager.recorder(variant.component)
+        self.sets = manager.informer(variant.resource, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
         self.expectations = Expectations()
         self.pods.on_change(self._note)
-        controller = manager.controller("replicaset", self.reconcile, workers=4, max_delay=30)
+        controller = manager.controller(variant.controller, self.reconcile, workers=4, max_delay=30)
         controller.watches(self.sets)
         controller.watches(self.pods, self._sets_of_pod)
 
@@ -62,13 +82,13 @@ class ReplicaSets:
     def _note(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         owner = controller_of(pod) if pod else None
-        if pod is not None and owner is not None and owner.kind == "ReplicaSet":
+        if pod is not None and owner is not None and owner.kind == self.resource.kind:
             key = Key(pod.metadata.namespace, owner.name)
             self.expectations.seen(key, pod.metadata.uid, leaving=new is None or pod.metadata.deleting)
 
     def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
         if controller_of(pod) is not None:
-            return map_to_controller_owner("ReplicaSet", "apps")(pod)
+            return map_to_controller_owner(self.resource.kind, self.resource.group)(pod)
         return [
             Key(pod.metadata.namespace, one["metadata"]["name"])
             for one in self.sets.list(pod.metadata.namespace)
@@ -80,7 +100,7 @@ class ReplicaSets:
         found = [pod for pod in ownership.candidates(self.pods, replica_set) if not pod.finished]
         active = [pod for pod in found if not pod.metadata.deleting]
         going = ownership.sort_out(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
-        return await ownership.claim(self.client, REPLICA_SETS, replica_set, PODS, active) + going
+        return await ownership.claim(self.client, self.resource, replica_set, PODS, active) + going
 
     def _neighbours(self, replica_set: JsonObject) -> list[str]:
         """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded. For a
@@ -124,12 +144,12 @@ class ReplicaSets:
         except ApiError as problem:
             if problem.caused_by(NAMESPACE_TERMINATING):
                 return
-            self.recorder.warning(REPLICA_SETS, replica_set, "FailedCreate", f"Error creating: {problem}")
+            self.recorder.warning(self.resource, replica_set, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]
         if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
             self.expectations.created(key, pod["uid"])
-        self.recorder.normal(REPLICA_SETS, replica_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
+        self.recorder.normal(self.resource, replica_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
     async def _delete(self, key: Key, replica_set: JsonObject, pod: Pod) -> None:
         try:
@@ -139,7 +159,7 @@ class ReplicaSets:
         current = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
         if current is not None and current.metadata.uid == pod.metadata.uid and not current.metadata.deleting:
             self.expectations.deleted(key, pod.metadata.uid)
-        self.recorder.normal(REPLICA_SETS, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+        self.recorder.normal(self.resource, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
     async def _write_status(self, replica_set: JsonObject, replicas: list[Replica], failure: ApiError | None) -> None:
         counts = rules.count(replicas)
@@ -150,12 +170,13 @@ class ReplicaSets:
             "fullyLabeledReplicas": counts.fully_labelled or None,
             "readyReplicas": counts.ready or None,
             "availableReplicas": counts.available or None,
-            "terminatingReplicas": counts.terminating,
             "conditions": _failure_conditions(before.get("conditions") or [], failure) or None,
         }
+        if self.variant.reports_terminating:
+            wanted["terminatingReplicas"] = counts.terminating
         if all(before.get(name) == value for name, value in wanted.items()):
             return
-        await self.client.patch_status(REPLICA_SETS, replica_set, wanted)
+        await self.client.patch_status(self.resource, replica_set, wanted)
 
 
 def _failure_conditions(before: list[JsonObject], failure: ApiError | None) -> list[JsonObject]:
