@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from kohort.cluster.workloads import ownership
 from kohort.cluster.workloads.podstate import available_in
+from kohort.cluster.workloads.revisionhistory import History, Resolved, StoredRevision, template_of
 from kohort.cluster.workloads.slowstart import growing_batches
 from kohort.cluster.workloads.statefulset import plan as rules
 from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
-from kohort.cluster.workloads.statefulset.history import History, Resolved, StoredRevision, template_of
 from kohort.cluster.workloads.statefulset.plan import (
     Create,
     Delete,

@@ -1,4 +1,4 @@
-"""The revisions of a StatefulSet: found, chosen, created, forgotten."""
+"""The revisions of a StatefulSet or DaemonSet as stored objects: found, chosen, created, pruned."""
 
 import msgspec
 
@@ -42,9 +42,12 @@ def template_of(revision: Revision) -> JsonObject:
 
 
 class History:
-    def __init__(self, client: Client, cache: Informer[StoredRevision]) -> None:
+    """`hash_label` is the label of a revision that holds the hash at the end of its name."""
+
+    def __init__(self, client: Client, cache: Informer[StoredRevision], hash_label: str = HASH_LABEL) -> None:
         self._client = client
         self._cache = cache
+        self._hash_label = hash_label
 
     async def resolve(self, owner: JsonObject) -> Resolved:
         """The current and the update revision of the set, written if they do not exist yet."""
@@ -91,7 +94,7 @@ class History:
         """A new revision. A name that is taken by other data is a hash collision: count it and try the next name."""
         namespace = owner["metadata"]["namespace"]
         while True:
-            body = build_revision(owner, data, number, collisions)
+            body = build_revision(owner, data, number, collisions, self._hash_label)
             name = body["metadata"]["name"]
             try:
                 await self._client.create(CONTROLLER_REVISIONS, body)
@@ -103,13 +106,15 @@ class History:
                 collisions += 1
 
 
-def build_revision(owner: JsonObject, data: JsonObject, number: int, collisions: int) -> JsonObject:
+def build_revision(
+    owner: JsonObject, data: JsonObject, number: int, collisions: int, hash_label: str = HASH_LABEL
+) -> JsonObject:
     digest = revisions.data_hash(data, collisions)
     template_labels = owner["spec"]["template"].get("metadata", {}).get("labels") or {}
     metadata: JsonObject = {
         "name": f"{owner['metadata']['name'][:223]}-{digest}",
         "namespace": owner["metadata"]["namespace"],
-        "labels": {**template_labels, HASH_LABEL: digest},
+        "labels": {**template_labels, hash_label: digest},
         "ownerReferences": [ownership.controller_reference(owner)],
     }
     if owner["metadata"].get("annotations"):

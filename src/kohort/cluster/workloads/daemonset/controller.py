@@ -1,0 +1,229 @@
+"""The DaemonSet reconciler: observe, plan, write."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads.daemonset import plan as rules
+from kohort.cluster.workloads.daemonset.failures import FailureDelays
+from kohort.cluster.workloads.daemonset.plan import Cause, Create, DaemonPod, Delete, Strategy
+from kohort.cluster.workloads.daemonset.pods import HASH_LABEL, Placement, build_pod, node_of
+from kohort.cluster.workloads.expectations import Expectations
+from kohort.cluster.workloads.podstate import available_in, is_available
+from kohort.cluster.workloads.revisionhistory import History, Resolved, StoredRevision
+from kohort.cluster.workloads.slowstart import growing_batches
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.owners import controller_of, map_to_controller_owner
+from kohort.kube.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, Key
+from kohort.objects.core import Node, Pod
+from kohort.objects.jsontypes import JsonObject
+
+
+def register(manager: Manager) -> None:
+    DaemonSets(manager)
+
+
+class DaemonSets:
+    def __init__(self, manager: Manager) -> None:
+        self.client = manager.client
+        self.recorder = manager.recorder("daemonset-controller")
+        self.sets = manager.informer(DAEMON_SETS, JsonObject)
+        self.nodes = manager.informer(NODES, Node)
+        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        cache = manager.informer(
+            CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
+        )
+        self.history = History(manager.client, cache, HASH_LABEL)
+        self.expectations = Expectations()
+        self.failures = FailureDelays()
+        self.pods.on_change(self._note)
+        self.sets.on_change(self._forget)
+        controller = manager.controller("daemonset", self.reconcile, workers=2, max_delay=30)
+        controller.watches(self.sets)
+        controller.watches(self.pods, self._sets_of_pod)
+        controller.watches(self.nodes, self._all_sets, when=_fits_others)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        daemon_set = self.sets.get(key)
+        if daemon_set is None:
+            self.expectations.forget(key)
+            return None
+        if "deletionTimestamp" in daemon_set["metadata"]:
+            return None
+        if not self.expectations.met(key):
+            return Requeue(after=1.0)
+        try:
+            return await self._advance(key, daemon_set)
+        except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return None
+            raise
+
+    async def _advance(self, key: Key, daemon_set: JsonObject) -> Requeue | None:
+        pods = await ownership.claim(
+            self.client, DAEMON_SETS, daemon_set, PODS, ownership.candidates(self.pods, daemon_set)
+        )
+        resolved = await self.history.resolve(daemon_set)
+        digest = resolved.update.name.rpartition("-")[2]
+        view = self._view(daemon_set, pods, digest)
+        failure = await self._carry_out(key, daemon_set, pods, rules.plan(view), digest)
+        await self._write_status(daemon_set, rules.count(view), resolved)
+        live = {f"{key.name}-{pod.metadata.labels.get(HASH_LABEL, '')}" for pod in pods}
+        await self.history.forget_surplus(daemon_set, resolved, live)
+        if failure is not None:
+            return Requeue()
+        return self._when_to_look_again(daemon_set, pods)
+
+    # Observing
+
+    def _note(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        owner = controller_of(pod) if pod else None
+        if pod is not None and owner is not None and owner.kind == "DaemonSet":
+            key = Key(pod.metadata.namespace, owner.name)
+            self.expectations.seen(key, pod.metadata.uid, leaving=new is None or pod.metadata.deleting)
+
+    def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None and old is not None:
+            self.failures.forget(old["metadata"]["uid"])
+
+    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
+        if controller_of(pod) is not None:
+            return map_to_controller_owner("DaemonSet", "apps")(pod)
+        return [
+            Key(pod.metadata.namespace, one["metadata"]["name"])
+            for one in self.sets.list(pod.metadata.namespace)
+            if ownership.selector_of(one).matches(pod.metadata.labels)
+        ]
+
+    def _all_sets(self, _: Node) -> Iterable[Key]:
+        return [Key(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self.sets.list()]
+
+    def _view(self, daemon_set: JsonObject, pods: Sequence[Pod], digest: str) -> rules.View:
+        placement = Placement(daemon_set)
+        seconds = daemon_set["spec"].get("minReadySeconds") or 0
+        by_node: dict[str, list[DaemonPod]] = {}
+        for pod in pods:
+            by_node.setdefault(node_of(pod), []).append(facts_of(pod, digest, seconds))
+        return rules.View(
+            nodes={node.metadata.name: placement.fit(node) for node in self.nodes.list()},
+            pods=by_node,
+            strategy=strategy_of(daemon_set),
+            delayed=frozenset(node for node in by_node if self._delay(daemon_set, node) > 0),
+        )
+
+    def _delay(self, daemon_set: JsonObject, node: str) -> float:
+        metadata = daemon_set["metadata"]
+        return self.failures.remaining(metadata["uid"], node, metadata.get("generation") or 0, _now())
+
+    def _when_to_look_again(self, daemon_set: JsonObject, pods: Sequence[Pod]) -> Requeue | None:
+        """When a pod becomes available, or a failed one may be deleted."""
+        seconds = daemon_set["spec"].get("minReadySeconds") or 0
+        waits = [available_in(pod, seconds) for pod in pods if seconds and pod.ready]
+        moments = [wait.total_seconds() + 0.01 for wait in waits if wait > timedelta(0)]
+        failed = [node_of(pod) for pod in pods if pod.status.phase == "Failed" and not pod.metadata.deleting]
+        moments += [wait + 0.01 for node in failed if (wait := self._delay(daemon_set, node)) > 0]
+        return Requeue(after=min(moments)) if moments else None
+
+    # Writing
+
+    async def _carry_out(
+        self, key: Key, daemon_set: JsonObject, pods: Sequence[Pod], actions: Sequence[rules.Action], digest: str
+    ) -> ApiError | None:
+        by_name = {pod.metadata.name: pod for pod in pods}
+        creations = [each for each in actions if isinstance(each, Create)]
+        deletions = [each for each in actions if isinstance(each, Delete)]
+        try:
+            await asyncio.gather(*(self._delete(key, daemon_set, by_name[each.pod], each) for each in deletions))
+            for batch in growing_batches(creations):
+                await asyncio.gather(*(self._create(key, daemon_set, each.node, digest) for each in batch))
+        except ApiError as problem:
+            if problem.caused_by(NAMESPACE_TERMINATING):
+                return None
+            return problem
+        return None
+
+    async def _create(self, key: Key, daemon_set: JsonObject, node: str, digest: str) -> None:
+        try:
+            made = await self.client.create(PODS, build_pod(daemon_set, node, digest))
+        except ApiError as problem:
+            if not problem.caused_by(NAMESPACE_TERMINATING):
+                self.recorder.warning(DAEMON_SETS, daemon_set, "FailedCreate", f"Error creating: {problem}")
+            raise
+        pod = made["metadata"]
+        if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
+            self.expectations.created(key, pod["uid"])
+        self.recorder.normal(DAEMON_SETS, daemon_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
+
+    async def _delete(self, key: Key, daemon_set: JsonObject, pod: Pod, action: Delete) -> None:
+        self._explain(daemon_set, pod, action)
+        try:
+            await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            return
+        current = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
+        if current is not None and current.metadata.uid == pod.metadata.uid and not current.metadata.deleting:
+            self.expectations.deleted(key, pod.metadata.uid)
+        self.recorder.normal(DAEMON_SETS, daemon_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+    def _explain(self, daemon_set: JsonObject, pod: Pod, action: Delete) -> None:
+        where = f"daemon pod {pod.metadata.namespace}/{pod.metadata.name} on node {action.node}"
+        if action.cause is Cause.FAILED:
+            metadata = daemon_set["metadata"]
+            self.failures.deleted(metadata["uid"], action.node, metadata.get("generation") or 0, _now())
+            words = f"Found failed {where}, will try to kill it"
+            self.recorder.warning(DAEMON_SETS, daemon_set, "FailedDaemonPod", words)
+        elif action.cause is Cause.SUCCEEDED:
+            words = f"Found succeeded {where}, will try to delete it"
+            self.recorder.normal(DAEMON_SETS, daemon_set, "SucceededDaemonPod", words)
+
+    async def _write_status(self, daemon_set: JsonObject, counts: rules.Counts, resolved: Resolved) -> None:
+        before = daemon_set.get("status") or {}
+        wanted: JsonObject = {
+            "observedGeneration": daemon_set["metadata"].get("generation"),
+            "desiredNumberScheduled": counts.desired,
+            "currentNumberScheduled": counts.current,
+            "numberMisscheduled": counts.misscheduled,
+            "numberReady": counts.ready,
+            "updatedNumberScheduled": counts.updated or None,
+            "numberAvailable": counts.available or None,
+            "numberUnavailable": counts.unavailable or None,
+            "collisionCount": resolved.collisions or before.get("collisionCount"),
+        }
+        if any(before.get(name) != value for name, value in wanted.items()):
+            await self.client.patch_status(DAEMON_SETS, daemon_set, wanted)
+
+
+def facts_of(pod: Pod, digest: str, min_ready_seconds: int) -> DaemonPod:
+    return DaemonPod(
+        name=pod.metadata.name,
+        updated=pod.metadata.labels.get(HASH_LABEL) == digest,
+        bound=bool(pod.spec.node_name),
+        phase=pod.status.phase,
+        ready=pod.ready,
+        available=is_available(pod, min_ready_seconds),
+        terminating=pod.metadata.deleting,
+        created=pod.metadata.creation_timestamp or "",
+    )
+
+
+def strategy_of(daemon_set: JsonObject) -> Strategy:
+    given = daemon_set["spec"].get("updateStrategy") or {}
+    if given.get("type") == "OnDelete":
+        return Strategy(rolling=False)
+    rolling = given.get("rollingUpdate") or {}
+    return Strategy(True, rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0))
+
+
+def _fits_others(old: Node | None, new: Node | None) -> bool:
+    """Whether a change of a node can make it fit another DaemonSet than before. Most changes are heartbeats."""
+    if old is None or new is None:
+        return True
+    return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
