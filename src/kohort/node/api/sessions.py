@@ -1,14 +1,16 @@
 """Commands in containers, and containers themselves, as somebody far away talks to them.
 
 Whatever the wire is, there are five channels: what goes in, two that come out, the outcome, and the size of the window.
-A WebSocket carries them as messages that begin with the channel's number, SPDY as streams with names.
+A WebSocket carries them as messages that begin with the channel's number, SPDY as streams with names. Since version 4
+the outcome is a Status object; before, it is the message of a failure, and nothing at all for a success.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -23,6 +25,8 @@ PROTOCOLS: Final = (
     "v3.channel.k8s.io",
     "v2.channel.k8s.io",
     "channel.k8s.io",
+    "v4.base64.channel.k8s.io",
+    "base64.channel.k8s.io",
 )
 SPDY_VERSIONS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 STREAMS_SECONDS: Final = 30.0
@@ -50,7 +54,9 @@ async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool 
         if not messages.can_prepare(request).ok:
             return web.Response(status=400, text="Upgrade request required")
         await messages.prepare(request)
-        await _talk(MessageChannels(messages), begin, _wanted(request.query), tells_code)
+        protocol = messages.ws_protocol or ""
+        channels = TextChannels(messages) if ".base64." in f".{protocol}" else MessageChannels(messages)
+        await _talk(channels, begin, _wanted(request.query), Outcome(tells_code, _has_status(protocol)))
         return messages
     offered = offered_versions(request)
     version = next((each for each in SPDY_VERSIONS if each in offered), "")
@@ -58,11 +64,35 @@ async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool 
         return web.Response(status=403, text=f"unable to upgrade: none of {', '.join(offered)} is spoken here")
     upgraded = Upgraded(version)
     await upgraded.begin(request)
-    channels = StreamChannels(SpdyConnection(upgraded), _expected(request.query, version))
-    if await channels.complete():
-        await _talk(channels, begin, _wanted(request.query), tells_code)
-    await channels.close()
+    streams = StreamChannels(SpdyConnection(upgraded), _expected(request.query, version))
+    if await streams.complete():
+        await _talk(streams, begin, _wanted(request.query), Outcome(tells_code, _has_status(version)))
+    await streams.close()
     return upgraded
+
+
+class Outcome(NamedTuple):
+    """How a client is told the end of a session."""
+
+    tells_code: bool
+    """Whether an exit code other than 0 is a failure."""
+    has_status: bool
+    """Whether the client reads Status objects."""
+
+    def of_exit(self, code: int) -> bytes:
+        return self._encoded(_exit_status(code if self.tells_code else 0))
+
+    def of_problem(self, problem: str) -> bytes:
+        return self._encoded(_failed(problem))
+
+    def _encoded(self, status: JsonObject) -> bytes:
+        if self.has_status:
+            return msgspec.json.encode(status)
+        return str(status.get("message", "")).encode()
+
+
+def _has_status(protocol: str) -> bool:
+    return protocol.startswith(("v4.", "v5."))
 
 
 class MessageChannels:
@@ -77,6 +107,26 @@ class MessageChannels:
 
     async def send(self, channel: int, data: bytes) -> None:
         await self._messages.send_bytes(bytes([channel]) + data)
+
+    async def close(self) -> None:
+        await self._messages.close(code=WSCloseCode.OK)
+
+
+class TextChannels:
+    """For clients that cannot read bytes: the channel is a digit, the rest is base64."""
+
+    def __init__(self, messages: web.WebSocketResponse) -> None:
+        self._messages = messages
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        async for message in self._messages:
+            if message.type == WSMsgType.TEXT and message.data[:1].isdigit():
+                with contextlib.suppress(ValueError):
+                    return int(message.data[0]), base64.b64decode(message.data[1:], validate=True)
+        return None
+
+    async def send(self, channel: int, data: bytes) -> None:
+        await self._messages.send_str(f"{channel}{base64.b64encode(data).decode()}")
 
     async def close(self) -> None:
         await self._messages.close(code=WSCloseCode.OK)
@@ -145,18 +195,18 @@ class StreamChannels:
                     text = text[end:].lstrip()
 
 
-async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int], tells_code: bool) -> None:
+async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int], outcome: Outcome) -> None:
     try:
         session = await begin()
     except CannotStart as problem:
         with contextlib.suppress(ConnectionError):
-            await channels.send(ERROR, msgspec.json.encode(_failed(str(problem))))
+            await channels.send(ERROR, outcome.of_problem(str(problem)))
             await channels.close()
         return
     inward = asyncio.create_task(_from_client(channels, session))
     try:
         with contextlib.suppress(ConnectionError):
-            await _to_client(channels, session, wanted, tells_code)
+            await _to_client(channels, session, wanted, outcome)
     finally:
         inward.cancel()
         await session.close()
@@ -172,11 +222,12 @@ async def _from_client(channels: Channels, session: Session) -> None:
     await session.close()
 
 
-async def _to_client(channels: Channels, session: Session, wanted: frozenset[int], tells_code: bool) -> None:
+async def _to_client(channels: Channels, session: Session, wanted: frozenset[int], outcome: Outcome) -> None:
     while (message := await session.read()) is not None:
         channel, data = message
         if channel == ERROR:
-            await channels.send(ERROR, msgspec.json.encode(_exit_status(int(data) if tells_code else 0)))
+            if words := outcome.of_exit(int(data)):
+                await channels.send(ERROR, words)
             return
         if channel in wanted:
             await channels.send(channel, data)

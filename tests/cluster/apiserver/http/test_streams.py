@@ -1,5 +1,6 @@
 """Logs, exec and port-forward, from the client through the API server to a node agent and back."""
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -73,6 +74,24 @@ class NodeAgent:
         await socket.close()
         return socket
 
+    async def site(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path_qs}")
+        path = request.match_info["path"]
+        if path == "/moved":
+            return web.Response(status=302, headers={"location": "/site/there?x=1"})
+        if path.startswith("/page"):
+            page = web.Response(text=PAGE.format(host=request.host), content_type="text/html")
+            if path == "/page.gz":
+                page.enable_compression(web.ContentCoding.gzip)
+            return page
+        return web.Response(text=f"{request.method} {request.headers.get('x-forwarded-uri')}")
+
+
+PAGE = """<!DOCTYPE html><!-- <a href="/not"> --><html><body background='/b.png'>
+<a class=x href="/a?b=1&amp;c=2">A</a><a href="relative">B</a><A HREF=/c>C</A><a href="https://elsewhere/d">D</a>
+<a href="http://{host}/own">E</a><a href="/api/v1/nodes/n/proxy/inside">F</a><p href="/g">G</p>
+<script src="/s.js">if (a < b) {{ x = '<a href="/h">' }}</script>\u00e4</body></html>"""
+
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
@@ -81,6 +100,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
     application.router.add_get("/containerLogs/{ns}/{pod}/{container}", agent.log)
     application.router.add_get("/exec/{ns}/{pod}/{container}", agent.shell)
     application.router.add_get("/portForward/{ns}/{pod}", agent.port)
+    application.router.add_route("*", "/site{path:.*}", agent.site)
     runner = web.AppRunner(application)
     await runner.setup()
     pki = ensure_pki(tmp_path / "pki")
@@ -162,6 +182,30 @@ async def test_exec(client: aiohttp.ClientSession, agent: tuple[NodeAgent, int],
     assert agent[0].asked == ["/exec/default/p/c?input=1&output=1&command=sh&command=-c"]
 
 
+@pytest.mark.parametrize("protocol", ["binary.k8s.io", "base64.binary.k8s.io", ""])
+async def test_logs_over_a_websocket(client: aiohttp.ClientSession, protocol: str) -> None:
+    protocols = (protocol,) if protocol else ()
+    async with client.ws_connect(f"{PODS}/p/log", protocols=protocols) as socket:
+        assert (socket.protocol or "") == protocol
+        received = [message.data async for message in socket]
+    assert received[0] in ("", b""), "an empty message says that the log begins"
+    text = [base64.b64decode(one) if isinstance(one, str) else one for one in received]
+    assert b"".join(text) == b"one\ntwo\n"
+
+
+async def test_a_log_that_cannot_be_had_is_refused_before_the_upgrade(client: aiohttp.ClientSession) -> None:
+    headers = {"connection": "Upgrade", **WEBSOCKET}
+    async with client.get(f"{PODS}/missing/log", headers=headers) as answer:
+        assert (answer.status, (await answer.json())["message"]) == (404, 'pods "missing" not found')
+
+
+async def test_a_watch_over_a_websocket_has_one_message_for_each_event(client: aiohttp.ClientSession) -> None:
+    async with client.ws_connect(PODS, params={"watch": "true", "resourceVersion": "0"}) as socket:
+        events = [json.loads(await socket.receive_str()) for _ in range(4)]
+    assert {event["type"] for event in events} == {"ADDED"}
+    assert {event["object"]["metadata"]["name"] for event in events} == {"p", "two", "nowhere", "lost"}
+
+
 async def test_exec_is_refused_before_the_upgrade(client: aiohttp.ClientSession) -> None:
     for pod, query in (("nowhere", {"stdout": "1"}), ("p", {}), ("missing", {"stdout": "1"})):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -235,3 +279,52 @@ async def test_a_node_is_reached_through_its_proxy(client: aiohttp.ClientSession
         assert answer.status == 404
     async with client.get(f"{PODS}/p/proxy/") as answer:
         assert (answer.status, (await answer.json())["message"]) == (400, "address not allowed")
+
+
+PROXY = "/api/v1/nodes/n/proxy"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/site", "/site/", "/site/x/y/"])
+async def test_a_proxy_passes_on_every_method_and_the_path_to_its_last_slash(
+    client: aiohttp.ClientSession, agent: tuple[NodeAgent, int], method: str, path: str
+) -> None:
+    async with client.request(method, PROXY + path, params={"q": "1"}) as answer:
+        told = f"{method} {PROXY}{path}".encode()
+        assert (answer.status, await answer.read()) == (200, b"" if method == "HEAD" else told)
+        assert method != "HEAD" or answer.headers["content-length"] == str(len(told))
+    assert agent[0].asked == [f"{method} {path}?q=1"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_reader_of_a_proxy_is_sent_to_its_directory(client: aiohttp.ClientSession, method: str) -> None:
+    async with client.request(method, PROXY, params={"q": "1"}, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["location"]) == (301, f"{PROXY}/?q=1")
+
+
+async def test_other_subresources_have_no_such_methods(client: aiohttp.ClientSession) -> None:
+    for method in ("HEAD", "OPTIONS"):
+        async with client.request(method, f"{PODS}/p/status") as answer:
+            assert answer.status == 405
+
+
+async def test_a_redirect_stays_within_the_proxy(client: aiohttp.ClientSession) -> None:
+    async with client.get(f"{PROXY}/site/moved", allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["location"]) == (302, f"{PROXY}/site/there?x=1")
+
+
+@pytest.mark.parametrize("name", ["page", "page.gz"])
+async def test_links_of_a_page_stay_within_the_proxy(client: aiohttp.ClientSession, name: str) -> None:
+    async with client.get(f"{PROXY}/site/{name}", headers={"accept-encoding": "gzip"}) as answer:
+        page = await answer.text()
+    expected = PAGE.format(host="HOST")
+    for old, new in (
+        ("background='/b.png'", f'background="{PROXY}/b.png"'),
+        ('href="/a?b', f'href="{PROXY}/a?b'),
+        ("HREF=/c>", f'HREF="{PROXY}/c">'),
+        ('href="http://HOST/own"', f'href="{PROXY}/own"'),
+        ('src="/s.js"', f'src="{PROXY}/s.js"'),
+    ):
+        assert old in expected
+        expected = expected.replace(old, new)
+    assert page == expected

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.endpoints import connecting
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import boolean, integer
 from kohort.cluster.apiserver.endpoints.reading import missing
@@ -73,9 +73,7 @@ class NodeEndpoints:
             raise errors.bad_request(f"pod {call.name} does not have a host assigned")
         if action != "portforward" and not any(key in ("input", "output", "error") for key, _ in query):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        attributes = self._attributes(call)
-        await self._parts.admission.mutate(attributes)
-        await self._parts.admission.validate(attributes)
+        await connecting.admit(self._parts, call)
         return self._location(pod, _NODE_PATHS[action], container, query)
 
     async def refuse_plain(self, call: Call) -> Response:
@@ -99,21 +97,6 @@ class NodeEndpoints:
         metadata = pod["metadata"]
         tail = f"/{container}" if container else ""
         return NodeLocation(name, host, port, f"/{path}/{metadata['namespace']}/{metadata['name']}{tail}", query)
-
-    def _attributes(self, call: Call) -> Attributes:
-        options = dict(call.request.query)
-        kind = call.kind.subresources[call.path.subresource].kind
-        return Attributes(
-            operation="CONNECT",
-            resource=msgspec.structs.replace(call.kind.resource, kind=kind),
-            name=call.name,
-            namespace=call.namespace,
-            user=call.user,
-            reader=self._parts.reader,
-            object={"kind": kind, "apiVersion": "v1", **options},
-            subresource=call.path.subresource,
-            warnings=call.warnings,
-        )
 
 
 _NODE_PATHS: Final = {"exec": "exec", "attach": "attach", "portforward": "portForward"}

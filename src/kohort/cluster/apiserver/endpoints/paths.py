@@ -23,7 +23,7 @@ class ResourcePath(msgspec.Struct, frozen=True):
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """What follows the subresource, for proxies; begins with a slash unless empty."""
+    """What follows the subresource, for proxies, with its trailing slash; begins with a slash unless empty."""
     watch: bool = False
     """The deprecated `/watch/` prefix was used."""
 
@@ -63,6 +63,9 @@ def parse(path: str) -> ResourcePath | None:
     name = parts[1] if len(parts) >= 2 else ""
     subresource = parts[2] if len(parts) >= 3 else ""
     rest = "/" + "/".join(parts[3:]) if len(parts) > 3 else ""
+    if subresource == "proxy":
+        rest = path.rstrip("/").removesuffix(rest)
+        rest = path[len(rest) :]
     return ResourcePath(group, version, plural, namespace, name, subresource, rest, watch)
 
 
@@ -84,11 +87,13 @@ def check_segments(path: str) -> None:
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+_PROXIED_VERBS = {**_VERBS, "HEAD": "get", "OPTIONS": "get"}
+"""What is proxied may be asked with any method; reading is what these two come down to."""
 
 
 def verb_of(method: str, path: ResourcePath, *, watch: bool) -> str:
     """The verb that authorization and metrics know a request by; empty for methods that no resource has."""
-    verb = _VERBS.get(method, "")
+    verb = (_PROXIED_VERBS if path.subresource == "proxy" else _VERBS).get(method, "")
     if verb == "get" and (path.watch or (watch and not path.name)):
         return "watch"
     if verb == "get" and not path.name:

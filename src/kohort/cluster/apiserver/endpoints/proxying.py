@@ -2,16 +2,20 @@
 
 The name may be `name`, `name:port` or `scheme:name:port`. A pod is reached at its address, a service at one of its
 ready endpoints, a node at its agent. What follows `/proxy` in the path is passed on, as are method, query and body;
-headers that carry the caller's identity are not.
+headers that carry the caller's identity are not. A reader of `/proxy` itself is sent to `/proxy/`: relative links of
+the page would lead elsewhere otherwise.
 """
 
 import random
 from typing import Final, Protocol
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from kohort.cluster.apiserver.endpoints import connecting
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.nodes import address_of
+from kohort.cluster.apiserver.endpoints.proxylinks import Links, with_links
 from kohort.kube import errors
 from kohort.kube.http import Response
 from kohort.objects.jsontypes import JsonObject
@@ -76,14 +80,24 @@ class ProxyEndpoints:
     async def _pass_on(self, call: Call, target: Target) -> Response:
         if self._forwarder is None:
             raise errors.failure(503, "ServiceUnavailable", "this server has no connections to the outside")
-        request = call.request
+        await connecting.admit(self._parts, call)
+        request, rest = call.request, call.path.rest
+        if not rest and request.method in ("GET", "HEAD"):
+            query = f"?{urlencode(request.query)}" if request.query else ""
+            return Response(301, {"location": f"{quote(request.path)}/{query}"})
         headers = {
             key: value
             for key, value in request.headers.items()
             if key not in _WITHHELD and not key.startswith("impersonate-")
         }
-        path = call.path.rest or "/"
-        return await self._forwarder.forward(request.method, target, path, request.query, headers, request.body)
+        headers["x-forwarded-uri"] = quote(request.path)
+        response = await self._forwarder.forward(
+            request.method, target, rest or "/", request.query, headers, request.body
+        )
+        prefix = quote(request.path.removesuffix(rest))
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        names = frozenset({f"{host}:{target.port}", host, request.headers.get("host", "")} - {""})
+        return with_links(response, Links(prefix, names))
 
     def _object(self, call: Call, bucket: str, namespace: str, name: str) -> JsonObject:
         found = self._parts.reader.get(bucket, namespace, name)

@@ -43,7 +43,7 @@ class Exchange:
 
     async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         framing = self._framing()
-        if status not in _WITHOUT_LENGTH:
+        if status not in _WITHOUT_LENGTH and not (self.method == "HEAD" and "content-length" in headers):
             framing["content-length"] = str(len(body))
         head = head_of(status, {**headers, **framing})
         if self.method == "HEAD":

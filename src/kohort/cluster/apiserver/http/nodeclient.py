@@ -129,6 +129,10 @@ class HttpsNodeClient:
             message = f"error trying to reach service: {_worded(problem, location)}"
             raise errors.failure(503, "ServiceUnavailable", message) from None
         kept = {key.lower(): value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}
+        if method == "HEAD":
+            answer.release()
+            length = answer.headers.get("content-length")
+            return Response(answer.status, {**kept, "content-length": length} if length else kept)
         return Response(answer.status, kept, _chunks(answer))
 
     def _connections(self) -> "aiohttp.ClientSession":

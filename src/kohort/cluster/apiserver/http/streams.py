@@ -1,15 +1,19 @@
-"""Connections that stop being HTTP: exec, attach and port-forward.
+"""Connections that stop being HTTP: exec, attach and port-forward, and logs and watches over WebSockets.
 
 With WebSockets towards both sides, of the same subprotocol, messages are passed on: channels for exec and attach, and
 for port-forward as kubectl does it a whole SPDY connection, with a pair of streams for every connection that is
 forwarded. A client that speaks SPDY itself is connected to the node as it is (`relaying.py`).
 
+Logs and watches are ordinary answers whose frames become messages: the bytes of a log as they come, one message for
+each event of a watch.
+
 The node is asked first. Only when it agreed does the client get its 101, so that a refusal is an ordinary HTTP answer.
 """
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Final
 
 import aiohttp
@@ -17,8 +21,10 @@ from aiohttp import WSMsgType, web
 
 from kohort.cluster.apiserver.auth.authentication import offered_subprotocols
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.endpoints import paths
 from kohort.cluster.apiserver.endpoints.nodes import NodeLocation
 from kohort.cluster.apiserver.http.answered import Answered
+from kohort.cluster.apiserver.http.negotiation import JSON
 from kohort.cluster.apiserver.http.nodeclient import VERSIONS, HttpsNodeClient
 from kohort.cluster.apiserver.http.relaying import joined
 from kohort.cluster.apiserver.server import ApiServer, failure_response
@@ -36,6 +42,8 @@ CHANNELS: Final = (
     "base64.channel.k8s.io",
 )
 SPDY_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
+BINARY: Final = "binary.k8s.io"
+BASE64: Final = "base64.binary.k8s.io"
 
 
 class Streams:
@@ -46,15 +54,22 @@ class Streams:
         self._nodes = nodes
 
     async def serve(self, request: Request, user: User, incoming: web.BaseRequest) -> web.StreamResponse:
+        over_websocket = request.headers.get("upgrade", "").lower() == "websocket"
         try:
-            location = await self._server.connect(request, user)
-            if request.headers.get("upgrade", "").lower() != "websocket":
-                return await self._relay(incoming, location)
-            return await self._bridge(incoming, location, offered_subprotocols(request.headers))
+            if over_websocket and not leads_to_node(request.path):
+                answer = await self._server.handle(request, user)
+                if not isinstance(answer.body, bytes):
+                    offered = offered_subprotocols(request.headers)
+                    return await _messages(incoming, answer.headers, answer.body, offered)
+            else:
+                location = await self._server.connect(request, user)
+                if not over_websocket:
+                    return await self._relay(incoming, location)
+                return await self._bridge(incoming, location, offered_subprotocols(request.headers))
         except errors.ApiError as error:
             answer = failure_response(request, error)
-            assert isinstance(answer.body, bytes)
-            return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        assert isinstance(answer.body, bytes)
+        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
     async def _relay(self, incoming: web.BaseRequest, location: NodeLocation) -> web.StreamResponse:
         versions = incoming.headers.getall(VERSIONS, [])
@@ -72,13 +87,13 @@ class Streams:
     ) -> web.StreamResponse:
         spoken = (SPDY_TUNNEL, *CHANNELS) if location.path.startswith("/portForward/") else CHANNELS
         chosen = next((one for one in spoken if one in offered), "")
-        if not chosen:
-            raise errors.bad_request(f"unable to negotiate a subprotocol; offered: {', '.join(offered) or 'none'}")
-        node = await self._nodes.websocket(location, (chosen,))
+        if not chosen and offered:
+            raise errors.bad_request(f"unable to negotiate a subprotocol; offered: {', '.join(offered)}")
+        node = await self._nodes.websocket(location, (chosen,) if chosen else ())
         if chosen == SPDY_TUNNEL and node.protocol != chosen:
             await node.close()
             raise errors.bad_request(f"unable to upgrade: node {location.node} does not speak {chosen}")
-        client = web.WebSocketResponse(protocols=(chosen,), max_msg_size=0, compress=False)
+        client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=0, compress=False)
         try:
             await client.prepare(incoming)
             await _first(_pass_on(client, node), _pass_on(node, client))
@@ -86,6 +101,47 @@ class Streams:
         finally:
             await node.close()
         return client
+
+
+def leads_to_node(path: str) -> bool:
+    """Whether a request to upgrade is answered by a node, and not by this server."""
+    found = paths.parse(path)
+    return found is not None and found.subresource in ("exec", "attach", "portforward")
+
+
+async def _messages(
+    incoming: web.BaseRequest, headers: Mapping[str, str], frames: AsyncIterator[bytes], offered: Sequence[str]
+) -> web.StreamResponse:
+    """Send what an answer consists of as messages; an empty one says that it begins. The client only listens."""
+    is_watch = headers.get("content-type", "").startswith(JSON)
+    chosen = next((one for one in (BINARY, BASE64) if one in offered), "")
+    client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=0, compress=False)
+    await client.prepare(incoming)
+
+    async def send() -> None:
+        if not is_watch:
+            await (client.send_str("") if chosen == BASE64 else client.send_bytes(b""))
+        async for frame in frames:
+            if is_watch:
+                for event in frame.splitlines():
+                    await client.send_str(event.decode())
+            elif chosen == BASE64:
+                await client.send_str(base64.b64encode(frame).decode())
+            else:
+                await client.send_bytes(frame)
+
+    async def listen() -> None:
+        async for _ in client:
+            pass
+
+    try:
+        with contextlib.suppress(ConnectionError):
+            await _first(send(), listen())
+            await client.close()
+    finally:
+        if isinstance(frames, AsyncGenerator):
+            await frames.aclose()
+    return client
 
 
 Peer = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
