@@ -327,8 +327,9 @@ class Agent:
         """Where containers find the API server: what it says itself, else where we found it."""
         for each in self._slices.list("default"):
             if each.service_name == "kubernetes" and each.endpoints and each.ports:
-                addresses = each.endpoints[0].addresses
-                if addresses:
+                endpoint = each.endpoints[0]
+                addresses = endpoint.addresses
+                if addresses and endpoint.conditions.ready is not False:
                     self.node.api_server = (addresses[0], str(each.ports[0].port))
                     return
         found = urlsplit(self._api_server)

@@ -1,4 +1,4 @@
-"""Storage classes."""
+"""Storage classes, and classes of volume attributes."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
@@ -30,3 +30,9 @@ class StorageClass(View, frozen=True):
     @property
     def default(self) -> bool:
         return self.metadata.annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+
+
+class VolumeAttributesClass(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    driver_name: str = ""
+    parameters: dict[str, str] = {}

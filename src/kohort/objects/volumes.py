@@ -26,6 +26,11 @@ class PersistentVolumeClaimSpec(View, frozen=True):
     storage_class_name: str | None = None
     volume_name: str = ""
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class ModifyVolumeStatus(View, frozen=True):
+    target_volume_attributes_class_name: str = ""
 
 
 class PersistentVolumeClaimStatus(View, frozen=True):
@@ -33,6 +38,8 @@ class PersistentVolumeClaimStatus(View, frozen=True):
     access_modes: tuple[str, ...] = ()
     capacity: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
+    current_volume_attributes_class_name: str | None = None
+    modify_volume_status: ModifyVolumeStatus | None = None
 
 
 class PersistentVolumeClaim(View, frozen=True):
@@ -66,6 +73,7 @@ class PersistentVolumeSpec(View, frozen=True):
     persistent_volume_reclaim_policy: str = ""
     storage_class_name: str = ""
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
     host_path: HostPath | None = None
     local: LocalVolume | None = None

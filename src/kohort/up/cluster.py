@@ -221,7 +221,8 @@ async def _serving(
     except OSError as error:
         raise address_problem(options.host, options.port, error) from error
     try:
-        await announce(server, _reachable(options.host), front.port)
+        address, ready = _advertised(options.host)
+        await announce(server, address, front.port, ready=ready)
         yield server, f"https://{_reachable(options.host)}:{front.port}"
     finally:
         await front.stop()
@@ -271,10 +272,10 @@ def _certificates(options: Options) -> Pki:
 
 def _own_names() -> tuple[str, ...]:
     """Under which names others reach this machine, when the server listens on all its addresses."""
-    name = socket.gethostname()
+    name, address = socket.gethostname(), outward_address()
     with contextlib.suppress(OSError):
-        return (name, *dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(name, None)))
-    return (name,)
+        return (name, *dict.fromkeys((address, *(str(info[4][0]) for info in socket.getaddrinfo(name, None)))))
+    return (name, address)
 
 
 def _open(path: Path) -> Store:
@@ -295,6 +296,24 @@ def _check_address(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise address_problem(host, port, error) from error
+
+
+def _advertised(host: str) -> tuple[str, bool]:
+    """Where pods would find the server, and whether it answers there: on its loopback addresses no other machine can
+    reach it, and endpoints cannot name them."""
+    if host not in (*LOOPBACK, *EVERYWHERE):
+        return host, True
+    return outward_address(), host in EVERYWHERE
+
+
+def outward_address() -> str:
+    """The address of this machine on its way to others; no packet is sent. Loopback when there is no such way."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def _reachable(host: str) -> str:

@@ -63,6 +63,15 @@ async def test_the_service_leads_to_where_the_server_listens() -> None:
         assert entry["ports"][0]["port"] == port
 
 
+async def test_a_server_on_loopback_has_endpoints_that_are_not_ready() -> None:
+    server = await started()
+    await announce(server, "192.0.2.7", 6443, ready=False)
+    [subset] = stored(server, "endpoints", "kubernetes", "default")["subsets"]
+    assert subset["notReadyAddresses"] == [{"ip": "192.0.2.7"}]
+    entry = stored(server, "endpointslices.discovery.k8s.io", "kubernetes", "default")
+    assert entry["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": False}}]
+
+
 def test_a_loopback_address_is_no_endpoint() -> None:
     assert own_endpoints("127.0.0.1", 6443) == []
     assert own_endpoints("::1", 6443) == []

@@ -135,9 +135,9 @@ async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> No
     await asyncio.gather(*(_write(server, document) for document in objects if not _exists(server, document)))
 
 
-async def announce(server: ApiServer, address: str, port: int) -> None:
+async def announce(server: ApiServer, address: str, port: int, *, ready: bool = True) -> None:
     """Let the `kubernetes` service lead to this server, wherever it listens this time."""
-    for document in own_endpoints(address, port):
+    for document in own_endpoints(address, port, ready=ready):
         await _write(server, document, replace=_exists(server, document))
 
 

@@ -34,8 +34,9 @@ def bootstrap_objects(*, provisioner: bool = True, client_ca: str = "", front_pr
     return [*objects, _storage_class()] if provisioner else objects
 
 
-def own_endpoints(address: str, port: int) -> list[JsonObject]:
-    """Where the `kubernetes` service leads: `address` and `port` of the API server, as pods reach it.
+def own_endpoints(address: str, port: int, *, ready: bool = True) -> list[JsonObject]:
+    """Where the `kubernetes` service leads: `address` and `port` of the API server, as pods reach it. A server that
+    listens on loopback addresses only names the address of its machine, which is then not `ready`.
 
     Names cannot be endpoints, and loopback addresses neither, since they lead each pod to itself; then there are none.
     """
@@ -45,7 +46,7 @@ def own_endpoints(address: str, port: int) -> list[JsonObject]:
         leads_here = False
     if not leads_here:
         return []
-    return [_endpoints(address, port), _endpoint_slice(address, port)]
+    return [_endpoints(address, port, ready), _endpoint_slice(address, port, ready)]
 
 
 def namespaces() -> list[JsonObject]:
@@ -119,18 +120,18 @@ def _service_range() -> JsonObject:
     }
 
 
-def _endpoints(address: str, port: int) -> JsonObject:
+def _endpoints(address: str, port: int, ready: bool) -> JsonObject:
     labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return {
         "apiVersion": "v1",
         "kind": "Endpoints",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+        "subsets": [{"addresses" if ready else "notReadyAddresses": [{"ip": address}], "ports": ports}],
     }
 
 
-def _endpoint_slice(address: str, port: int) -> JsonObject:
+def _endpoint_slice(address: str, port: int, ready: bool) -> JsonObject:
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -140,6 +141,6 @@ def _endpoint_slice(address: str, port: int) -> JsonObject:
             "labels": {"kubernetes.io/service-name": "kubernetes"},
         },
         "addressType": "IPv6" if ":" in address else "IPv4",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }

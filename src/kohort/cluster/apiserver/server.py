@@ -220,7 +220,8 @@ class ApiServer:
         if len(request.body) > MAX_BODY:
             raise too_large()
         if path.subresource not in CONNECTIONS:
-            call.media = negotiate(request, custom=call.kind.custom, of_list=call.verb in ("list", "watch"))
+            of_list = call.verb in ("list", "watch")
+            call.media = negotiate(request, custom=call.kind.custom, of_list=of_list, tables=has_tables(call))
         if call.kind.deprecation_warning:
             warnings.append(call.kind.deprecation_warning)
         if call.verb in READING:
@@ -294,6 +295,13 @@ def is_read_only(path: str) -> bool:
     """Whether a path that is no resource has one method only. The index of groups and OpenAPI answer to any."""
     first, *rest = path.strip("/").split("/")
     return first in ("api", "version") or (first == "apis" and len(rest) == 2)
+
+
+def has_tables(call: Call) -> bool:
+    """What is answered but not stored cannot be shown as a table: reviews, tokens, bindings and evictions."""
+    if call.path.subresource:
+        return call.path.subresource not in ("binding", "eviction", "token", "finalize")
+    return "get" in call.kind.verbs or "list" in call.kind.verbs
 
 
 def kinds_handled(catalog: Catalog, reviews: Reviews) -> list[Kind]:

@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
     difference,
     field,
     from_paths,
+    in_wire_order,
     intersection,
     item,
     member,
@@ -160,3 +161,19 @@ def test_paths_come_level_by_level_in_the_order_of_the_api() -> None:
 def test_plain_field_paths() -> None:
     assert from_paths(("metadata",), ("metadata", "name")) == {"f:metadata": {".": {}, "f:name": {}}}
     assert from_paths() == {}
+
+
+@given(some_paths)
+def test_the_order_on_the_wire_changes_no_set(members: Paths) -> None:
+    assert in_wire_order(tree(members)) == tree(members)
+
+
+def test_the_order_on_the_wire_is_that_of_the_api() -> None:
+    ports = [item([("containerPort", number), ("protocol", "TCP")]) for number in (80, 443)]
+    written: FieldSet = {
+        field("spec"): {ports[1]: {}, field("b"): {}, ports[0]: {}, ".": {}, field("a"): {member("v"): {}}},
+        field("metadata"): {},
+    }
+    ordered = in_wire_order(written)
+    assert list(ordered) == [field("metadata"), field("spec")]
+    assert list(ordered[field("spec")]) == [".", field("a"), field("b"), *ports]

@@ -71,3 +71,32 @@ async def test_a_path_that_is_forbidden_is_no_object(server: ApiServer) -> None:
         "details": {},
         "code": 403,
     }
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}},
+        ),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "nope"}}),
+        ("/api/v1/namespaces/default/serviceaccounts/robot/token", {"spec": {"audiences": ["a"]}}),
+    ],
+)
+async def test_what_is_not_stored_is_no_table(server: ApiServer, path: str, body: JsonObject) -> None:
+    await post(server, "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
+
+    async def answered(accept: str) -> Answer:
+        headers = {"content-type": "application/json", "accept": accept}
+        return Answer(await server.handle(Request("POST", path, (), headers, msgspec.json.encode(body)), ADMIN))
+
+    refused = await answered(TABLE)
+    assert (refused.code, refused.reason) == (406, "NotAcceptable")
+    assert "only the following media types are accepted" in refused.message
+    assert (await answered(f"{TABLE},application/json")).code == 201, "kubectl accepts both"
+    assert (await answered(METADATA)).json["kind"] == "PartialObjectMetadata"

@@ -1,12 +1,17 @@
 """Lists and gets (specification 1.15, 1.16)."""
 
+import asyncio
 import base64
 import json
 
 import pytest
-from tests.cluster.apiserver.caller import Api
+from tests.cluster.apiserver.caller import Api, Everybody
 
-from kohort.cluster.apiserver.storage.store import ObjectStore
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import COMPACT_SECONDS, ObjectStore, open_store
+from kohort.testing import virtual_time
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ALL = "/api/v1/configmaps"
@@ -80,6 +85,31 @@ async def test_an_expired_token_comes_with_another_that_goes_on_anyway(api: Api)
     assert (expired.code, expired.reason) == (410, "Expired")
     on = await api.get(CONFIG_MAPS, limit="1", continue_=expired.meta["continue"])
     assert on.names == ["b"]
+
+
+def test_a_token_expires_as_if_the_store_were_compacted() -> None:
+    """Whatever else is written, and however little: five minutes are what Kubernetes gives a client."""
+
+    async def scenario() -> None:
+        everybody = Everybody()
+        api = Api(ApiServer(open_store(None), Catalog(builtin_kinds()), everybody), everybody)
+        for name in ("a", "b", "c"):
+            await api.config_map(name)
+        token = (await api.get(CONFIG_MAPS, limit="1")).meta["continue"]
+        await asyncio.sleep(COMPACT_SECONDS + 10)
+        assert (await api.get(CONFIG_MAPS, limit="1", continue_=token)).names == ["b"], "nothing newer was written"
+        await api.config_map("d", "elsewhere")
+        await asyncio.sleep(COMPACT_SECONDS - 10)
+        assert (await api.get(CONFIG_MAPS, limit="1", continue_=token)).names == ["b"]
+        await asyncio.sleep(20)
+        expired = await api.get(CONFIG_MAPS, limit="1", continue_=token)
+        assert (expired.code, expired.reason) == (410, "Expired")
+        on = await api.get(CONFIG_MAPS, limit="1", continue_=expired.meta["continue"])
+        assert (on.names, on.meta["remainingItemCount"]) == (["b"], 1)
+        rest = await api.get(CONFIG_MAPS, limit="1", continue_=on.meta["continue"])
+        assert (rest.names, rest.meta["resourceVersion"]) == (["c"], on.meta["resourceVersion"])
+
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(

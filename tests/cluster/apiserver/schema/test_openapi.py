@@ -191,6 +191,22 @@ def test_only_documents_whose_kinds_changed_are_built_again() -> None:
     assert msgspec.json.decode(again.body)["components"]["schemas"]["com.example.q.v1.Widget"]["description"] == "other"
 
 
+def test_swagger_names_no_property_of_a_kind_that_keeps_unknown_fields() -> None:
+    """kubectl refuses every property that is not named once one is."""
+    kind = widget({"type": "object", "description": "any", "x-kubernetes-preserve-unknown-fields": True})
+    identity = [{"group": "q.example.com", "version": "v1", "kind": "Widget"}]
+    found = json.loads(OpenApi([kind]).swagger().body)["definitions"]["com.example.q.v1.Widget"]
+    assert found == {"type": "object", "x-kubernetes-group-version-kind": identity}
+    third = body(OpenApi([kind]), "apis/q.example.com/v1")["components"]["schemas"]["com.example.q.v1.Widget"]
+    assert (third["description"], "metadata" in third["properties"]) == ("any", True)
+
+
+def test_metadata_is_explained_in_the_words_that_clients_look_for() -> None:
+    schemas = body(OpenApi([widget()]), "apis/q.example.com/v1")["components"]["schemas"]
+    created = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]["creationTimestamp"]
+    assert created["description"].startswith("CreationTimestamp is a timestamp")
+
+
 def test_swagger_as_the_real_server_has_it() -> None:
     found = json.loads(OpenApi([*KINDS, widget()]).swagger().body)
     definitions = found["definitions"]

@@ -197,6 +197,18 @@ def paths(tree: FieldSet) -> Iterator[Path]:
             yield (element, *tail)
 
 
+def in_wire_order(tree: FieldSet) -> FieldSet:
+    """The same set, its elements in the order in which the API writes them. Clients with typed objects keep these bytes
+    as they are, so the order is visible to whoever compares them with an object that was decoded and encoded again."""
+    if not tree:
+        return tree
+    fields = sorted(key for key in tree if key[0] == "f" or key == SELF)
+    others = [key for key in tree if key[0] != "f" and key != SELF]
+    if len(others) > 1:
+        others.sort(key=_rank)
+    return {key: in_wire_order(tree[key]) for key in (*fields, *others)}
+
+
 def text(path: Path) -> str:
     """A path as people read it: `.spec.containers[name="c"].image`."""
     return "".join(map(element_text, path))

@@ -32,6 +32,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
     decode,
     difference,
     from_paths,
+    in_wire_order,
     union,
     without,
 )
@@ -88,7 +89,7 @@ class Entry(msgspec.Struct, frozen=True):
         if self.time is not None:
             encoded["time"] = self.time
         encoded["fieldsType"] = "FieldsV1"
-        encoded["fieldsV1"] = self.fields
+        encoded["fieldsV1"] = in_wire_order(self.fields)
         if self.subresource:
             encoded["subresource"] = self.subresource
         return encoded

@@ -44,7 +44,7 @@ class IdentityEndpoints:
         await transient.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, call.kind.schema())
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
-        return answers.of_document(201, answer, call.media)
+        return answers.of_object(call, answer, 201)
 
     async def token(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
@@ -59,7 +59,7 @@ class IdentityEndpoints:
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await transient.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, node)
-        return answers.of_document(201, self._tokens.request(call.namespace, call.name, document), call.media)
+        return answers.of_object(call, self._tokens.request(call.namespace, call.name, document), 201)
 
 
 def _record(call: Call, options: WriteOptions, document: JsonObject, node: Node) -> None:

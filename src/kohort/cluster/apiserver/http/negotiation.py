@@ -6,6 +6,7 @@ too. CBOR is not offered.
 `as=Table` and `as=PartialObjectMetadata` are transformations of the answer, not formats.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -77,10 +78,11 @@ def _generality(media_type: str) -> int:
     return (major == "*") + (minor == "*")
 
 
-def negotiate(request: Request, *, custom: bool = False, of_list: bool = False) -> Media:
-    """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form."""
+def negotiate(request: Request, *, custom: bool = False, of_list: bool = False, tables: bool = True) -> Media:
+    """The representation for an answer about resources. `custom`: of a custom resource, which has no protobuf form;
+    `tables`: whether it can be shown as a table, which things that are not stored cannot."""
     header = request.headers.get("accept", "")
-    media = _accepted(header)
+    media = _accepted(header) if tables else _accepted_untabled(header)
     if media is None and (only := _protobuf(header)) is not None and (only.transform or not custom):
         return only
     if media is None or (not custom and not _is_named(header)):
@@ -125,15 +127,23 @@ def _is_protobuf(header: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _accepted(header: str) -> Media | None:
+    return next(_offers(header), None)
+
+
+def _accepted_untabled(header: str) -> Media | None:
+    return next((media for media in _offers(header) if media.transform != "Table"), None)
+
+
+def _offers(header: str) -> Iterator[Media]:
+    """All representations that a client accepts, best first."""
     if not header:
-        return Media()
+        yield Media()
     for clause in clauses(header):
         for offered, format in _FORMATS.items():
             if _covers(clause.type, offered):
                 media = _with_params(format, clause.params)
                 if media is not None:
-                    return media
-    return None
+                    yield media
 
 
 @lru_cache(maxsize=512)

@@ -178,10 +178,14 @@ class Components:
         return self.add(name, _with_purpose(name, schema))
 
     def custom(self, name: str, source: JsonObject, group: str, version: str, kind: str) -> JsonObject:
-        """Publish the schema of a CRD version."""
-        schema = self._custom_level(source)
-        schema["properties"] = (schema.get("properties") or {}) | self._resource_properties()
-        schema["type"] = "object"
+        """Publish the schema of a CRD version. A Swagger 2 schema that names any property makes kubectl refuse all
+        others, so a version that keeps unknown fields is published there without properties."""
+        if self.swagger and source.get("x-kubernetes-preserve-unknown-fields"):
+            schema: JsonObject = {"type": "object"}
+        else:
+            schema = self._custom_level(source)
+            schema["properties"] = (schema.get("properties") or {}) | self._resource_properties()
+            schema["type"] = "object"
         schema["x-kubernetes-group-version-kind"] = [{"group": group, "version": version, "kind": kind}]
         return self.add(name, schema)
 

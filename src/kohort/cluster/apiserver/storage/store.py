@@ -9,7 +9,8 @@ loop, until the disk is done.
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from kohort.objects.jsontypes import JsonObject
 
 FIRST_REVISION = 1
 """The revision of an empty store: clients take 0 for "any"."""
+
+COMPACT_SECONDS = 300.0
+"""How long a list can be continued or read exactly; as long as Kubernetes keeps old revisions."""
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, str] = {}
@@ -76,10 +80,41 @@ class PendingWrite:
         return Record(after.bucket, after.namespace, after.name, after.revision, after.raw, labels, fields)
 
 
+class RevisionAges:
+    """Which revisions are too old to be listed, as if the store were compacted every `COMPACT_SECONDS`.
+
+    How far back a bucket can be read depends on how busy it is; how long a client may take over the pages of a list
+    should not. So a revision expires for lists when a newer one has itself become that old.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[float, int]] = deque()
+        """The newest revision of each second, younger than `COMPACT_SECONDS`."""
+        self._compacted = 0
+        self._clock: Callable[[], float] = lambda: 0.0
+
+    def add(self, revision: int, clock: Callable[[], float]) -> None:
+        self._clock, time = clock, clock()
+        if self._recent and time < self._recent[-1][0] + 1.0:
+            self._recent[-1] = (self._recent[-1][0], revision)
+        else:
+            self._recent.append((time, revision))
+        if len(self._recent) > COMPACT_SECONDS:
+            self.compacted()
+
+    def compacted(self) -> int:
+        """The oldest revision that can still be listed."""
+        expired = self._clock() - COMPACT_SECONDS
+        while self._recent and self._recent[0][0] <= expired:
+            self._compacted = self._recent.popleft()[1]
+        return self._compacted
+
+
 class ObjectStore:
     def __init__(self, journal: Journal | None = None) -> None:
         self._buckets: dict[str, Bucket] = {}
         self._start = self._visible = FIRST_REVISION
+        self._ages = RevisionAges()
         if journal is not None:
             self._load(journal)
         self._numbers = count(self._visible + 1)
@@ -111,8 +146,9 @@ class ObjectStore:
         return found.list(namespace) if found is not None else ()
 
     def list_at(self, bucket: str, revision: int, namespace: str = "") -> Sequence[Stored]:
-        if revision < self._start:
-            raise HistoryExpired(self._start)
+        oldest = max(self._start, self._ages.compacted())
+        if revision < oldest:
+            raise HistoryExpired(oldest)
         found = self._buckets.get(bucket)
         return found.list_at(revision, namespace) if found is not None else ()
 
@@ -191,8 +227,10 @@ class ObjectStore:
             write.finish(failure)
 
     def _publish(self, changes: Sequence[Change]) -> None:
-        time = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        time = loop.time()
         self._visible = changes[-1].after.revision
+        self._ages.add(self._visible, loop.time)
         for name, group in groupby(sorted(changes, key=_bucket_name), key=_bucket_name):
             self._bucket(name).commit(tuple(group), time)
         while self._waiting and self._waiting[0][0] <= self._visible:

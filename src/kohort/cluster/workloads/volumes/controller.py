@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kohort.cluster.workloads.volumes import ephemeral
+from kohort.cluster.workloads.volumes import attributesclasses, ephemeral
 from kohort.cluster.workloads.volumes import plan as rules
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, Conflict, NotFound
@@ -24,6 +24,7 @@ def register(manager: Manager, directory: Path) -> None:
     Claims(manager, directory)
     Volumes(manager, directory)
     ephemeral.register(manager)
+    attributesclasses.register(manager)
 
 
 class Claims:
