@@ -88,6 +88,21 @@ async def containers_together_end_at_the_memory_of_the_pod(bench: Bench) -> None
     await bench.delete("feast")
 
 
+async def a_container_that_runs_out_of_memory_ends_as_a_whole_and_does_not_swap(bench: Bench) -> None:
+    """The shell, which is the container's first process, uses no memory to speak of: only its child is too large."""
+    eat = "python3 -c 'x = bytearray(300 << 20)'; echo survived; exec sleep 600"
+    container = {"name": "c1", "command": ["sh", "-c", f"sleep 1; {eat}"]}
+    pod = await bench.run("parent", [container], {"limits": {"cpu": "1", "memory": "64Mi"}})
+    place = bench.place(pod) / "c1"
+    equal((place / "memory.oom.group").read_text().strip(), "1")
+    swap = place / "memory.swap.max"
+    equal(swap.read_text().strip() if swap.exists() else "this kernel cannot swap", "0")
+    pod = await bench.until("parent", lambda found: status_of(found, "c1")["restartCount"] > 0)
+    ended = status_of(pod, "c1")["lastState"]["terminated"]
+    equal((ended["reason"], ended["exitCode"]), ("OOMKilled", 137))
+    await bench.delete("parent")
+
+
 async def memory_ends_at_the_limit_of_the_pod(bench: Bench) -> None:
     eat = {"name": "c1", "command": ["python3", "-c", "x = bytearray(300 << 20); import time; time.sleep(60)"]}
     pod = await bench.run("eats", [eat], {"limits": {"cpu": "1", "memory": "64Mi"}})
@@ -263,6 +278,7 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
         cpu_is_throttled_at_the_limit_of_the_pod,
         containers_together_are_throttled_as_the_pod_before_and_after_a_resize,
         containers_together_end_at_the_memory_of_the_pod,
+        a_container_that_runs_out_of_memory_ends_as_a_whole_and_does_not_swap,
         memory_ends_at_the_limit_of_the_pod,
         resized_up_and_down_without_restart,
         pod_level_resize_restarts_only_by_policy_and_effect,

@@ -18,6 +18,7 @@ CASES = (
     "cpu_is_throttled_at_the_limit_of_the_pod",
     "containers_together_are_throttled_as_the_pod_before_and_after_a_resize",
     "containers_together_end_at_the_memory_of_the_pod",
+    "a_container_that_runs_out_of_memory_ends_as_a_whole_and_does_not_swap",
     "memory_ends_at_the_limit_of_the_pod",
     "resized_up_and_down_without_restart",
     "pod_level_resize_restarts_only_by_policy_and_effect",

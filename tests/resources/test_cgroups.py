@@ -176,3 +176,8 @@ def test_a_quota_read_back_is_the_limit_that_was_written(milli: int, period: int
 def test_any_limit_is_one_that_the_kernel_takes(milli: int, period: int) -> None:
     quota = cpu_quota(milli, period)
     assert quota is not None and 1000 <= quota < 2**44
+
+
+def test_containers_end_as_a_whole_when_memory_runs_out_unless_told_otherwise() -> None:
+    assert cgroups.container_memory_files() == {"memory.oom.group": "1", "memory.swap.max": "0"}
+    assert cgroups.container_memory_files(Settings(single_process_oom_kill=True))["memory.oom.group"] == "0"

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from kohort.kube.errors import Forbidden, Status
 from kohort.kube.privatefiles import NotPrivate, open_private, private_directory, write_private
+from kohort.node.api.authorization import Authorizer, CannotAuthorize, Certificate, ClientUser, user_of
 from kohort.node.checkpoint import Checkpoint
+from kohort.node.images import NoImage, directory_of
 from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.process.wire import connect
 from kohort.node.terminationmessages import read_termination_message
+from kohort.objects.jsontypes import JsonObject
 
 ENV = {"PATH": os.environ["PATH"]}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -234,3 +238,74 @@ def test_the_end_of_a_log_is_read_up_to_its_limits(tmp_path: Path) -> None:
     assert found(b"".join(stamp + b"%03d" % n + b"z" * 97 + b"\n" for n in range(500)))[-101:] == "\n499" + "z" * 97
     assert found(stamp + b"y" * 20_000 + b"\n" + stamp + b"end\n") == "y" * 2044 + "\nend"
     assert found(stamp + b"short\n") == "short"
+
+
+# Images
+
+
+@pytest.mark.parametrize("image", ["..", "../outside", "a/../../outside", "a:..", "a/..:../outside", "", "a/"])
+def test_the_name_of_an_image_does_not_lead_out_of_the_images(tmp_path: Path, image: str) -> None:
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(NoImage):
+        directory_of(image, tmp_path / "images")
+    assert directory_of("a", tmp_path / "images") == tmp_path / "images" / "a"
+    assert directory_of("a:unknown", tmp_path / "images") == tmp_path / "images" / "a"
+
+
+# The node's API
+
+
+def certificate(name: str, *groups: str) -> Certificate:
+    subject = (*((("organizationName", group),) for group in groups), (("commonName", name),))
+    return {"subject": subject}
+
+
+class Reviews:
+    """An API server that allows what it is told to, and remembers what it was asked."""
+
+    def __init__(self, *allowed: tuple[str, str, str]) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self._allowed = allowed
+
+    async def __call__(self, review: JsonObject) -> JsonObject:
+        spec = review["spec"]
+        attributes = spec["resourceAttributes"]
+        assert (attributes["resource"], attributes["name"]) == ("nodes", "n1")
+        self.asked.append((spec["user"], attributes["verb"], attributes["subresource"]))
+        return {"status": {"allowed": self.asked[-1] in self._allowed}}
+
+
+@pytest.mark.parametrize(
+    "name", ["kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver", "mallory"]
+)
+async def test_no_name_in_a_certificate_opens_the_api_of_a_node(name: str) -> None:
+    reviews = Reviews()
+    user = user_of(certificate(name, "some:group"))
+    assert user is not None and user.groups == ("some:group",)
+    for path in ("/exec/default/web/c", "/attach/default/web/c", "/portForward/default/web", "/containerLogs/a/b/c"):
+        assert not await Authorizer(reviews, "n1").allows(user, path)
+    assert [verb for _, verb, _ in reviews.asked] == ["create", "create", "create", "get"]
+
+
+async def test_the_cluster_says_who_may_use_the_api_of_a_node() -> None:
+    reviews = Reviews(("scraper", "get", "metrics"), ("reader", "get", "proxy"))
+    authorizer = Authorizer(reviews, "n1")
+    scraper, reader = user_of(certificate("scraper")), user_of(certificate("reader"))
+    assert scraper is not None and reader is not None
+    assert await authorizer.allows(scraper, "/metrics") and not await authorizer.allows(scraper, "/containerLogs/a/b/c")
+    assert await authorizer.allows(reader, "/containerLogs/a/b/c")
+    assert not await authorizer.allows(reader, "/exec/a/b/c"), "to read logs is not to run commands"
+    asked = len(reviews.asked)
+    assert await authorizer.allows(scraper, "/metrics") and len(reviews.asked) == asked, "an answer is remembered"
+    masters = user_of(certificate("admin", "system:masters"))
+    assert masters is not None and await authorizer.allows(masters, "/exec/a/b/c") and len(reviews.asked) == asked
+
+
+async def test_without_an_answer_nothing_is_allowed() -> None:
+    async def broken(review: JsonObject) -> JsonObject:
+        raise Forbidden(Status(code=403, message="subjectaccessreviews is forbidden"))
+
+    with pytest.raises(CannotAuthorize, match="subjectaccessreviews is forbidden"):
+        await Authorizer(broken, "n1").allows(ClientUser("kube-apiserver"), "/exec/a/b/c")
+    assert user_of(None) is None and user_of(certificate("")) is None

@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
 @click.option(
+    "--single-process-oom-kill",
+    is_flag=True,
+    help="When a container runs out of memory, end one of its processes, not the whole container.",
+)
+@click.option(
     "--feature-gates", default="", metavar="LIST", help="Feature gates of this node, such as PodLevelResources=false."
 )
 def command(
@@ -60,6 +65,7 @@ def command(
     runtime: str,
     stop_pods: bool,
     shared_network: bool,
+    single_process_oom_kill: bool,
     feature_gates: str,
 ) -> None:
     """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
@@ -69,6 +75,7 @@ def command(
     from kohort.node.incumbency import NodeTaken
     from kohort.node.registration import register
     from kohort.node.starting import own_name
+    from kohort.resources import Settings
     from kohort.rules.node_feature_gates import NodeGates
 
     try:
@@ -98,6 +105,7 @@ def command(
         runtime=_runtime(runtime),
         stop_pods=stop_pods,
         own_networks=not shared_network,
+        settings=Settings(single_process_oom_kill=single_process_oom_kill),
         gates=gates,
     )
     try:

@@ -35,7 +35,8 @@ from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.nodepods import NodePod
 from kohort.objects.quantity import Quantity
-from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
+from kohort.resources import BURSTABLE, CPU, SPEC, Settings, requests, stored_qos_class
+from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 from kohort.rules.resize_decision import NodeFacts
 from kohort.rules.resize_queue import PERIODIC_SECONDS, Trigger
@@ -64,6 +65,7 @@ class Agent:
         own_networks: bool = False,
         addresses: AddressBook | None = None,
         serve_names: bool = False,
+        settings: Settings = DEFAULT_SETTINGS,
         gates: NodeGates = ALL_ON,
     ) -> None:
         """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
@@ -93,8 +95,8 @@ class Agent:
         self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
         self.node.namespaces = networks
         self.node.host_ports = HostPorts() if networks is not None else None
-        self.node.cgroups = tree
-        self.node.actuator = Actuator(tree, self.node.allocations) if tree is not None else None
+        self.node.cgroups, self.node.settings = tree, settings
+        self.node.actuator = Actuator(tree, self.node.allocations, settings) if tree is not None else None
         self.metrics = NodeMetrics(manager.metrics.registry)
         self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
         identity = incumbency.identity(directory)

@@ -19,8 +19,8 @@ from typing import Final
 
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.views import Usage
-from kohort.resources import BEST_EFFORT, BURSTABLE, CgroupValues, QosClass
-from kohort.resources.cgroups import DEFAULT_PERIOD, tier_weight
+from kohort.resources import BEST_EFFORT, BURSTABLE, CgroupValues, QosClass, Settings
+from kohort.resources.cgroups import DEFAULT_PERIOD, container_memory_files, tier_weight
 
 MOUNT: Final = Path("/sys/fs/cgroup")
 NAME: Final = "kohort"
@@ -55,6 +55,12 @@ class Cgroups:
 
     def container(self, uid: str, quality: QosClass, name: str) -> Path:
         return self.pod(uid, quality) / name
+
+    def create_container(self, path: Path, values: CgroupValues, settings: Settings) -> None:
+        """Make the cgroup of a container. A kernel without swap has no file that limits it."""
+        self.create(path, values, inner=False)
+        for file, content in container_memory_files(settings).items():
+            self._write_if_other(path, file, content)
 
     def create(self, path: Path, values: CgroupValues, *, inner: bool) -> None:
         """Make a cgroup and set all its files; `inner` ones get controllers for cgroups below them."""

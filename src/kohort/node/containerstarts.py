@@ -60,7 +60,7 @@ class ContainerStarts:
         cgroup = ""
         if held.node.cgroups is not None:
             values = container_cgroup(allocated, container_of(allocated, name), held.node.settings)
-            held.node.cgroups.create(held.cgroup / name, values, inner=False)
+            held.node.cgroups.create_container(held.cgroup / name, values, held.node.settings)
             cgroup = str(held.cgroup / name)
         launch = await launch_of(
             held.node, allocated, container, attempt, held.address, held.places or {}, cgroup, held.netns

@@ -16,6 +16,8 @@ from kohort.node.network import AddressBook, loopback_block
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.starting import own_name
+from kohort.resources import Settings
+from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 
 _AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
@@ -34,6 +36,7 @@ def register(
     capacity: Mapping[str, str] | None = None,
     stop_pods: bool = True,
     own_networks: bool | None = None,
+    settings: Settings = DEFAULT_SETTINGS,
     gates: NodeGates = ALL_ON,
 ) -> Callable[[], Awaitable[None]]:
     """Make this machine a node called `name` (the machine's own name unless given).
@@ -73,6 +76,7 @@ def register(
             stop_pods=stop_pods,
             own_networks=own_networks and real,
             serve_names=real,
+            settings=settings,
             cgroups=real,
             addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
             gates=gates,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.node.environment import command_line, environment, service_environment
-from kohort.node.images import root_of
+from kohort.node.images import directory_of
 from kohort.node.names.hosts import full_name, write_hosts
 from kohort.node.rights import rights_of
 from kohort.node.runtimes.interface import Launch, Mount
@@ -94,7 +94,8 @@ async def launch_of(
     netns: str = "",
 ) -> Launch:
     """Raises ConfigProblem, NoImage, MountProblem, InvalidContainer. `pod` is the allocated one."""
-    root = root_of(container.image, node.images)
+    image = directory_of(container.image, node.images)
+    root = "" if image is None else str(image)
     env = await _environment(node, pod, container, address)
     command = command_line(container, env)
     if not command:

@@ -62,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True):
     throttling_factor: float | None = None
     """Where between request and limit `memory.high` begins to slow a container down; None never."""
     node_allocatable_memory: int = 0
+    single_process_oom_kill: bool = False
+    """When memory runs out, the kernel kills one process of a container instead of all of them."""
 
 
 DEFAULT_SETTINGS: Final = Settings()
@@ -134,6 +136,16 @@ def container_cgroup(
         memory_low=request if settings.protect_memory and quality == BURSTABLE else 0,
         hugetlb_max={name: _inherited_bytes(pod.spec, container, name) for name in huge_page_sizes},
     )
+
+
+def container_memory_files(settings: Settings = DEFAULT_SETTINGS) -> dict[str, str]:
+    """What every container's cgroup holds, whatever its figures: it is killed as a whole when memory runs out, so that
+    its end is seen and its restart policy applies, and it does not swap.
+
+    >>> container_memory_files()
+    {'memory.oom.group': '1', 'memory.swap.max': '0'}
+    """
+    return {"memory.oom.group": "0" if settings.single_process_oom_kill else "1", "memory.swap.max": "0"}
 
 
 def cpu_shares(milli: int) -> int:

@@ -1,4 +1,4 @@
-"""The HTTPS server of a node: the paths of a kubelet, for the API server and nobody else."""
+"""The HTTPS server of a node: the paths of a kubelet, for those who may use `nodes/proxy`."""
 
 import contextlib
 import socket
@@ -11,9 +11,9 @@ from aiohttp import web
 
 from kohort.kube import clock
 from kohort.node.agent import Agent
+from kohort.node.api.authorization import Authorizer, CannotAuthorize, access_of, user_of
 from kohort.node.api.forwarding import serve_forwarding
 from kohort.node.api.logreading import LogOptions, read_log
-from kohort.node.api.serving import trusted
 from kohort.node.api.sessions import serve_session
 from kohort.node.podworker import PodWorker
 from kohort.node.starting import execution_of, log_path, parsed_id
@@ -28,6 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class NodeApi:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._authorizer = Authorizer.of_cluster(agent.node.client, agent.name)
         self._runner: web.AppRunner | None = None
 
     async def start(self, door: socket.socket, context: ssl.SSLContext) -> None:
@@ -51,8 +52,19 @@ class NodeApi:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not trusted(request.get_extra_info("peercert")):
-            return web.Response(status=403, text="Forbidden: this certificate may not use the node's API")
+        user = user_of(request.get_extra_info("peercert"))
+        if user is None:
+            return web.Response(status=401, text="Unauthorized: a client certificate with a user name is needed")
+        try:
+            allowed = await self._authorizer.allows(user, request.path)
+        except CannotAuthorize as problem:
+            return web.Response(status=500, text=f"Authorization error: {problem}")
+        if not allowed:
+            needed = access_of(request.path)
+            words = (
+                f"Forbidden (user={user.name}, verb={needed.verb}, resource=nodes, subresource={needed.subresource})"
+            )
+            return web.Response(status=403, text=words)
         return await handler(request)
 
     async def _health(self, request: web.Request) -> web.Response:

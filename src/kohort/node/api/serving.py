@@ -1,7 +1,6 @@
-"""Who a node is to those who come, and who may come.
+"""How a node's API is served: under which name, with which certificate, and to whom it speaks at all.
 
-Who may ask is decided by client certificate: it must be signed by the cluster's authority and belong to an
-administrator or to the API server. Everything here runs commands in containers, so there is no other way in.
+Clients need a certificate that is signed by the cluster's authority. What its owner may do, `authorization` finds out.
 """
 
 import asyncio
@@ -12,20 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-GROUPS: Final = ("system:masters",)
-NAMES: Final = ("kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver")
 LOOKUP_SECONDS: Final = 1.0
 LIFE: Final = timedelta(days=3650)
-
-
-def trusted(certificate: "dict[str, tuple[tuple[tuple[str, str], ...], ...]] | None") -> bool:
-    """Whether a client certificate, already verified, belongs to somebody who may do everything."""
-    if not certificate:
-        return False
-    subject = [(key, value) for part in certificate.get("subject", ()) for key, value in part]
-    groups = [value for key, value in subject if key == "organizationName"]
-    names = [value for key, value in subject if key == "commonName"]
-    return any(group in GROUPS for group in groups) or any(name in NAMES for name in names)
 
 
 async def reachable_name(name: str, address: str) -> str:

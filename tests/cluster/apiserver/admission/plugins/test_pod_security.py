@@ -59,6 +59,23 @@ BASELINE = [
         'procMount (container "a" must not set securityContext.procMount to "Unmasked")',
     ),
     (spec({"procMount": "Unmasked"}, hostUsers=False), ""),
+    (
+        spec(container={"image": "host"}),
+        'hostPath images (container "a" uses files of the machine as image "host")',
+    ),
+    (
+        spec(
+            container={"image": "host:v1"},
+            initContainers=[{"name": "b", "image": "/srv/root"}, {"name": "c", "image": "x/../../.."}],
+        ),
+        'hostPath images (containers "b", "c", "a" use files of the machine as images '
+        '"/srv/root", "host:v1", "x/../../..")',
+    ),
+    (
+        spec(volumes=[{"name": "v", "image": {"reference": "/etc"}}, {"name": "w", "image": {"reference": "web:v1"}}]),
+        'hostPath images (volume "v" uses files of the machine as image "/etc")',
+    ),
+    (spec(container={"image": "registry.example:5000/host/app:host"}), ""),
 ]
 
 
@@ -76,6 +93,10 @@ RESTRICTED = [
         'runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true), '
         'seccompProfile (pod or container "a" must set securityContext.seccompProfile.type to '
         '"RuntimeDefault" or "Localhost")',
+    ),
+    (
+        spec(GOOD, container={"image": "host"}),
+        'hostPath images (container "a" uses files of the machine as image "host")',
     ),
     (spec({**GOOD, "runAsUser": 0}), 'runAsUser=0 (container "a" must not set runAsUser=0)'),
     (

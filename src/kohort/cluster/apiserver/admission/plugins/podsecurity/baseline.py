@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
     worded,
 )
 from kohort.objects.jsontypes import JsonObject
+from kohort.rules.host_images import uses_machine_files
 
 
 def app_armor(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -86,6 +87,22 @@ def host_namespaces(metadata: JsonObject, spec: JsonObject, minor: int) -> Findi
 def host_paths(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     bad = names_of(volume for volume in spec.get("volumes") or [] if volume.get("hostPath") is not None)
     return ("hostPath volumes", f"{worded('volume', len(bad))} {quoted(bad)}") if bad else None
+
+
+def host_images(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
+    """Images that are directories of the machine show a container what a hostPath volume would."""
+    bad = [one for one in containers_of(spec) if uses_machine_files(one.get("image") or "-")]
+    volumes = [
+        one for one in spec.get("volumes") or [] if uses_machine_files((one.get("image") or {}).get("reference") or "-")
+    ]
+    users = [blamed(names_of(bad))] if bad else []
+    users += [f"{worded('volume', len(volumes))} {quoted(names_of(volumes))}"] if volumes else []
+    if not users:
+        return None
+    images = sorted({one["image"] for one in bad} | {one["image"]["reference"] for one in volumes})
+    uses = worded("uses", len(bad) + len(volumes), "use")
+    what = worded("image", len(images))
+    return "hostPath images", f"{' and '.join(users)} {uses} files of the machine as {what} {quoted(images)}"
 
 
 def host_ports(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:

@@ -3,6 +3,8 @@
 Each check looks at one property of a pod and, if it does not like it, says why: a short reason and, in parentheses,
 who is to blame. `CHECKS` holds them with the level that they belong to, the release from which on they apply, and which
 laxer check they replace. Releases matter because a namespace may ask for the standard as it was at one of them.
+
+`hostPathImages` is not in the standard of Kubernetes, whose images never are files of the machine; here they can be.
 """
 
 from collections.abc import Iterable
@@ -11,6 +13,7 @@ from typing import Final, NamedTuple
 from kohort.cluster.apiserver.admission.plugins.podsecurity.baseline import (
     app_armor,
     capabilities,
+    host_images,
     host_namespaces,
     host_paths,
     host_ports,
@@ -76,6 +79,7 @@ CHECKS: Final = (
     Check("capabilities_baseline", BASELINE, 0, capabilities),
     Check("hostNamespaces", BASELINE, 0, host_namespaces),
     Check("hostPathVolumes", BASELINE, 0, host_paths),
+    Check("hostPathImages", BASELINE, 0, host_images),
     Check("hostPorts", BASELINE, 0, host_ports),
     Check("hostProbesAndHostLifecycle", BASELINE, 34, probe_hosts),
     Check("privileged", BASELINE, 0, privileged),

@@ -1,0 +1,128 @@
+"""Who may use the node's API: decided by the cluster's authorizer, as a kubelet does it.
+
+A client certificate, signed by the cluster's authority, only says who somebody is (CN is the user, O the groups). What
+that user may do, the API server is asked with a SubjectAccessReview. No user name is special: certificates for any name
+can be requested from a cluster. Only the group `system:masters` needs no question, as it may do everything everywhere.
+
+| path                                  | verb     | resource        |
+|---------------------------------------|----------|-----------------|
+| `/metrics`                            | `get`    | `nodes/metrics` |
+| `/healthz`                            | `get`    | `nodes/healthz` |
+| `/containerLogs`                      | `get`    | `nodes/proxy`   |
+| `/exec`, `/attach`, `/portForward`    | `create` | `nodes/proxy`   |
+| anything else                         | `create` | `nodes/proxy`   |
+
+A WebSocket begins with a GET, but it runs commands all the same: so the method of a request does not choose the verb.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError
+from kohort.kube.log import Log
+from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS
+from kohort.objects.jsontypes import JsonObject
+
+MASTERS: Final = "system:masters"
+AUTHENTICATED: Final = "system:authenticated"
+ALLOWED_SECONDS: Final = 300.0
+DENIED_SECONDS: Final = 30.0
+MOST_REMEMBERED: Final = 1024
+_log = Log(part="node")
+
+Certificate = dict[str, tuple[tuple[tuple[str, str], ...], ...]]
+"""As `ssl.SSLSocket.getpeercert` gives it."""
+
+
+class ClientUser(msgspec.Struct, frozen=True):
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What a request to a node needs."""
+
+    verb: str
+    subresource: str
+
+
+class CannotAuthorize(Exception):
+    """The API server did not answer whether a user may do something."""
+
+
+def user_of(certificate: "Certificate | None") -> ClientUser | None:
+    """Whose client certificate it is, already verified."""
+    subject = [(key, value) for part in (certificate or {}).get("subject", ()) for key, value in part]
+    names = [value for key, value in subject if key == "commonName"]
+    groups = tuple(value for key, value in subject if key == "organizationName")
+    return ClientUser(names[-1], groups) if names and names[-1] else None
+
+
+def access_of(path: str) -> Access:
+    """
+    >>> access_of("/exec/default/web/c"), access_of("/metrics")
+    (Access(verb='create', subresource='proxy'), Access(verb='get', subresource='metrics'))
+    """
+    match path.split("/")[1:2]:
+        case ["metrics"] | ["healthz"] as found:
+            return Access("get", found[0])
+        case ["containerLogs"]:
+            return Access("get", "proxy")
+        case _:
+            return Access("create", "proxy")
+
+
+def review_of(user: ClientUser, access: Access, node: str) -> JsonObject:
+    return {
+        "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+        "kind": SUBJECT_ACCESS_REVIEWS.kind,
+        "spec": {
+            "user": user.name,
+            "groups": [*user.groups, AUTHENTICATED],
+            "resourceAttributes": {
+                "verb": access.verb,
+                "version": "v1",
+                "resource": "nodes",
+                "subresource": access.subresource,
+                "name": node,
+            },
+        },
+    }
+
+
+class Authorizer:
+    """Asks, and remembers answers for a while, as long as a kubelet would."""
+
+    def __init__(self, ask: Callable[[JsonObject], Awaitable[JsonObject]], node: str) -> None:
+        self._ask = ask
+        self._node = node
+        self._known: dict[tuple[ClientUser, Access], tuple[float, bool]] = {}
+
+    @classmethod
+    def of_cluster(cls, client: Client, node: str) -> "Authorizer":
+        return cls(lambda review: client.create(SUBJECT_ACCESS_REVIEWS, review), node)
+
+    async def allows(self, user: ClientUser, path: str) -> bool:
+        """Raises CannotAuthorize."""
+        if MASTERS in user.groups:
+            return True
+        key, now = (user, access_of(path)), asyncio.get_running_loop().time()
+        known = self._known.get(key)
+        if known is not None and now < known[0]:
+            return known[1]
+        try:
+            answer = await self._ask(review_of(*key, self._node))
+        except (ApiError, OSError) as problem:
+            _log.warning("failed to create a SubjectAccessReview", user=user.name, problem=str(problem))
+            raise CannotAuthorize(
+                f"the API server did not answer whether {user.name!r} may do this: {problem}"
+            ) from None
+        allowed = (answer.get("status") or {}).get("allowed") is True
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[key] = (now + (ALLOWED_SECONDS if allowed else DENIED_SECONDS), allowed)
+        return allowed
