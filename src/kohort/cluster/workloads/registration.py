@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kohort.cluster.workloads import accounts, certificates, namespaces, quota, roles, tokens
+from kohort.cluster.workloads.cronjob import controller as cronjob
 from kohort.cluster.workloads.daemonset import controller as daemonset
 from kohort.cluster.workloads.deployment import controller as deployment
 from kohort.cluster.workloads.disruption import controller as disruption
@@ -17,6 +18,7 @@ from kohort.cluster.workloads.volumes import controller as volumes
 from kohort.kube.manager import Manager
 
 _PARTS = (
+    cronjob,
     daemonset,
     deployment,
     disruption,

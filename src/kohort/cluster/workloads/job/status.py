@@ -13,16 +13,16 @@ _ANNOUNCED = {"SuccessCriteriaMet": True, "FailureTarget": False}
 
 
 def finished(job: JsonObject) -> bool:
-    return _final(job) is not None
+    return final_condition(job) is not None
 
 
 def finished_at(job: JsonObject) -> datetime:
-    final = _final(job)
+    final = final_condition(job)
     assert final is not None
     return clock.parse_time(final["lastTransitionTime"])
 
 
-def _final(job: JsonObject) -> JsonObject | None:
+def final_condition(job: JsonObject) -> JsonObject | None:
     found: list[JsonObject] = (job.get("status") or {}).get("conditions") or []
     return next((one for one in found if one["type"] in ("Complete", "Failed") and one["status"] == "True"), None)
 

@@ -1,0 +1,1 @@
+"""CronJobs: Jobs that start by a schedule."""
