@@ -295,7 +295,7 @@ class LeaderWorkerSet(_HasPod):
         return rolling.but(f"spec.rolloutStrategy.rollingUpdateConfiguration.{field}", value)
 
     def subgroups(self, size: int, kind: str = "") -> Self:
-        policy = {"subGroupSize": size, **({"type": kind} if kind else {})}
+        policy = {"subGroupSize": size, **({"subGroupPolicyType": kind} if kind else {})}
         return self.but("spec.leaderWorkerTemplate.subGroupPolicy", policy)
 
     def network(self, policy: str) -> Self:

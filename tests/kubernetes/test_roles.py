@@ -30,6 +30,8 @@ SPACE = "roles"
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("", "persistentvolumeclaims", "delete"): "only for sets whose claims are deleted when they are scaled",
+    ("", "persistentvolumeclaims", "list"): "as above",
     ("", "events", "list"): "only when a pod has been missing for fifteen seconds, to tell why",
     ("apps", "controllerrevisions", "get"): "only when two operators create the same revision at the same moment",
 }

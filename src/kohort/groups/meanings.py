@@ -45,7 +45,7 @@ MEANINGS: Final[Mapping[str, str]] = {
         "When the set is deleted. Delete also removes workers' claims whenever their group is recreated."
     ),
     "spec.leaderWorkerTemplate.persistentVolumeClaimRetentionPolicy.whenScaled": (
-        "When the set shrinks; for claims of leaders."
+        "When the set gets fewer groups, or its groups fewer pods."
     ),
     "status": "The observed state of the set.",
     "status.replicas": "Groups that exist.",

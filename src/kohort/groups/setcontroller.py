@@ -18,6 +18,7 @@ from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, pla
 from kohort.groups.services import SharedServices
 from kohort.groups.status import tally
 from kohort.groups.views import GroupCache, GroupService, GroupStatefulSet, owned_by, sets_of
+from kohort.groups.workerclaims import WorkerClaims
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import ObjectReference, reference_to
@@ -43,6 +44,7 @@ class SetController:
         self.recorder = manager.recorder("leaderworkerset")
         self.reporter = Reporter(manager.client, cache, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
+        self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self._applied: dict[Key, Applied] = {}
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)
@@ -68,7 +70,7 @@ class SetController:
         await self._unblock(group_set, revision, plan)
         found = tally(group_set.replicas, group_set.partition, states)
         facts = Facts(group_set, leaders, revision, states, found, roll_began=changed)
-        waits = [await self._services(facts)]
+        waits = [await self._services(facts), await self.worker_claims.delete_surplus(group_set, leaders)]
         self.reporter.measure(facts)
         waits.append(await self.reporter.write_status(facts))
         if found.finished:
@@ -77,6 +79,7 @@ class SetController:
         return Requeue(after=soonest) if soonest else None
 
     def _forget(self, key: Key) -> None:
+        self.worker_claims.forget(key)
         applied = self._applied.pop(key, None)
         self.reporter.forget(key, applied.uid if applied is not None else "")
 

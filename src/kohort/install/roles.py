@@ -44,6 +44,7 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule([""], ["services"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods"], ["delete", "get", "list", "watch"]),
         rule([""], ["pods/finalizers"], ["update"]),
+        rule([""], ["persistentvolumeclaims"], ["delete", "list"]),
         rule([""], ["events"], ["create", "list", "patch"]),
     ]
     return rules + rollout_rules() if options.rollouts else rules
