@@ -70,7 +70,8 @@ class SetController:
         await self._unblock(group_set, revision, plan)
         found = tally(group_set.replicas, group_set.partition, states)
         facts = Facts(group_set, leaders, revision, states, found, roll_began=changed)
-        waits = [await self._services(facts), await self.worker_claims.delete_surplus(group_set, leaders)]
+        await self.worker_claims.delete_surplus(group_set, leaders)
+        waits = [await self._services(facts)]
         self.reporter.measure(facts)
         waits.append(await self.reporter.write_status(facts))
         if found.finished:

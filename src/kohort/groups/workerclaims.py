@@ -8,15 +8,17 @@ scaled away. So `whenScaled: Delete` is carried out here for the claims of worke
 | claim of a worker | whenScaled: Retain | whenScaled: Delete |
 |---|---|---|
 | of a group that is rolled or restarted | kept | kept |
-| of a group that is not wanted any more (scaled down, surge given back) | kept | deleted when its pods are gone |
-| of a worker beyond the size of its group | kept | deleted when its pod is gone |
+| of a group that is not wanted any more (scaled down, surge given back) | kept | deleted when its leader goes |
+| of a worker beyond the size that its group has now | kept | deleted |
 
 `whenDeleted: Retain` with `whenScaled: Delete` therefore keeps claims across rolls and leaves none behind after
-scaling. The claims are listed only when something has changed that could make one superfluous.
+scaling. Pods that still end keep their claims until they are gone: Kubernetes protects claims in use. Waiting for that
+here would leave a moment in which the next group of that number finds the claims of the last one, but not its leader's.
+
+The claims are listed only when something has changed that could make one superfluous.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Final
 
 import msgspec
 
@@ -24,16 +26,13 @@ from kohort.groups import wire
 from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.identity import index_of, leader_name, parse_pod_name
 from kohort.groups.observation import size_of
-from kohort.groups.views import BY_GROUP, GroupCache, GroupStatefulSet
+from kohort.groups.views import GroupCache, GroupStatefulSet
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Conflict, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, PERSISTENT_VOLUME_CLAIMS, Key
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
-
-AGAIN: Final = 5.0
-"""Seconds after which claims are looked at again whose pods were still there."""
 
 
 class Claim(View, frozen=True):
@@ -48,30 +47,19 @@ class Groups(msgspec.Struct, frozen=True):
     wanted: int
     """How many leaders the leader StatefulSet is to have."""
     sizes: Mapping[int, int]
-    """Pods of each group whose leader exists and stays."""
-    occupied: Set[int]
-    """Groups that have pods, leaving ones included."""
-    pods: Set[str]
+    """Pods of each group whose leader exists and is not being deleted."""
 
 
-class Surplus(msgspec.Struct, frozen=True):
-    deletable: list[ObjectMeta]
-    in_use: list[ObjectMeta]
-    """Superfluous, but a pod that uses it is still there."""
-
-
-def surplus_claims(claims: Iterable[ObjectMeta], templates: Set[str], groups: Groups) -> Surplus:
-    found = Surplus([], [])
+def surplus_claims(claims: Iterable[ObjectMeta], templates: Set[str], groups: Groups) -> list[ObjectMeta]:
+    found: list[ObjectMeta] = []
     for claim in claims:
         worker = _worker_of(claim, templates, groups.name)
         if worker is None or claim.deleting:
             continue
         index, ordinal = worker
-        if index >= groups.wanted:
-            (found.in_use if index in groups.occupied else found.deletable).append(claim)
-        elif index in groups.sizes and ordinal >= groups.sizes[index]:
-            pod = f"{leader_name(groups.name, index)}-{ordinal}"
-            (found.in_use if pod in groups.pods else found.deletable).append(claim)
+        scaled_away = index >= groups.wanted and index not in groups.sizes
+        if scaled_away or ordinal >= groups.sizes.get(index, ordinal + 1):
+            found.append(claim)
     return found
 
 
@@ -90,22 +78,21 @@ class WorkerClaims:
         self._client = client
         self._cache = cache
         self._recorder = recorder
-        self._clean: dict[Key, tuple[str, int, Mapping[int, int]]] = {}
+        self._clean: dict[Key, tuple[str, Groups]] = {}
         """By set: its uid, and the groups for which nothing is superfluous."""
 
     def forget(self, key: Key) -> None:
         self._clean.pop(key, None)
 
-    async def delete_surplus(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet) -> float:
-        """Returns in how many seconds to look again, 0 for not before something changes."""
+    async def delete_surplus(self, group_set: LeaderWorkerSet, leaders: GroupStatefulSet) -> None:
         template = group_set.template
         if not template.claims or (template.retention or {}).get("whenScaled") != "Delete":
-            return 0.0
+            return
         key = Key(group_set.metadata.namespace, group_set.metadata.name)
         groups = self._groups(group_set, key, leaders.spec.replicas)
-        state = (group_set.metadata.uid, groups.wanted, groups.sizes)
+        state = (group_set.metadata.uid, groups)
         if self._clean.get(key) == state:
-            return 0.0
+            return
         try:
             page = await self._client.list(
                 PERSISTENT_VOLUME_CLAIMS,
@@ -115,42 +102,20 @@ class WorkerClaims:
                 metadata_only=True,
             )
             templates = {(one.get("metadata") or {}).get("name") or "" for one in template.claims}
-            with_pods = self._with_pods(groups, (one.metadata for one in page.items))
-            surplus = surplus_claims((one.metadata for one in page.items), templates, with_pods)
-            for claim in surplus.deletable:
+            for claim in surplus_claims((one.metadata for one in page.items), templates, groups):
                 await self._delete(group_set, claim)
         except ApiError as problem:
             text = f"Failed to delete claims of workers that are not wanted any more: {problem.message}"
             self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedDelete", text, action="Delete")
-            self._clean[key] = state
-            return 0.0
-        if surplus.in_use:
-            return AGAIN
         self._clean[key] = state
-        return 0.0
 
     def _groups(self, group_set: LeaderWorkerSet, key: Key, wanted: int) -> Groups:
         sizes = {
             index: size_of(leader, group_set.template.size)
             for index, leader in self._cache.leaders(key).items()
-            if index < wanted and not leader.metadata.deleting
+            if not leader.metadata.deleting
         }
-        return Groups(key.name, wanted, sizes, frozenset(), frozenset())
-
-    def _with_pods(self, groups: Groups, claims: Iterable[ObjectMeta]) -> Groups:
-        """With the pods of the groups that have claims."""
-        places = {(one.namespace, one.labels.get(wire.GROUP_INDEX, "")) for one in claims}
-        pods = [
-            pod
-            for namespace, index in places
-            for pod in self._cache.pods.by_index(BY_GROUP, f"{namespace}/{groups.name}/{index}")
-        ]
-        occupied = {index_of(pod.metadata.labels.get(wire.GROUP_INDEX)) for pod in pods}
-        return msgspec.structs.replace(
-            groups,
-            occupied=frozenset(index for index in occupied if index is not None),
-            pods=frozenset(pod.metadata.name for pod in pods),
-        )
+        return Groups(key.name, wanted, sizes)
 
     async def _delete(self, group_set: LeaderWorkerSet, claim: ObjectMeta) -> None:
         try:
