@@ -61,6 +61,7 @@ def register(
     if rollouts:
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
         releases.cache = register_rollouts(manager, traffic, features=features)
+        releases.traffic, releases.features = traffic, features
     if not self_contained:
         return
     endpoints = {

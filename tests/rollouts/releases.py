@@ -37,7 +37,7 @@ ROUTED = [{"service": "llm-leader", "gracePeriodSeconds": 3, "ingress": {"name":
 CANARY_STEPS: list[JsonObject] = [
     {"replicas": 1, "matches": [{"headers": [{"name": "x-tester", "value": "1"}]}], "pause": {}},
     {"replicas": "50%", "traffic": "20%", "pause": {"duration": 60}},
-    {"replicas": "100%", "traffic": "100%", "pause": {}},
+    {"replicas": "100%", "traffic": "100%"},
 ]
 BLUE_GREEN_STEPS: list[JsonObject] = [
     {"replicas": "50%", "traffic": "0%", "pause": {}},

@@ -132,8 +132,8 @@ async def test_w11_bad_references_are_told_with_their_name_and_the_workload_is_n
         plan["spec"]["strategy"]["canary"]["trafficRoutings"][0]["ingress"]["name"] = "missing"
         await story.begin(plan=plan)
         await story.change(V2)
-        await story.until(lambda: "missing" in story.rollout["status"]["message"])
-        assert story.events("InitializeFailed")
+        await story.until(lambda: bool(story.events("InitializeFailed")))
+        assert "missing" in story.rollout["status"]["message"]
         assert story.images() == {V1}
         await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
         await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())

@@ -94,9 +94,12 @@ def _rollout_configurations(address: Address) -> list[JsonObject]:
         "resources": ["rollouts"],
     }
     checked = _hook(address, "vrollout.kb.io", releases.VALIDATE_ROLLOUT, rule)
+    # Only to warn of what becomes of a release: without an operator, Rollouts can be deleted all the same.
+    warned = _hook(address, "drollout.kb.io", releases.VALIDATE_ROLLOUT, {**rule, "operations": ["DELETE"]})
+    warned |= {"failurePolicy": "Ignore"}
     return [
         _configuration("MutatingWebhookConfiguration", releases.MUTATING, held),
-        _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked]),
+        _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked, warned]),
     ]
 
 

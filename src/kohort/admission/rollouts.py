@@ -5,6 +5,7 @@ together. The answer is computed from caches; while those are not complete, an u
 for a moment rather than let through without its hold.
 """
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import msgspec
 
 from kohort.admission.jsondiff import operations
 from kohort.admission.reviews import Endpoints
+from kohort.kube.errors import ApiError
 from kohort.kube.resources import Key
 from kohort.objects.fielderrors import FieldError, listed
 from kohort.objects.jsontypes import JsonObject
@@ -21,7 +23,9 @@ from kohort.objects.meta import OwnerReference
 from kohort.rollouts import olderversion, validation, versions, wire
 from kohort.rollouts.api import Rollout, WorkloadRef
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.workloads import deployments
+from kohort.rollouts.features import Features, keeps_hold
+from kohort.rollouts.traffic.model import Asking, Selectors, ServingPods, Traffic
+from kohort.rollouts.workloads import deployments, serving
 from kohort.rollouts.workloads.admitting import Admitted, Situation, admit_deployment, admit_group_set
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -30,6 +34,9 @@ VALIDATE_ROLLOUT: Final = "/validate-rollouts-kruise-io-rollout"
 CONVERT: Final = "/convert"
 MUTATING: Final = "kruise-rollout-mutating-webhook-configuration"
 VALIDATING: Final = "kruise-rollout-validating-webhook-configuration"
+_ALLOWED: Final[JsonObject] = {"allowed": True}
+_LOOK_SECONDS: Final = 2.0
+"""Less than an API server waits for a webhook."""
 _NOT_READY: Final = "the rollout webhook has just started and does not know all Rollouts yet; try again in a moment"
 
 Admit = Callable[[JsonObject, JsonObject, Situation], Admitted]
@@ -40,6 +47,9 @@ class RolloutWebhooks:
 
     def __init__(self) -> None:
         self.cache: RolloutCache | None = None
+        self.traffic: Traffic | None = None
+        """Looks up the Services and routes that a Rollout names; without it, nothing is said about them."""
+        self.features = Features()
 
     def endpoints(self) -> Endpoints:
         return {
@@ -47,9 +57,18 @@ class RolloutWebhooks:
             MUTATE_DEPLOYMENT: self._known(
                 lambda request, cache: _workload(request, cache, _deployment_situation, admit_deployment)
             ),
-            VALIDATE_ROLLOUT: self._known(_rollout),
+            VALIDATE_ROLLOUT: self._rollout,
             CONVERT: convert,
         }
+
+    async def _rollout(self, request: JsonObject) -> JsonObject:
+        if self.cache is None or not self.cache.synced:
+            return _denied(503, "ServiceUnavailable", _NOT_READY)
+        review = _judged(request, self.cache, self.features)
+        if review.changed is None or self.traffic is None:
+            return review.answer
+        told = [*review.answer.get("warnings", ()), *await _unresolved(review.changed, self.cache, self.traffic)]
+        return {**review.answer, **({"warnings": told} if told else {})}
 
     def _known(self, answer: Callable[[JsonObject, RolloutCache], JsonObject]) -> Callable[[JsonObject], JsonObject]:
         def answered(request: JsonObject) -> JsonObject:
@@ -130,19 +149,26 @@ def convert(request: JsonObject) -> JsonObject:
     return {"convertedObjects": done, "result": {"status": "Success"}}
 
 
-def _rollout(request: JsonObject, cache: RolloutCache) -> JsonObject:
-    document = request.get("object")
-    if document is None or request.get("subResource"):
-        return {"allowed": True}
+class _Review(msgspec.Struct, frozen=True):
+    answer: JsonObject
+    changed: Rollout | None = None
+    """The Rollout, where it was admitted and its references may be others than before."""
+
+
+def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Review:
+    document, stored = request.get("object"), request.get("oldObject")
+    if request.get("subResource"):
+        return _Review(_ALLOWED)
+    if document is None:
+        return _Review(_deleted(stored, features))
     older = document.get("apiVersion") == versions.ALPHA
     if older and (wrong := olderversion.errors(document)):
-        return _denied(422, "Invalid", _told(document["metadata"].get("name", ""), wrong))
+        return _Review(_denied(422, "Invalid", _told(document["metadata"].get("name", ""), wrong)))
     try:
         new = validation.parse(versions.converted(document, versions.BETA))
-        stored = request.get("oldObject")
         old = validation.parse(versions.converted(stored, versions.BETA)) if stored is not None else None
     except ValueError as problem:
-        return _denied(400, "BadRequest", str(problem))
+        return _Review(_denied(400, "BadRequest", str(problem)))
     others = cache.rollouts.list(new.metadata.namespace)
     if old is None:
         found = validation.create_errors(new, others)
@@ -151,9 +177,54 @@ def _rollout(request: JsonObject, cache: RolloutCache) -> JsonObject:
     else:
         found = validation.update_errors(new, old, others, steps_may_change=older)
     if found:
-        return _denied(422, "Invalid", _told(new.metadata.name, found))
+        return _Review(_denied(422, "Invalid", _told(new.metadata.name, found)))
     told = validation.warnings(new, _replicas(new, cache))
-    return {"allowed": True, **({"warnings": told} if told else {})}
+    if old is not None and new.spec.disabled and not old.spec.disabled:
+        told += filter(None, (validation.ending_warning(old, "disabled", keeps_hold=keeps_hold(new, features)),))
+    names_others = not new.metadata.deleting and (old is None or new.spec != old.spec)
+    answer = {**_ALLOWED, **({"warnings": told} if told else {})}
+    return _Review(answer, new if names_others and not new.spec.disabled else None)
+
+
+def _deleted(stored: JsonObject | None, features: Features) -> JsonObject:
+    """A Rollout can always be deleted; what that does to a release is said."""
+    if stored is None:
+        return _ALLOWED
+    try:
+        old = validation.parse(versions.converted(stored, versions.BETA))
+    except ValueError:
+        return _ALLOWED
+    told = validation.ending_warning(old, "deleted", keeps_hold=keeps_hold(old, features))
+    return {**_ALLOWED, **({"warnings": [told]} if told and not old.metadata.deleting else {})}
+
+
+async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -> list[str]:
+    """What the Rollout names and cannot be used now. It may come later, so nothing is refused; and a cluster that does
+    not answer in time is no reason to keep anyone waiting."""
+    ref = rollout.spec.workload_ref
+    asking = Asking(
+        namespace=rollout.metadata.namespace,
+        owner=rollout.owner_reference(),
+        refs=rollout.strategy.traffic_routings,
+        selectors=Selectors(wire.GROUP_REVISION if ref.is_group_set else wire.TEMPLATE_HASH),
+        serving=_serving(rollout, cache),
+    )
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            found = await traffic.check(asking)
+    except (TimeoutError, ApiError):
+        return []
+    problems = [found.text] if found.state == "problem" else []
+    return [*problems, *(note.message for note in found.notes if note.warning)]
+
+
+def _serving(rollout: Rollout, cache: RolloutCache) -> ServingPods | None:
+    key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+    if rollout.spec.workload_ref.is_group_set:
+        found = cache.sets.get(key)
+        return serving.of_group_set(found) if found is not None else None
+    deployment = cache.deployments.get(key)
+    return serving.of_deployment(deployment) if deployment is not None else None
 
 
 def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:

@@ -56,11 +56,17 @@ class Step(View, frozen=True):
     traffic: str | None = None
     matches: tuple[Match, ...] = ()
     request_header_modifier: HeaderModifier | None = None
-    pause: Pause = Pause()
+    pause: Pause | None = None
+    """None when the user wrote none, which counts as an empty one."""
 
     @property
     def routes(self) -> bool:
         return self.traffic is not None or bool(self.matches)
+
+    @property
+    def pause_seconds(self) -> int | None:
+        """None waits for approval."""
+        return self.pause.duration if self.pause is not None else None
 
     @property
     def traffic_step(self) -> TrafficStep:
@@ -216,6 +222,12 @@ class Rollout(View, frozen=True):
         if self.blue_green:
             return wire.BLUE_GREEN
         return wire.CANARY if self.strategy.enable_extra_workload_for_canary else wire.PARTITION
+
+    def skips_pause(self, index: int) -> bool:
+        """Whether a step, counted from 1, does not wait: a canary that has come to exactly "100%" at its last step is
+        promoted as soon as it is ready. So do other implementations of this API."""
+        steps = self.strategy.steps
+        return not self.blue_green and index == len(steps) and steps[-1].replicas == "100%"
 
     @property
     def steps_known(self) -> bool:

@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 
 from kohort.objects import featuregates
+from kohort.rollouts import wire
+from kohort.rollouts.api import Rollout
 
 HISTORY: Final = "RolloutHistory"
 APPEND_POD_SELECTOR: Final = "AppendPodSelector"
@@ -30,6 +32,11 @@ class Features(msgspec.Struct, frozen=True):
     """Labels of patchPodTemplateMetadata enter the selector of canary Services even where the stable one lacks them."""
     keep_workload_paused: bool = False
     """A Rollout that is deleted or disabled midway leaves its workload held, instead of letting it roll on."""
+
+
+def keeps_hold(rollout: Rollout, features: Features) -> bool:
+    """Whether a release that is given up leaves its workload held."""
+    return features.keep_workload_paused or rollout.metadata.annotations.get(wire.KEEP_HELD) == "true"
 
 
 def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:

@@ -88,7 +88,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "message": "What it is waiting for.",
     "currentStepIndex": "The current step, counted from 1.",
     "currentStepState": "State of the step. Writing StepReady approves it.",
-    "conditions": "Progressing, Succeeded, Terminating, Disabled.",
+    "conditions": "Progressing, Succeeded, Terminating, ResolvedRefs.",
     "canaryStatus": "State of a canary release.",
     "blueGreenStatus": "State of a blue-green release.",
     "observedWorkloadGeneration": "Generation of the workload that was last seen.",

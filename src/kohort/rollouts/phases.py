@@ -26,7 +26,7 @@ import msgspec
 from kohort.rollouts import adopting, arithmetic, finalising, progressing, wire
 from kohort.rollouts.api import Progress
 from kohort.rollouts.finalising import Finalised, Reason
-from kohort.rollouts.state import Act, Move, State, World, with_condition, with_reason, without
+from kohort.rollouts.state import Act, Move, State, World, with_condition, with_reason, with_refs, without
 from kohort.rollouts.traffic.model import Answer, Note
 from kohort.rollouts.validation import not_released_here
 
@@ -187,7 +187,20 @@ def _resting(world: World) -> Move:
         )
         notes = (Note("ReleaseNotControlled", text, warning=True),)
         changes |= {"revision": workload.canary_revision, "stable_revision": workload.stable_revision}
-    return Move(state.with_progress(**changes), notes=notes)
+    return _with_refs(world, Move(state.with_progress(**changes), notes=notes))
+
+
+def _with_refs(world: World, move: Move) -> Move:
+    """What the next release would stumble over is said while there is time, and taken back when it is mended."""
+    if world.refs is None:
+        return move
+    state, notes = with_refs(move.state, world.refs, world.now)
+    before = move.state.condition(wire.RESOLVED_REFS)
+    if world.refs.state == "problem":
+        state = msgspec.structs.replace(state, message=world.refs.text)
+    elif world.refs.state == "done" and before is not None and state.message == before.message:
+        state = msgspec.structs.replace(state, message=HEALTHY_MESSAGE)
+    return msgspec.structs.replace(move, state=state, notes=(*move.notes, *notes))
 
 
 def _ended(world: World, found: Finalised) -> Move:

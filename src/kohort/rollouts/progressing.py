@@ -23,7 +23,7 @@ import msgspec
 from kohort.rollouts import arithmetic, finalising, steps, wire
 from kohort.rollouts.api import Progress
 from kohort.rollouts.finalising import Finalised
-from kohort.rollouts.state import Act, Move, State, World, settled, with_condition, with_reason
+from kohort.rollouts.state import Act, Move, State, World, settled, with_condition, with_reason, with_refs
 from kohort.rollouts.traffic.model import Answer, Note
 from kohort.rollouts.traffic.services import same_keys
 
@@ -120,6 +120,8 @@ def first_progress(world: World) -> Progress:
 
 def _checked(world: World, act: Act, answer: Answer) -> Move:
     state = world.state
+    if act.kind == "check" and world.rollout.strategy.traffic_routings:
+        state, _ = with_refs(state, answer, world.now)
     if answer.state == "problem":
         note = Note("InitializeFailed", answer.text, warning=True)
         said = msgspec.structs.replace(state, message=answer.text)

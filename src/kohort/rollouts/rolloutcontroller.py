@@ -16,7 +16,7 @@ from kohort.objects.meta import PartialObject
 from kohort.rollouts import arithmetic, phases, wire
 from kohort.rollouts.api import BatchRelease, Progress, Rollout, WorkloadRef
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.features import Features
+from kohort.rollouts.features import Features, keeps_hold
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.planhash import hash_of, release_plan_hash
 from kohort.rollouts.state import Act, Move, State, World, stored
@@ -47,6 +47,8 @@ class RolloutController:
         self.metrics = metrics
         self.features = features
         self.recorder = recorder(manager)
+        self._checked: dict[Key, tuple[int, float]] = {}
+        """Which generation of a Rollout had its references looked at, and when."""
         self.controller = manager.controller("rollout-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.rollouts)
         self.controller.watches(cache.releases, _same_name)
@@ -58,6 +60,7 @@ class RolloutController:
     async def reconcile(self, key: Key) -> Requeue | None:
         rollout = self.cache.rollouts.get(key)
         if rollout is None:
+            self._checked.pop(key, None)
             return None
         if await self._finalizer(rollout):
             self.metrics.forget(rollout)
@@ -70,7 +73,7 @@ class RolloutController:
             return None
         if rollout.traffic_routing and _is_ending(world.state):
             await self._join(world, {}, leave=True)
-        world = await self._looked_at_routes(world)
+        world = await self._checked_refs(await self._looked_at_routes(world))
         move = await self._pass(world, control)
         self._tell(rollout, move.notes)
         if move.outcome:
@@ -83,6 +86,8 @@ class RolloutController:
             after = None
         if _rests_on_routes(world.at(move.state)):
             after = min(after or wire.LOOK_SECONDS, wire.LOOK_SECONDS)
+        elif _awaits_release(world.at(move.state)):
+            after = min(after or wire.CHECK_SECONDS, wire.CHECK_SECONDS)
         return None if after is None else Requeue(after=after)
 
     async def _looked_at_routes(self, world: World) -> World:
@@ -90,6 +95,23 @@ class RolloutController:
             return world
         astray = await self.traffic.astray(asking(world, appends=self.features.append_pod_selector))
         return msgspec.structs.replace(world, astray=astray)
+
+    async def _checked_refs(self, world: World) -> World:
+        """Nothing tells of changes of Services and routes, so they are looked at now and then."""
+        metadata = world.rollout.metadata
+        key, now = Key(metadata.namespace, metadata.name), clock.seconds()
+        generation, when = self._checked.get(key, (0, 0.0))
+        if not _awaits_release(world):
+            self._checked.pop(key, None)
+            return world
+        if generation == metadata.generation and now - when < wire.CHECK_SECONDS:
+            return world
+        self._checked[key] = metadata.generation, now
+        answer = await self.traffic.check(asking(world, appends=self.features.append_pod_selector))
+        if answer.done and (name := world.rollout.traffic_routing):
+            found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, metadata.namespace)
+            answer = answer if found is not None else _missing_routing(name)
+        return msgspec.structs.replace(world, refs=answer)
 
     async def _pass(self, world: World, control: Control | None) -> Move:
         move = phases.decide(world)
@@ -115,7 +137,7 @@ class RolloutController:
             release_hash=release_plan_hash(release.plan) if release is not None else "",
             plan_hash=hash_of(rollout.spec.strategy),
             canary_gone=control.canary_gone(rollout) if control is not None else True,
-            keeps_hold=self.features.keep_workload_paused,
+            keeps_hold=keeps_hold(rollout, self.features),
         )
 
     # Acting
@@ -212,9 +234,7 @@ class RolloutController:
         name, namespace = rollout.traffic_routing, rollout.metadata.namespace
         found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, namespace)
         if found is None:
-            if leave:
-                return Answer("done", marks=marks)
-            return Answer("problem", text=f"TrafficRouting {name} does not exist: create it, or drop trafficRoutingRef")
+            return Answer("done", marks=marks) if leave else _missing_routing(name)
         own = wire.PROGRESSING_FINALIZER + rollout.metadata.name
         finalizers: list[str] = found["metadata"].get("finalizers") or []
         if (own in finalizers) != leave:
@@ -346,6 +366,7 @@ def asking(world: World, *, appends: bool = False) -> Asking:
         step=world.step.traffic_step if world.steps else TrafficStep(),
         selectors=selectors,
         generates_canary_service=generates,
+        serving=workload.serving if workload is not None else None,
         since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
         marks=progress.grace_times,
     )
@@ -363,6 +384,20 @@ def _rests_on_routes(world: World) -> bool:
         and bool(rollout.strategy.traffic_routings)
         and world.step.routes
     )
+
+
+def _awaits_release(world: World) -> bool:
+    """Nothing is released, and what the Rollout names will be needed."""
+    rollout = world.rollout
+    named = bool(rollout.strategy.traffic_routings or rollout.traffic_routing)
+    return (
+        named and world.state.phase == wire.HEALTHY and world.state.progress is not None and not rollout.spec.disabled
+    )
+
+
+def _missing_routing(name: str) -> Answer:
+    text = f"TrafficRouting {name} does not exist: create it, or drop trafficRoutingRef"
+    return Answer("problem", text=text, reason="RefNotFound")
 
 
 def _is_ending(state: State) -> bool:

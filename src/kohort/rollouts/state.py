@@ -87,6 +87,20 @@ def with_reason(state: State, reason: str, message: str, now: datetime, *, statu
     return msgspec.structs.replace(changed, message=message)
 
 
+def with_refs(state: State, answer: Answer, now: datetime) -> tuple[State, tuple[Note, ...]]:
+    """The condition ResolvedRefs as the answer has it, and an event when references cannot be used any more."""
+    if answer.state == "wait":
+        return state, ()
+    resolved = answer.state == "done"
+    status, reason = ("True", wire.RESOLVED_REFS) if resolved else ("False", answer.reason)
+    message = "Services and routes exist and lead to the workload" if resolved else answer.text
+    old = state.condition(wire.RESOLVED_REFS)
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+        return state, ()
+    notes = () if resolved else (Note("UnresolvedRefs", answer.text, warning=True),)
+    return with_condition(state, wire.RESOLVED_REFS, status, reason, message, now), notes
+
+
 ActKind = Literal[
     "check",
     "join",
@@ -143,6 +157,8 @@ class World(msgspec.Struct, frozen=True):
     canary_gone: bool = True
     astray: str = ""
     """What the routes of a step at rest lack, because somebody else changed them."""
+    refs: Answer | None = None
+    """Whether what the Rollout names can be used, where that was looked at in this pass."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
 

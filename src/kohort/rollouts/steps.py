@@ -334,9 +334,9 @@ def _paused(world: World) -> Move:
     if world.astray:
         text = f"step({index}/{count}): the traffic is not carried as it should be, it is routed again: {world.astray}"
         return _entered(world, wire.ROUTING, (Note("RoutesChanged", text, warning=True),))
-    if not world.rollout.blue_green and index == count and step.replicas == "100%":
+    if world.rollout.skips_pause(index):
         return _entered(world, wire.READY)
-    duration = step.pause.duration
+    duration = step.pause_seconds
     if duration is None:
         text = f"{_place(world)}, and you need manually confirm to enter the next step"
         asked = world.state.message != text

@@ -11,6 +11,7 @@ from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import arithmetic, wire
 from kohort.rollouts.api import Rollout, Step, Strategy
+from kohort.rollouts.features import KEEP_PAUSED
 from kohort.rollouts.traffic.model import RouteRef
 
 _WORKLOAD: Final = "Spec.ObjectRef.WorkloadRef"
@@ -126,8 +127,8 @@ def _one_step(step: Step, path: str, *, blue_green: bool) -> list[FieldError]:
         if not (match.headers or match.query_params or match.path):
             text = "a match must have headers, queryParams or a path"
             found.append(_wrong(f"{path}.Matches[{number}]", match, text))
-    if step.pause.duration is not None and step.pause.duration < 0:
-        found.append(_wrong(f"{path}.Pause.Duration", step.pause.duration, "duration cannot be negative"))
+    if step.pause_seconds is not None and step.pause_seconds < 0:
+        found.append(_wrong(f"{path}.Pause.Duration", step.pause_seconds, "duration cannot be negative"))
     return found
 
 
@@ -199,9 +200,35 @@ def warnings(rollout: Rollout, replicas: int | None) -> list[str]:
         routed = [number for number, step in enumerate(strategy.steps, start=1) if step.routes]
         if routed:
             found.append(f"traffic is ignored without trafficRoutings (steps {', '.join(map(str, routed))})")
+    last = len(strategy.steps)
+    if last and strategy.steps[-1].pause is not None and rollout.skips_pause(last):
+        found.append(
+            f'step {last}: its pause is ignored: a last step with replicas "100%" is promoted as soon as it is ready; '
+            "put the pause on the step before it"
+        )
     if replicas:
         found += _count_warnings(strategy, replicas)
     return found
+
+
+def ending_warning(rollout: Rollout, verb: str, *, keeps_hold: bool) -> str:
+    """What deleting or disabling a Rollout does to a release that is under way; empty when there is none."""
+    status, progress = rollout.status, rollout.status.progress
+    if status.phase != wire.PROGRESSING or status.reason == wire.COMPLETED or progress is None:
+        return ""
+    ref, count = rollout.spec.workload_ref, len(rollout.strategy.steps)
+    subject = f"{ref.kind} {ref.name}"
+    where = f"Rollout {rollout.metadata.name} is {verb} at step {progress.current_step_index} of {count}"
+    if keeps_hold:
+        return (
+            f"{where}: {subject} stays held at its stable version, and its template is still that of the new one; "
+            "another Rollout takes the release up"
+        )
+    return (
+        f"{where}: the new version rolls out to all of {subject}, without the steps that are left. To keep the stable "
+        f"version, put the old template back first (kohort abort {ref.name}), or set the annotation "
+        f"{wire.KEEP_HELD}=true on the Rollout first, or run the operator with the feature gate {KEEP_PAUSED}"
+    )
 
 
 def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:

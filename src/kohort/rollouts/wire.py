@@ -13,6 +13,9 @@ TRAFFIC_ROUTING: Final = "rollouts.kruise.io/trafficrouting"
 STEP_TIMEOUT: Final = "rollouts.kruise.io/step-ready-timeout-seconds"
 STEP_TIMEOUT_ACTION: Final = "rollouts.kruise.io/step-ready-timeout-action"
 SCALE_DOWN_ON_JUMP: Final = "rollouts.kruise.io/scale-down-on-jump"
+KEEP_HELD: Final = "kohort.dev/keep-workload-held"
+"""Ours: `true` leaves the workload held when this Rollout is deleted or disabled midway, as the feature gate does for
+all of them."""
 PROGRESSING_FINALIZER: Final = "progressing.rollouts.kruise.io/"
 ROLLING_STYLE: Final = "rollouts.kruise.io/rolling-style"
 
@@ -80,6 +83,10 @@ REASON_PAUSED: Final = "Paused"
 IN_TERMINATING: Final = "InTerminating"
 SUCCEEDED: Final = "Succeeded"
 
+# Other conditions of a Rollout
+RESOLVED_REFS: Final = "ResolvedRefs"
+"""Ours: whether the Services and routes that it names exist and lead to its workload."""
+
 # Steps of finalising
 TO_NEW: Final = "FinalisingStepRouteTrafficToNew"
 TO_STABLE: Final = "FinalisingStepRouteTrafficToStable"
@@ -104,6 +111,8 @@ PARTITION: Final = "Partition"
 BLUE_GREEN: Final = "BlueGreen"
 
 RECHECK: Final = 3.0
+CHECK_SECONDS: Final = 30.0
+"""How often the references of a Rollout are looked at while nothing is released."""
 LOOK_SECONDS: Final = 10.0
 """How often routes are looked at while a step waits. They may be of any kind, and most clusters lack some of the kinds,
 so nobody watches them."""

@@ -67,7 +67,7 @@ class CustomRefs:
             )
         obj = await self._client.find(resource, ref.name, asking.namespace)
         if obj is None:
-            raise TrafficProblem(f"{where} does not exist; create it or name another")
+            raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
         return resource, obj
 
     async def _script(self, ref: NetworkRef, asking: Asking) -> str:

@@ -231,7 +231,7 @@ def check_route(route: JsonObject | None, ref: RouteRef, namespace: str) -> Json
     assert ref.gateway is not None
     where = f"HTTPRoute {namespace}/{ref.gateway.http_route_name} (trafficRoutings[0].gateway.httpRouteName)"
     if route is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
     if not any(_stable_refs(rule, ref.service) for rule in (route.get("spec") or {}).get("rules") or ()):
         raise TrafficProblem(
             f"{where} has no rule with backendRef {ref.service}, so there is nothing to divide; "

@@ -181,7 +181,7 @@ def check_ingress(ingress: JsonObject | None, ref: RouteRef, namespace: str) -> 
     assert ref.ingress is not None
     where = f"Ingress {namespace}/{ref.ingress.name} (trafficRoutings[0].ingress.name)"
     if ingress is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
     if not canary_rules(ingress, ref.service, ref.service):
         raise TrafficProblem(
             f"{where} has no path with backend service {ref.service}, so there is nothing to divide; "

@@ -131,6 +131,19 @@ def finalising_grace(refs: tuple[RouteRef, ...]) -> int:
 # Who asks
 
 
+class ServingPods(msgspec.Struct, frozen=True):
+    """The pods of a workload that requests should reach: of groups, their leaders."""
+
+    workload: str
+    """Kind and name, for messages."""
+    labels: Mapping[str, str]
+    """What they all carry, by the workload's template."""
+    other_keys: frozenset[str] = frozenset()
+    """Keys that they carry with values of their own."""
+    identity: Mapping[str, str] = NOTHING
+    """By which such a pod is known, whatever else has been put on it."""
+
+
 class Selectors(msgspec.Struct, frozen=True):
     """How pods of the two versions are told apart by a Service.
 
@@ -162,6 +175,8 @@ class Asking(msgspec.Struct, frozen=True):
     """False with disableGenerateCanaryService: routes tell subsets of the stable Service apart."""
     only_traffic: bool = False
     """A TrafficRouting object: no Service is created or changed."""
+    serving: ServingPods | None = None
+    """The pods that the stable Service should select, where the workload exists."""
     since: datetime | None = None
     """Since when the step is as it is (the sub-status' lastUpdateTime): routing begins a grace period later."""
     marks: Mapping[str, str] = NOTHING
@@ -183,6 +198,10 @@ class Note(msgspec.Struct, frozen=True):
     warning: bool = False
 
 
+ProblemReason = Literal["RefNotFound", "ServiceSelectsNoPods", "InvalidRef"]
+"""Why references of a Rollout cannot be used, for its condition ResolvedRefs."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     state: Literal["done", "wait", "problem"]
     seconds: float = 0.0
@@ -194,6 +213,8 @@ class Answer(msgspec.Struct, frozen=True):
     changed: bool = False
     """Whether something in the cluster was changed by this call."""
     notes: tuple[Note, ...] = ()
+    reason: ProblemReason = "InvalidRef"
+    """Of a `problem`."""
 
     @property
     def done(self) -> bool:
@@ -205,7 +226,7 @@ class Traffic(Protocol):
 
     async def check(self, asking: Asking) -> Answer:
         """Whether the Service and every object that `refs` names exist and can be used. Changes nothing. `problem`
-        names the first that is missing. Warnings (a Service that also selects workers, a port that no leader has) are
+        names all that are missing. Warnings (a Service that also selects workers, a port that no leader has) are
         notes."""
         ...
 

@@ -10,11 +10,15 @@ import msgspec
 
 from kohort.kube.resources import Resource
 from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.traffic.model import Note, ProblemReason
 
 
 class TrafficProblem(Exception):
     """Something that a person must repair; the text names the object, the field and the remedy."""
+
+    def __init__(self, text: str, reason: ProblemReason = "InvalidRef") -> None:
+        super().__init__(text)
+        self.reason: ProblemReason = reason
 
 
 class NotYet(Exception):

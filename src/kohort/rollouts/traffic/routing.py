@@ -12,7 +12,7 @@ A step that routes has three stages, each with a mark of its own, so that each h
 | routes   | weights and matches, once the canary has a ready endpoint |                                               |
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from typing import Final, ParamSpec, cast
 
@@ -85,7 +85,7 @@ def _answering(operation: Callable[P, Awaitable[Answer]]) -> Callable[P, Corouti
         except TrafficProblem as problem:
             # A TrafficRouting has the same references under another name.
             text = str(problem).replace("trafficRoutings[", "objectRef[") if asking.only_traffic else str(problem)
-            return Answer("problem", RECHECK, text, asking.marks)
+            return Answer("problem", RECHECK, text, asking.marks, reason=problem.reason)
         except REFUSALS as refusal:
             return Answer("problem", RECHECK, refusal.message, asking.marks)
 
@@ -117,18 +117,44 @@ class ClusterTraffic:
     @_answering
     async def check(self, asking: Asking) -> Answer:
         notes: tuple[Note, ...] = ()
+        problems: list[TrafficProblem] = []
         for ref in asking.refs:
-            stable = await self._found.stable(ref, asking)
-            if not asking.only_traffic and asking.selectors.revision_key == wire.GROUP_REVISION:
-                notes += services.check_leaders(stable, await self._found.selected(stable))
-            if ref.ingress is not None:
-                await self._found.ingress(ref, asking)
-                await self._classes.check(ref.ingress)
-            if ref.gateway is not None:
-                await self._found.route(ref, asking)
-            for network in ref.custom_network_refs:
-                await self._custom.check(network, asking)
+            try:
+                notes += await self._check_service(ref, asking)
+            except TrafficProblem as problem:
+                problems.append(problem)
+            for check in self._route_checks(ref, asking):
+                try:
+                    await check
+                except TrafficProblem as problem:
+                    problems.append(problem)
+        if problems:
+            raise TrafficProblem("; ".join(map(str, problems)), problems[0].reason)
         return Answer("done", marks=asking.marks, notes=notes)
+
+    async def _check_service(self, ref: RouteRef, asking: Asking) -> tuple[Note, ...]:
+        stable = await self._found.stable(ref, asking)
+        if asking.only_traffic:
+            return ()
+        selected = await self._found.selected(stable)
+        groups = asking.selectors.revision_key == wire.GROUP_REVISION
+        notes = services.check_leaders(stable, selected) if groups else ()
+        if asking.serving is not None:
+            notes += services.check_selection(stable, selected, asking.serving)
+        return notes
+
+    async def _check_ingress(self, ref: RouteRef, asking: Asking) -> None:
+        assert ref.ingress is not None
+        await self._found.ingress(ref, asking)
+        await self._classes.check(ref.ingress)
+
+    def _route_checks(self, ref: RouteRef, asking: Asking) -> Iterator[Awaitable[object]]:
+        if ref.ingress is not None:
+            yield self._check_ingress(ref, asking)
+        if ref.gateway is not None:
+            yield self._found.route(ref, asking)
+        for network in ref.custom_network_refs:
+            yield self._custom.check(network, asking)
 
     @_answering
     async def pin_stable(self, asking: Asking) -> Answer:

@@ -13,7 +13,7 @@ from kohort.kube.patches import locked, merge_patch
 from kohort.kube.resources import SERVICES
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import wire
-from kohort.rollouts.traffic.model import Asking, Note, RouteRef, Selectors
+from kohort.rollouts.traffic.model import Asking, Note, RouteRef, Selectors, ServingPods
 from kohort.rollouts.traffic.names import ADDED_SELECTOR, NOT_COPIED
 from kohort.rollouts.traffic.plans import (
     NOTHING_TO_DO,
@@ -201,7 +201,7 @@ def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> 
         raise TrafficProblem("trafficRoutings[0].service is empty; name the Service that clients of the workload use")
     where = f"Service {namespace}/{ref.service} (trafficRoutings[0].service)"
     if service is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
     spec = service["spec"]
     if spec.get("clusterIP") == "None":
         raise TrafficProblem(
@@ -237,7 +237,8 @@ def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[
         group_set = members[0]["metadata"]["labels"].get(wire.GROUP_SET, "")
         raise TrafficProblem(
             f"service {name} selects no leader pod of LeaderWorkerSet {group_set}; spec.selector must name labels of "
-            f'leaders, for example {wire.WORKER_INDEX}: "{wire.LEADER}"'
+            f'leaders, for example {wire.WORKER_INDEX}: "{wire.LEADER}"',
+            "ServiceSelectsNoPods",
         )
     notes = []
     if len(members) > len(leaders):
@@ -248,6 +249,35 @@ def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[
         for port in _missing_ports(service, leaders)
     ]
     return tuple(notes)
+
+
+def check_selection(service: JsonObject, selected: Iterable[JsonObject], serving: ServingPods) -> tuple[Note, ...]:
+    """Whether requests to the Service can reach the workload. Pods that are there decide; before there are any, the
+    labels of its template do. Webhooks of others may add labels, so that a template alone says only what to expect."""
+    reaches = any(
+        serving.identity.items() <= (pod["metadata"].get("labels") or {}).items()
+        for pod in selected
+        if serving.identity
+    )
+    unmatched = {
+        key: value
+        for key, value in unpinned_selector(service).items()
+        if serving.labels.get(key, value if key in serving.other_keys else None) != value
+    }
+    if not unmatched:
+        return ()
+    name = service["metadata"]["name"]
+    wrong = ", ".join(f"{key}={value}" for key, value in sorted(unmatched.items()))
+    if reaches:
+        text = f"Service {name} selects by {wrong}, which the template of {serving.workload} does not have any more"
+        return (Note("ServiceMissesNewPods", text, warning=True),)
+    found = ", ".join(f"{key}={value}" for key, value in sorted(serving.labels.items()))
+    raise TrafficProblem(
+        f"Service {service['metadata']['namespace']}/{name} (trafficRoutings[0].service) selects no pod of "
+        f"{serving.workload}: spec.selector asks for {wrong}, the pods that serve have {found}; correct the selector, "
+        "or the labels of the template",
+        "ServiceSelectsNoPods",
+    )
 
 
 def _missing_ports(service: JsonObject, leaders: list[JsonObject]) -> list[str]:

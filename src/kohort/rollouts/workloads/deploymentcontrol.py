@@ -10,7 +10,7 @@ from kohort.objects.meta import find_condition
 from kohort.rollouts import arithmetic, wire
 from kohort.rollouts.api import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note
-from kohort.rollouts.workloads import deployments
+from kohort.rollouts.workloads import deployments, serving
 from kohort.rollouts.workloads.control import (
     WorkloadControl,
     batch_label,
@@ -85,6 +85,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             canary_name=canary_name,
             extra_workload=not rollout.blue_green,
             canary_lost=lost,
+            serving=serving.of_deployment(stable),
         )
 
     def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:

@@ -14,7 +14,7 @@ from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts import arithmetic, wire
 from kohort.rollouts.api import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note
-from kohort.rollouts.workloads import canaryset, groupset
+from kohort.rollouts.workloads import canaryset, groupset, serving
 from kohort.rollouts.workloads.control import (
     WorkloadControl,
     batch_label,
@@ -95,6 +95,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             canary_name=canary.metadata.name if canary is not None else "",
             pinned=_pinned(canary) if canary is not None else {},
             canary_lost=canary is None and bool(ours),
+            serving=serving.of_group_set(stable),
             remark=_remark(stable),
         )
 

@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.kube.resources import Key
 from kohort.rollouts.api import BatchRelease, Rollout
-from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.traffic.model import Note, ServingPods
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -50,6 +50,8 @@ class Workload(msgspec.Struct, frozen=True):
     """The new version lives in a workload of its own, so the stable one is whole until promotion."""
     canary_lost: bool = False
     """Somebody deleted the extra workload by hand: it goes, and a new one is needed."""
+    serving: ServingPods | None = None
+    """The pods that should get requests."""
     remark: str = ""
     """Something that a person should know, for the message."""
 
