@@ -39,7 +39,88 @@ def test_a_part_that_fails_later_is_started_again() -> None:
 
         async with supervision.running([supervision.Part("fragile", transport(server), fragile)]):
             await asyncio.sleep(200)
-        assert [round(later - starts[0]) for later in starts] == [0, 65, 130, 195]
+        assert [round(later - starts[0]) for later in starts] == [0, 61, 123, 187]
+
+    virtual_time.run(story())
+
+
+def test_what_happened_to_a_part_is_in_its_record() -> None:
+    async def story() -> None:
+        server, _ = await assemble(open_store())
+        fail = asyncio.Event()
+
+        def fragile(manager: Manager) -> None:
+            async def fail_when_asked() -> None:
+                await fail.wait()
+                fail.clear()
+                raise RuntimeError("worn out")
+
+            manager.background("fragile", fail_when_asked)
+
+        part = supervision.Part("fragile", transport(server), fragile)
+        states: list[tuple[str, int]] = []
+        messages: list[str] = []
+        async with supervision.running([part]):
+            part.changed = lambda: states.append((part.record.state, part.record.restarts))
+            part.failed = messages.append
+            assert (part.record.state, part.record.restarts, part.record.reason) == ("Ready", 0, "")
+            fail.set()
+            await asyncio.sleep(0.5)
+            assert part.record.retry_at != ""
+            await asyncio.sleep(10)
+            assert part.record.retry_at == ""
+        assert part.record.reason == "RuntimeError: worn out"
+        assert states == [("BackOff", 1), ("Starting", 1), ("Ready", 1), ("Stopped", 1)]
+        assert messages == ["part fragile failed: RuntimeError: worn out; starting it again in 1 s"]
+
+    virtual_time.run(story())
+
+
+@pytest.mark.parametrize("end", ["return", "cancel"])
+def test_a_part_that_ends_without_being_asked_to_is_started_again(end: str) -> None:
+    """A manager that returns, or a task of a part that is cancelled by an error in it, is a failure like any other."""
+
+    async def story() -> None:
+        server, _ = await assemble(open_store())
+        starts: list[float] = []
+
+        def leaving(manager: Manager) -> None:
+            async def leave() -> None:
+                starts.append(asyncio.get_running_loop().time())
+                await asyncio.sleep(10)
+                if end == "return":
+                    manager.stop()
+                else:
+                    raise asyncio.CancelledError
+
+            manager.prepare(leave)
+
+        part = supervision.Part("leaving", transport(server), leaving)
+        part.ready.set()  # It was ready before; now it cannot start.
+        async with supervision.running([part]):
+            await asyncio.sleep(30)
+        assert [round(later - starts[0]) for later in starts] == [0, 11, 23]
+
+    virtual_time.run(story())
+
+
+def test_a_part_is_stopped_while_it_waits_to_be_started_again() -> None:
+    async def story() -> None:
+        server, _ = await assemble(open_store())
+
+        def broken(manager: Manager) -> None:
+            async def fail() -> None:
+                raise RuntimeError("worn out")
+
+            manager.background("broken", fail)
+
+        part = supervision.Part("broken", transport(server), broken)
+        async with supervision.running([part]):
+            await asyncio.sleep(100)
+            assert part.record.state == "BackOff"
+            begun = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() == begun
+        assert part.record.state == "Stopped"
 
     virtual_time.run(story())
 

@@ -1,5 +1,8 @@
 """`kohort status`."""
 
+import sys
+from pathlib import Path
+
 import click
 
 from kohort.cli import values
@@ -7,13 +10,38 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 
 
 @click.command("status")
-@set_argument()
+@set_argument(required=False)
 @output_option()
 @click.option("-w", "--watch", is_flag=True, help="Wait until all groups are up to date and ready.")
 @click.option("--timeout", type=values.Seconds(0), metavar="SECONDS", help="With --watch: give up after this time.")
+@click.option("--cluster", is_flag=True, help="Show the parts of the embedded cluster and their restarts instead.")
+@click.option(
+    "--data-dir",
+    type=values.SomePath(),
+    help="With --cluster: its data directory.  [default: in the XDG data directory]",
+)
 @cluster_options
-def command(name: str, output: str, watch: bool, timeout: float | None, target: Target) -> None:
-    """Show the progress of a roll or of scaling, and what it is waiting for. Exit code 3 until it is done."""
+def command(
+    name: str | None,
+    output: str,
+    watch: bool,
+    timeout: float | None,
+    cluster: bool,
+    data_dir: Path | None,
+    target: Target,
+) -> None:
+    """Show the progress of a roll or of scaling, and what it is waiting for. Exit code 3 until it is done.
+
+    With --cluster, show the parts of the cluster that `kohort up` runs; exit code 3 unless all of them are ready.
+    """
+    if cluster:
+        from kohort.cli.actions import parts
+
+        if name is not None or watch:
+            raise click.UsageError("--cluster is about the cluster as a whole: leave out NAME and --watch")
+        sys.exit(parts.show(data_dir, output))
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME'.")
     from kohort.cli.actions import looking
 
     execute(target, lambda client, namespace: looking.status(client, namespace, name, output, watch, timeout))

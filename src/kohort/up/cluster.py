@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -30,6 +31,7 @@ from kohort.up import parts, supervision
 from kohort.up.datadir import DataDirectory
 from kohort.up.detached import is_detached
 from kohort.up.failures import CannotStart, address_problem
+from kohort.up.report import Report
 
 ANSWER_SECONDS = 10.0
 RENEWAL_SECONDS = 24 * 3600.0
@@ -100,7 +102,12 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
                 retired = await _retired(options, _in_process(server, "up"))
                 note = "; ".join(filter(None, (retired, _unenforced(options))))
-                async with _renewing(pki, tls, write), supervision.running(controllers):
+                report = Report(options.data, address, controllers, with_server=True)
+                async with (
+                    _renewing(pki, tls, write),
+                    supervision.running(controllers),
+                    report.kept(_in_process(server, "up")),
+                ):
                     yield Running(address, options.data.export, note)
         except (ApiError, StorageError) as error:
             raise options.data.unready(str(error)) from error
@@ -127,8 +134,14 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     try:
         with ours:
             await _answering(transport, connection.server)
-            async with supervision.running(_controllers(options, surroundings, lambda _: transport)):
-                yield Running(connection.server, "", _unenforced(options))
+            controllers = _controllers(options, surroundings, lambda _: transport)
+            async with supervision.running(controllers):
+                if isinstance(ours, contextlib.nullcontext):
+                    yield Running(connection.server, "", _unenforced(options))
+                    return
+                report = Report(options.data, connection.server, controllers, with_server=False)
+                async with report.kept(transport):
+                    yield Running(connection.server, "", _unenforced(options))
     finally:
         await transport.close()
 
@@ -246,9 +259,14 @@ async def _renewing(pki: Pki, context: ssl.SSLContext, renewed: Callable[[], Non
     async def renew() -> None:
         while True:
             await asyncio.sleep(RENEWAL_SECONDS)
-            if pki.ensure():
+            try:
+                if not pki.ensure():
+                    continue
                 context.load_cert_chain(pki.server_certificate, pki.server_key)
                 renewed()
+            except (OSError, UnusableKeys) as problem:
+                _log.error("certificates could not be renewed; kohort tries again tomorrow", problem=str(problem))
+            else:
                 _log.warning("certificates renewed")
 
     task = asyncio.create_task(renew(), name="certificates")
@@ -266,6 +284,8 @@ def _certificates(options: Options) -> Pki:
     except UnusableKeys as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise options.data.unusable(error) from error
         raise CannotStart(f"cannot write certificates to {options.data.pki}: {error.strerror}") from error
     return pki
 

@@ -3,6 +3,7 @@
     store.db         all objects           pki/          certificates, keys, the administrator's token
     kubeconfig       for kubectl           kohort.log    what a detached process says
     kohort.lock      who is running        volumes/      provisioned volumes
+    supervisor.lock  who restarts it       *.json        see `records`
     node/            what this machine's pods need
     nodes            which ones the last start ran
 
@@ -20,7 +21,7 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kohort.kube.privatefiles import NotPrivate, private_directory
@@ -32,6 +33,7 @@ STOP_SECONDS = 30.0
 LEAST_ROOM = 1 << 20
 """Bytes on the disk below which a write that fails needs no other explanation."""
 _POLL_SECONDS = 0.02
+_TRIES = 5
 
 
 def default_directory() -> Path:
@@ -49,6 +51,7 @@ class DataDirectory:
         self.volumes = self.path / "volumes"
         self.node = self.path / "node"
         self._lock = self.path / "kohort.lock"
+        self._supervisor_lock = self.path / "supervisor.lock"
 
     def create(self) -> None:
         try:
@@ -65,19 +68,46 @@ class DataDirectory:
         """Be the one process that uses this directory."""
         self.create()
         with contextlib.ExitStack() as stack:
-            descriptor = self._open_lock()
+            descriptor = self._open(self._lock, os.O_RDWR)
             stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise CannotStart(
-                    f"a cluster runs on {self.path} already (pid {self._read_pid(descriptor)}): "
-                    f"{self.export}; stop it with {self._down()}, or choose another --data-dir"
-                ) from error
+            self._take(descriptor)
+            if (supervisor := self.supervisor()) not in (None, os.getppid()):
+                raise self._in_use(f"pid {supervisor}, which is about to restart it")
             stack.callback(os.close, self._lock_directory())
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
+
+    @contextlib.contextmanager
+    def supervised(self) -> Iterator[None]:
+        """Be the one process that restarts the owner of this directory after a crash."""
+        self.create()
+        if (owner := self.owner()) is not None:
+            raise self._in_use(f"pid {owner}")
+        descriptor = self._open(self._supervisor_lock, os.O_RDWR)
+        try:
+            self._take(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        """Lock it. Whoever asks who holds the lock has a share in it for a moment, so one refusal means nothing."""
+        for last in (*[False] * _TRIES, True):
+            try:
+                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if last:
+                    raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
+                time.sleep(_POLL_SECONDS)
+
+    def _in_use(self, by: str) -> CannotStart:
+        return CannotStart(
+            f"a cluster runs on {self.path} already ({by}): "
+            f"{self.export}; stop it with {self._down()}, or choose another --data-dir"
+        )
 
     def _lock_directory(self) -> int:
         try:
@@ -107,8 +137,15 @@ class DataDirectory:
 
     def owner(self) -> int | None:
         """The pid of the running process, None when nobody runs."""
+        return self._holder(self._lock)
+
+    def supervisor(self) -> int | None:
+        """The pid of the process that restarts the owner, None when there is none."""
+        return self._holder(self._supervisor_lock)
+
+    def _holder(self, lock: Path) -> int | None:
         try:
-            descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -120,17 +157,23 @@ class DataDirectory:
         return None
 
     def stop_owner(self) -> int | None:
-        """Ask the running process to end and wait until it has; returns its pid, None when nobody runs."""
-        pid = self.owner()
-        if pid is None:
-            return None
-        os.kill(pid, signal.SIGTERM)
+        """Ask the running process to end and wait until it has; returns its pid, None when nobody runs. A supervisor is
+        asked instead: it passes that on to the process, if there is one at the moment, and does not start another."""
+        owner, supervisor = self.owner(), self.supervisor()
+        if supervisor is not None:
+            self._stop(supervisor, self.supervisor)
+        if owner is not None and self.owner() == owner:
+            self._stop(owner, self.owner)
+        return owner or supervisor
+
+    def _stop(self, pid: int, holder: Callable[[], int | None]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        while self.owner() == pid:
+        while holder() == pid:
             if time.monotonic() > deadline:
                 raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
             time.sleep(_POLL_SECONDS)
-        return pid
 
     def end_leftovers(self) -> int:
         """End the pods that a killed process has left, and give back what they held; returns how many there were."""
@@ -153,9 +196,6 @@ class DataDirectory:
     def open_log(self) -> int:
         """A descriptor that appends to the log."""
         return self._open(self.log, os.O_WRONLY | os.O_APPEND)
-
-    def _open_lock(self) -> int:
-        return self._open(self._lock, os.O_RDWR)
 
     def _open(self, path: Path, flags: int) -> int:
         try:

@@ -1,7 +1,8 @@
 """A cluster in the background.
 
-It is a new process in a session of its own, not a fork: it starts from a clean interpreter. It tells its parent through
-a pipe when it is ready, or why it cannot be; everything else it says goes into its log file.
+It is a new process in a session of its own, not a fork: it starts from a clean interpreter. Its parent is the
+`supervisor`. It reports through a pipe to the command that started both when it is ready, or why it cannot be;
+everything else goes into its log file.
 """
 
 import os
@@ -14,12 +15,14 @@ from kohort.up.failures import CannotStart
 
 REPORT_FD = "KOHORT_REPORT_FD"
 """Names, in the environment of a detached process, the pipe to report through."""
+SUPERVISED = "KOHORT_SUPERVISED"
+"""In the environment of a detached process, the pid of its supervisor."""
 READY = "ready "
 
 
 def start(data: DataDirectory, arguments: Sequence[str]) -> tuple[str, str]:
-    """Run `kohort` with `arguments` in the background; returns, when it is ready, the server's address and a note on
-    this start, if there is one."""
+    """Run `kohort` with `arguments` in the background, supervised; returns, when it is ready, the server's address and
+    a note on this start, if there is one."""
     data.create()
     reading, writing = os.pipe()
     with open(reading) as report:
@@ -40,7 +43,7 @@ def start(data: DataDirectory, arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def is_detached() -> bool:
-    return REPORT_FD in os.environ
+    return REPORT_FD in os.environ or SUPERVISED in os.environ
 
 
 def report_ready(address: str, note: str) -> None:
@@ -52,8 +55,12 @@ def report_failure(message: str) -> None:
 
 
 def _report(line: str) -> None:
-    """Say one thing to the parent, then let it go."""
-    with open(int(os.environ.pop(REPORT_FD)), "w") as pipe:
+    """Say one thing to the command that waits for it. After a restart there is none any more; the log says it then."""
+    descriptor = os.environ.pop(REPORT_FD, "")
+    if not descriptor:
+        print(line, file=sys.stderr, flush=True)
+        return
+    with open(int(descriptor), "w") as pipe:
         pipe.write(line + "\n")
 
 
@@ -61,7 +68,7 @@ def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> "subproc
     log = data.open_log()
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "kohort", *arguments],
+            [sys.executable, "-m", "kohort.up.supervisor", str(data.path), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

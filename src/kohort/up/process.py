@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import os
 import resource
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from kohort.kube import tlsbuffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
 from kohort.up.complaints import Complaints
+from kohort.up.detached import is_detached
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
@@ -26,6 +28,9 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     gc.disable()
     tlsbuffers.keep_small()
     _allow_connections()
+    if is_detached():
+        # A crash of the interpreter leaves the stacks of all threads in the log.
+        faulthandler.enable()
     asyncio.run(_run(options, ready))
 
 

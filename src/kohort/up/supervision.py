@@ -1,28 +1,47 @@
 """Keeping the parts of a cluster alive.
 
 Every part has a manager and a client of its own; what they keep of the cluster in memory they share. One that fails is
-started again after a pause, without the others noticing: it comes back like any controller does, from what the API
-server holds. Only one that fails before it was ever ready ends the start.
+started again after a pause (`restarts.part_pause`), without the others noticing: it comes back like any controller
+does, from what the API server holds. A part that returns although it was not asked to has failed, too. Only one that
+fails before it was ever ready ends the start.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
 
+from kohort.kube import clock
 from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.http import Transport
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.tasks import cancel_all
+from kohort.up import restarts
 from kohort.up.failures import CannotStart
 from kohort.up.parts import Settled
+from kohort.up.records import PartRecord
 
 READY_SECONDS = 60.0
-RESTART_SECONDS = 5.0
 STOP_SECONDS = 15.0
+_REMEMBERED = 20
+"""Failures of a part that its pause depends on; more make no difference."""
 
 _log = Log(part="up")
+
+
+class PartState(Enum):
+    STARTING = "Starting"
+    READY = "Ready"
+    BACK_OFF = "BackOff"
+    STOPPED = "Stopped"
+
+
+class EndedUnasked(Exception):
+    def __str__(self) -> str:
+        return "it ended without being asked to"
 
 
 class Part:
@@ -38,26 +57,64 @@ class Part:
         self._caches = caches
         self._register = register
         self._manager: Manager | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
+        self._failures: list[float] = []
+        self._record = PartRecord(name, PartState.STARTING.value, clock.timestamp())
         self.ready = asyncio.Event()
+        """It was ready once."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when `record` has changed."""
+        self.failed: Callable[[str], None] = lambda message: None
+        """Called with what happened and what follows, when it is started again."""
 
     async def run(self) -> None:
         """Run until stopped, starting again after every failure."""
-        while not self._stopping:
+        while not self._stopping.is_set():
+            self._enter(PartState.STARTING)
             try:
                 await self._run_once()
-            except Exception:
+                if not self._stopping.is_set():
+                    raise EndedUnasked
+            except Exception as problem:
                 if not self.ready.is_set():
                     raise
-                _log.exception("part failed, starting it again", name=self.name, seconds=RESTART_SECONDS)
-                await asyncio.sleep(RESTART_SECONDS)
+                await self._back_off(problem)
+            except asyncio.CancelledError as problem:
+                task = asyncio.current_task()
+                if self._stopping.is_set() or not self.ready.is_set() or (task is not None and task.cancelling()):
+                    raise
+                await self._back_off(problem)  # A task within the part was cancelled, not the part itself.
+        self._enter(PartState.STOPPED)
+
+    async def _back_off(self, problem: BaseException) -> None:
+        """Say what happened, and wait until it is time to start again, or to stop."""
+        self._failures = [*self._failures[-_REMEMBERED:], asyncio.get_running_loop().time()]
+        pause = restarts.part_pause(self._failures)
+        reason = f"{type(_first(problem)).__name__}: {_words(problem)}"
+        _log.error("part failed, starting it again", name=self.name, reason=reason, seconds=pause, exc_info=True)
+        self._record.restarts += 1
+        self._record.reason, self._record.failed_at = reason, clock.timestamp()
+        self._record.retry_at = clock.format_time(clock.now() + timedelta(seconds=pause))
+        self._enter(PartState.BACK_OFF)
+        self.failed(f"part {self.name} failed: {reason}; starting it again in {pause:g} s")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)
+        self._record.retry_at = ""
+
+    def _enter(self, state: PartState) -> None:
+        self._record.state, self._record.since = state.value, clock.timestamp()
+        self.changed()
+
+    @property
+    def record(self) -> PartRecord:
+        return self._record
 
     def metrics(self) -> bytes:
         """What it counts, in the text format of Prometheus."""
         return self._manager.metrics.render() if self._manager is not None else b""
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         if self._manager is not None:
             self._manager.stop()
 
@@ -76,6 +133,7 @@ class Part:
         if settled is not None:
             await settled()
         self.ready.set()
+        self._enter(PartState.READY)
 
 
 @contextlib.asynccontextmanager
@@ -106,6 +164,12 @@ async def _all_ready(tasks: Mapping[Part, "asyncio.Task[None]"]) -> None:
                 raise CannotStart(f"the part {part.name} is not ready after {READY_SECONDS:g} s")
     finally:
         await cancel_all(*waiting.values())
+
+
+def _first(problem: BaseException) -> BaseException:
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem
 
 
 def _words(problem: BaseException) -> str:
