@@ -55,6 +55,7 @@ async def test_a_group_costs_one_write_or_two_and_a_set_a_handful() -> None:
         found = kinds(writes(cluster, begin))
         assert found.pop("POST statefulsets") == GROUPS, "the workers of each group"
         assert found.pop("PATCH leaderworkersets/status") <= 5, "bursts are written once"
+        assert found.pop("PATCH controllerrevisions") == 1, "the mark that all groups were ready at it"
         assert found == {"POST controllerrevisions": 1, "PATCH statefulsets": 1, "POST services": 1}
 
 

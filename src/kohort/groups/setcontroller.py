@@ -16,9 +16,10 @@ from kohort.groups.reporting import Facts, Reporter
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState, LeaderSet, RollPlan, RollView, plan_roll
 from kohort.groups.services import SharedServices
-from kohort.groups.status import tally
+from kohort.groups.status import is_available, tally
 from kohort.groups.views import GroupCache, GroupService, GroupStatefulSet, owned_by, sets_of
 from kohort.groups.workerclaims import WorkerClaims
+from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import ObjectReference, reference_to
@@ -71,6 +72,8 @@ class SetController:
         found = tally(group_set.replicas, group_set.partition, states)
         facts = Facts(group_set, leaders, revision, states, found, roll_began=changed)
         await self.worker_claims.delete_surplus(group_set, leaders)
+        if found.finished:
+            await self._mark_served(group_set, revision)
         waits = [await self._services(facts)]
         self.reporter.measure(facts)
         waits.append(await self.reporter.write_status(facts))
@@ -138,6 +141,17 @@ class SetController:
         body = {"revision": newest + 1}
         await self.client.patch(CONTROLLER_REVISIONS, metadata.name, metadata.namespace, body)
         return msgspec.structs.replace(revision, revision=newest + 1)
+
+    async def _mark_served(self, group_set: LeaderWorkerSet, revision: Revision) -> None:
+        """Before the status says that the set is available: a set that was available when the operator first saw it
+        keeps its revision as it is."""
+        metadata = revision.metadata
+        known = wire.SERVED_AT in metadata.annotations or is_available(group_set.status.conditions)
+        if known or group_set.replicas == 0:
+            return
+        body = {"metadata": {"annotations": {wire.SERVED_AT: clock.timestamp()}}}
+        with contextlib.suppress(NotFound):
+            await self.client.patch(CONTROLLER_REVISIONS, metadata.name, metadata.namespace, body)
 
     async def _forget_surplus(self, group_set: LeaderWorkerSet, current: Revision) -> None:
         key = Key(group_set.metadata.namespace, group_set.metadata.name)

@@ -18,7 +18,7 @@ Counted are groups, not pods. `P` is the user's partition, `R` the wanted number
 Beside these there is one of our own, Waiting: which group and which pod keep the set from being available.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -87,6 +87,10 @@ def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tall
         current_done=sum(state.done for state in current),
         partition=partition,
     )
+
+
+def is_available(conditions: Iterable[JsonObject]) -> bool:
+    return any(one["type"] == AVAILABLE and one["status"] == "True" for one in conditions)
 
 
 def next_conditions(

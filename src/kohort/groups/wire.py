@@ -55,3 +55,6 @@ RECREATE_ON_RESTART: Final = group_template.RECREATE_ON_RESTART
 RECREATE_WHEN_STARTED: Final = "RecreateGroupAfterStart"
 LEADER_EXCLUDED: Final = "LeaderExcluded"
 LEADER_WORKER: Final = "LeaderWorker"
+
+SERVED_AT: Final = "kohort.dev/served-at"
+"""On a ControllerRevision: when all groups were first ready at it. One that was replaced before that has no mark."""

@@ -24,7 +24,9 @@ from typing import Final
 
 import msgspec
 
-SERVED_AT: Final = "kohort.dev/served-at"
+from kohort.groups import wire
+
+SERVED_AT: Final = wire.SERVED_AT
 
 
 class Served(Enum):
