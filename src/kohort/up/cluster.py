@@ -103,8 +103,13 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 retired = await _retired(options, _in_process(server, "up"))
                 note = "; ".join(filter(None, (retired, _unenforced(options))))
                 report = Report(options.data, address, controllers, with_server=True)
+
+                def renewed() -> None:
+                    write()
+                    server.aggregation.forget_certificates()
+
                 async with (
-                    _renewing(pki, tls, write),
+                    _renewing(pki, tls, renewed),
                     supervision.running(controllers),
                     report.kept(_in_process(server, "up")),
                 ):
@@ -209,6 +214,7 @@ async def _serving(
     """The API server on its socket, and its address."""
     from kohort.cluster.apiserver.http.front import Front
     from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient, trusting_context
+    from kohort.cluster.apiserver.http.remoteservers import RemoteServers
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())
@@ -218,8 +224,11 @@ async def _serving(
         signer=signer,
         nodes=nodes,
         forwarder=nodes,
+        remotes=RemoteServers(str(pki.front_proxy_certificate), str(pki.front_proxy_key)),
         gates=options.gates,
         controllers="workloads" in options.parts,
+        client_ca=pki.ca_certificate.read_text(),
+        front_proxy_ca=pki.front_proxy_authority.read_text(),
     )
     front = Front(
         server,
@@ -232,6 +241,7 @@ async def _serving(
     try:
         await front.start()
     except OSError as error:
+        await server.aggregation.close()
         raise address_problem(options.host, options.port, error) from error
     try:
         address, ready = _advertised(options.host)
@@ -239,6 +249,7 @@ async def _serving(
         yield server, f"https://{_reachable(options.host)}:{front.port}"
     finally:
         await front.stop()
+        await server.aggregation.close()
         await nodes.close()
 
 

@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Plugin
 from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.admission.services import endpoint_resolver
+from kohort.cluster.apiserver.aggregation.registry import RemoteClient
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.jwt import Signer
@@ -24,7 +25,7 @@ from kohort.cluster.apiserver.auth.reviews import Reviews
 from kohort.cluster.apiserver.auth.roles import bootstrap_objects as bootstrap_roles
 from kohort.cluster.apiserver.auth.signers import SignerCheck
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
-from kohort.cluster.apiserver.bootstrap import bootstrap_objects, namespaces, own_endpoints
+from kohort.cluster.apiserver.bootstrap import authentication, bootstrap_objects, namespaces, own_endpoints
 from kohort.cluster.apiserver.endpoints.call import StoreReader
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
@@ -51,10 +52,14 @@ async def assemble(
     signer: Signer | None = None,
     nodes: NodeClient | None = None,
     forwarder: Forwarder | None = None,
+    remotes: RemoteClient | None = None,
     gates: Mapping[str, bool] | None = None,
     controllers: bool = False,
+    client_ca: str = "",
+    front_proxy_ca: str = "",
 ) -> tuple[ApiServer, Authenticator]:
-    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts.
+    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts. `remotes` carries
+    requests to aggregated API servers; `client_ca` and `front_proxy_ca`, in PEM, let those verify clients and us.
 
     `controllers` says that those of the cluster run beside the server: only then can a pod be asked for the account
     that every namespace has, and a claim be given a class that somebody provisions.
@@ -77,11 +82,13 @@ async def assemble(
         forwarder=forwarder,
         reviews=Reviews(authorizer, issuer),
         tokens=issuer,
+        remotes=remotes,
     )
     await server.load()
     is_new = not store.buckets()
-    for batch in (namespaces(), [*bootstrap_objects(provisioner=controllers), *bootstrap_roles()]):
-        await create_missing(server, batch)
+    await create_missing(server, namespaces())
+    await create_missing(server, [*bootstrap_objects(provisioner=controllers), *bootstrap_roles()])
+    await _write_if_changed(server, authentication(client_ca, front_proxy_ca))
     if is_new:
         store.begin_history()
     server.ready = True
@@ -133,6 +140,19 @@ _WEBHOOKS: Final = (MUTATING_WEBHOOKS.qualified, VALIDATING_WEBHOOKS.qualified)
 async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> None:
     """Create what does not exist yet, all at once so that they share their commits."""
     await asyncio.gather(*(_write(server, document) for document in objects if not _exists(server, document)))
+
+
+async def _write_if_changed(server: ApiServer, document: JsonObject) -> None:
+    """A ConfigMap with at least this data. What somebody added stays."""
+    metadata = document["metadata"]
+    stored = server.store.get("configmaps", metadata["namespace"], metadata["name"])
+    if stored is None:
+        await _write(server, document)
+        return
+    live = stored.decode()
+    data = {**(live.get("data") or {}), **document["data"]}
+    if data != (live.get("data") or {}):
+        await _write(server, {**live, "data": data}, replace=True)
 
 
 async def announce(server: ApiServer, address: str, port: int, *, ready: bool = True) -> None:

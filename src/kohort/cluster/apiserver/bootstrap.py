@@ -24,13 +24,12 @@ _SYSTEM_CLASSES: Final = (
 )  # fmt: skip
 
 
-def bootstrap_objects(*, provisioner: bool = True, client_ca: str = "", front_proxy_ca: str = "") -> list[JsonObject]:
-    """All but the namespaces, which must be there first.
+def bootstrap_objects(*, provisioner: bool = True) -> list[JsonObject]:
+    """All but the namespaces, which must be there first, and what depends on certificates.
 
-    `provisioner` says that somebody makes volumes for the default storage class. The certificates let other API
-    servers verify clients and proxies of this one.
+    `provisioner` says that somebody makes volumes for the default storage class.
     """
-    objects = [*_priority_classes(), _authentication(client_ca, front_proxy_ca), _service(), _service_range()]
+    objects = [*_priority_classes(), _service(), _service_range()]
     return [*objects, _storage_class()] if provisioner else objects
 
 
@@ -75,12 +74,14 @@ def _storage_class() -> JsonObject:
     }
 
 
-def _authentication(client_ca: str, front_proxy_ca: str) -> JsonObject:
+def authentication(client_ca: str, front_proxy_ca: str) -> JsonObject:
+    """How aggregated API servers verify clients of the cluster, and this server when it passes a request on."""
     data = {
         "client-ca-file": client_ca,
         "requestheader-client-ca-file": front_proxy_ca,
         "requestheader-allowed-names": '["front-proxy-client"]' if front_proxy_ca else "",
         "requestheader-username-headers": '["X-Remote-User"]' if front_proxy_ca else "",
+        "requestheader-uid-headers": '["X-Remote-Uid"]' if front_proxy_ca else "",
         "requestheader-group-headers": '["X-Remote-Group"]' if front_proxy_ca else "",
         "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]' if front_proxy_ca else "",
     }

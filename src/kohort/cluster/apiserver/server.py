@@ -11,6 +11,9 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Reader
+from kohort.cluster.apiserver.admission.services import endpoint_resolver
+from kohort.cluster.apiserver.aggregation.registry import BUCKET as API_SERVICES
+from kohort.cluster.apiserver.aggregation.registry import Aggregation, RemoteClient, RemoteVersion
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
@@ -77,6 +80,7 @@ class ApiServer:
         forwarder: Forwarder | None = None,
         reviews: Reviews | None = None,
         tokens: Tokens | None = None,
+        remotes: RemoteClient | None = None,
         address: str = "",
     ) -> None:
         self.catalog = catalog
@@ -100,14 +104,16 @@ class ApiServer:
         """What other parts of this process count, by name, as text."""
         self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
-        self.openapi = OpenApiEndpoints(self.catalog)
+        self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
+        self.parts.committed[API_SERVICES] = self.aggregation.committed
+        self.openapi = OpenApiEndpoints(self.catalog, self.aggregation)
         self._tokens = tokens
         if reviews is not None and tokens is not None:
             identity = IdentityEndpoints(self.parts, reviews, tokens)
             for kind in kinds_handled(self.catalog, reviews):
                 self.router.special[kind.bucket, "", "create"] = identity.review
             self.router.special["serviceaccounts", "token", "create"] = identity.token
-        self.discovery = Discovery(self.catalog, address)
+        self.discovery = Discovery(self.catalog, address, self.aggregation)
         self._deadlines = Deadlines(WRITE_DEADLINE)
         self.ready = False
         self.health = Health(lambda: self.ready, lambda: store.problem or True)
@@ -120,9 +126,11 @@ class ApiServer:
     async def load(self) -> None:
         """Take up what a former run left in the store."""
         await self.definitions.load()
+        self.aggregation.load()
 
     async def close(self) -> None:
         await self.definitions.close()
+        await self.aggregation.close()
         if self.webhooks is not None:
             await self.webhooks.close()
         await self.parts.store.close()
@@ -173,9 +181,25 @@ class ApiServer:
         path = paths.parse(request.path)
         user = self._acting_as(request, user, path)
         check_timeout(request)
+        remote = self.aggregation.answering(request.path)
+        if remote is not None:
+            return await self._remote_answer(remote, request, user, path)
         if path is None:
             return await self._non_resource(request, user)
         return await self._resource(request, user, path, warnings)
+
+    async def _remote_answer(
+        self, remote: RemoteVersion, request: Request, user: User, path: paths.ResourcePath | None
+    ) -> Response:
+        """The answer of an aggregated server, which also decides for itself what the caller may."""
+        verb = request.method.lower()
+        if path is None:
+            wanted = AccessRequest(user, verb, path=request.path)
+        else:
+            watch = bool(boolean(request, "watch"))
+            wanted = access_request(user, paths.verb_of(request.method, path, watch=watch) or verb, path, request)
+        access.check(self.parts.authorizer, wanted)
+        return await self.aggregation.forward(remote, request, user)
 
     # --- resources ----------------------------------------------------------------------------------------------------
 

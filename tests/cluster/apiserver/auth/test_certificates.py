@@ -83,7 +83,7 @@ def test_only_the_owner_can_read_what_is_written(pki: Pki, tmp_path: Path) -> No
     assert stat.S_IMODE(pki.directory.stat().st_mode) == 0o700
     files = [tmp_path / "kubeconfig", *pki.directory.iterdir()]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-    assert len(files) == 10
+    assert len(files) == 14
 
 
 def contents(pki: Pki) -> dict[str, bytes]:
@@ -108,7 +108,8 @@ def test_what_is_about_to_expire_is_renewed(pki: Pki, monkeypatch: pytest.Monkey
     assert not pki.ensure()
     monkeypatch.setattr(time, "time", lambda: now + 336 * 86400)
     assert pki.ensure()
-    assert renewed(pki, before) == {"server.crt", "server.key", "admin.crt", "admin.key"}
+    names = ("server", "admin", "front-proxy")
+    assert renewed(pki, before) == {f"{name}.{kind}" for name in names for kind in ("crt", "key")}
     handshake(pki.server_context(), client_context(pki), "localhost")
 
 

@@ -1,5 +1,8 @@
 """The certificates of a cluster: an authority of its own, the server's certificate and the administrator's.
 
+A second authority vouches for one client only, the front proxy: as that the server passes requests on to aggregated API
+servers, which believe it about who the caller is. No other certificate of the cluster may be mistaken for it.
+
 They are made at the first start and kept; the authority for ten years, what it signs for one. At every start, and once
 a day, what is about to expire, is damaged or no longer fits is issued again. An inventory beside the files says what
 each certificate is for and until when, so that a start with everything in order needs no certificate parser.
@@ -22,6 +25,9 @@ AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365
 RENEW_DAYS = 30
 """Issue again what has less than this left."""
+
+FRONT_PROXY = "front-proxy-client"
+"""The name that aggregated API servers look for in the certificate of whoever passes requests on to them."""
 
 SERVER_NAMES = (
     "kubernetes",
@@ -67,6 +73,10 @@ class Pki:
         self.server_key = directory / "server.key"
         self.admin_certificate = directory / "admin.crt"
         self.admin_key = directory / "admin.key"
+        self.front_proxy_authority = directory / "front-proxy-ca.crt"
+        self.front_proxy_authority_key = directory / "front-proxy-ca.key"
+        self.front_proxy_certificate = directory / "front-proxy.crt"
+        self.front_proxy_key = directory / "front-proxy.key"
         self.service_account_key = directory / "service-account.key"
         self.token_file = directory / "token"
         self._inventory = directory / "inventory.json"
@@ -77,9 +87,10 @@ class Pki:
         return self.token_file.read_text().strip()
 
     def ensure(self) -> bool:
-        """Make what is missing, renew what is due. True when the server's or the client's certificate is new."""
+        """Make what is missing, renew what is due. True when the server's or a client's certificate is new."""
         make_private_directory(self.directory)
         self._ensure_authority()
+        self._ensure_front_proxy_authority()
         if not self.service_account_key.exists():
             from kohort.kube.issuing import new_key
 
@@ -92,6 +103,7 @@ class Pki:
         wanted = {
             "server": ("kubernetes", self._server_names),
             "admin": (ADMIN.name, tuple(group for group in ADMIN.groups if group != "system:authenticated")),
+            "front-proxy": (FRONT_PROXY, ()),
         }
         due = [key for key, (name, names) in wanted.items() if not self._is_good(key, inventory.get(key), name, names)]
         for key in due:
@@ -128,6 +140,16 @@ class Pki:
             damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
             raise UnusableKeys(damaged, "damaged")
 
+    def _ensure_front_proxy_authority(self) -> None:
+        """Nothing outside of the cluster relies on it, and those inside read it from the cluster: a damaged one is
+        replaced."""
+        if not _fit(self.front_proxy_authority, self.front_proxy_authority_key):
+            from kohort.kube.issuing import new_authority
+
+            certificate, key = new_authority("kohort-front-proxy", timedelta(days=AUTHORITY_DAYS))
+            write_private(self.front_proxy_authority_key, key)
+            write_private(self.front_proxy_authority, certificate)
+
     def _is_unfinished(self) -> bool:
         """A first start was interrupted when it had written only the key of the authority: nobody knows it yet."""
         return [path.name for path in self.directory.glob("[!.]*")] == [self.ca_key.name]
@@ -141,7 +163,7 @@ class Pki:
     def _is_good(self, key: str, entry: Entry | None, name: str, names: tuple[str, ...]) -> bool:
         return (
             entry is not None
-            and entry.authority == self._authority_hash()
+            and entry.authority == self._authority_hash(key)
             and (entry.name, entry.names) == (name, names)
             and entry.expires > time.time() + RENEW_DAYS * 86400
             and _fit(*self._files(key))
@@ -150,7 +172,8 @@ class Pki:
     def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
         from kohort.kube.issuing import Authority
 
-        authority = Authority(self.ca_certificate.read_bytes(), self.ca_key.read_bytes())
+        certificate, private = self._authority_files(key)
+        authority = Authority(certificate.read_bytes(), private.read_bytes())
         life = timedelta(days=CERTIFICATE_DAYS)
         if key == "server":
             issued = authority.issue(name=name, addresses=names, life=life, server=True)
@@ -158,13 +181,19 @@ class Pki:
             issued = authority.issue(name=name, organizations=names, life=life, server=False)
         for path, content in zip(self._files(key), issued, strict=True):
             write_private(path, content)
-        return Entry(self._authority_hash(), name, names, time.time() + life.total_seconds())
+        return Entry(self._authority_hash(key), name, names, time.time() + life.total_seconds())
 
     def _files(self, key: str) -> tuple[Path, Path]:
         return (self.directory / f"{key}.crt", self.directory / f"{key}.key")
 
-    def _authority_hash(self) -> str:
-        return hashlib.sha256(self.ca_certificate.read_bytes()).hexdigest()
+    def _authority_files(self, key: str) -> tuple[Path, Path]:
+        """The authority that signs a certificate."""
+        if key == "front-proxy":
+            return self.front_proxy_authority, self.front_proxy_authority_key
+        return self.ca_certificate, self.ca_key
+
+    def _authority_hash(self, key: str) -> str:
+        return hashlib.sha256(self._authority_files(key)[0].read_bytes()).hexdigest()
 
 
 def _fit(certificate: Path, key: Path) -> bool:

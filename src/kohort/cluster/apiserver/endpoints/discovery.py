@@ -7,7 +7,7 @@ Both are derived from the catalogue and kept until it changes.
 import base64
 import hashlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import encoding
@@ -25,11 +25,22 @@ CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "cr
 """The same verbs as everywhere, in the order in which custom resources have always listed them."""
 
 
+class Others(Protocol):
+    """What aggregated servers serve."""
+
+    revision: int
+
+    def groups(self) -> dict[str, list[str]]: ...
+
+    def version_item(self, group: str, version: str) -> JsonObject | None: ...
+
+
 class Discovery:
-    def __init__(self, catalog: Catalog, address: str = "") -> None:
+    def __init__(self, catalog: Catalog, address: str = "", others: Others | None = None) -> None:
         self._catalog = catalog
+        self._others = others
         self._address = address
-        self._revision = -1
+        self._revision = (-1, -1)
         self._known: dict[str, tuple[bytes, str]] = {}
 
     def answer(self, request: Request) -> Response | None:
@@ -55,9 +66,10 @@ class Discovery:
         return Response(200, headers, body)
 
     def _cached(self, key: str, make: Callable[[], JsonObject]) -> tuple[bytes, str]:
-        if self._revision != self._catalog.revision:
+        revision = (self._catalog.revision, self._others.revision if self._others is not None else 0)
+        if self._revision != revision:
             self._known.clear()
-            self._revision = self._catalog.revision
+            self._revision = revision
         if key not in self._known:
             body = encoding.compact(make()) + b"\n"
             self._known[key] = (body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
@@ -67,9 +79,7 @@ class Discovery:
 
     def _aggregated_document(self, path: str, version: str) -> JsonObject:
         core = path == "/api"
-        items = [
-            self._group_item(group, versions) for group, versions in self._catalog.groups() if (group == "") is core
-        ]
+        items = [self._group_item(group, versions) for group, versions in self._groups() if (group == "") is core]
         return {
             "kind": AGGREGATED_KIND,
             "apiVersion": f"{AGGREGATED_GROUP}/{version}",
@@ -77,18 +87,30 @@ class Discovery:
             "items": items,
         }
 
+    def _groups(self) -> list[tuple[str, list[str]]]:
+        """All groups with their versions; those of aggregated servers last."""
+        own = self._catalog.groups()
+        others = self._others.groups() if self._others is not None else {}
+        if not others:
+            return own
+        merged = [
+            (group, [*versions, *(one for one in others.pop(group, ()) if one not in versions)])
+            for group, versions in own
+        ]
+        return [*merged, *others.items()]
+
     def _group_item(self, group: str, versions: list[str]) -> JsonObject:
         return {
             "metadata": {"name": group} if group else {},
-            "versions": [
-                {
-                    "version": version,
-                    "resources": [_resource_item(kind) for kind in self._sorted(group, version)],
-                    "freshness": "Current",
-                }
-                for version in versions
-            ],
+            "versions": [self._version_item(group, version) for version in versions],
         }
+
+    def _version_item(self, group: str, version: str) -> JsonObject:
+        elsewhere = self._others.version_item(group, version) if self._others is not None else None
+        if elsewhere is not None:
+            return elsewhere
+        resources = [_resource_item(kind) for kind in self._sorted(group, version)]
+        return {"version": version, "resources": resources, "freshness": "Current"}
 
     def _sorted(self, group: str, version: str) -> list[Kind]:
         return sorted(self._catalog.of_group_version(group, version), key=lambda kind: kind.resource.plural)
@@ -100,7 +122,7 @@ class Discovery:
         if parts == ["api"]:
             return self._api_versions(host)
         if parts == ["apis"]:
-            groups = [self._api_group(group, versions) for group, versions in self._catalog.groups() if group]
+            groups = [self._api_group(group, versions) for group, versions in self._groups() if group]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         if parts[0] == "api" and len(parts) == 2:
             return self._resource_list("", parts[1])
@@ -115,7 +137,7 @@ class Discovery:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
     def _one_group(self, name: str) -> JsonObject | None:
-        for group, versions in self._catalog.groups():
+        for group, versions in self._groups():
             if group == name:
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._api_group(group, versions)}
         return None

@@ -1,7 +1,10 @@
 """`/openapi/v3`, its documents, and `/openapi/v2`: built when asked for, kept until what is served changes."""
 
+import hashlib
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.http import encoding
@@ -9,6 +12,7 @@ from kohort.cluster.apiserver.http.negotiation import JSON, Media, clauses, want
 from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
 from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
+from kohort.objects.jsontypes import JsonObject
 
 V3: Final = "/openapi/v3"
 V2: Final = "/openapi/v2"
@@ -29,22 +33,55 @@ _NOTHING: Final = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0"
 """A document that defines nothing: its version, and the title and version of what it describes."""
 
 
+class Others(Protocol):
+    """What aggregated servers publish."""
+
+    revision: int
+
+    def openapi_paths(self) -> dict[str, str]: ...
+
+    def swaggers(self) -> list[tuple[str, JsonObject]]: ...
+
+
 class OpenApiEndpoints:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, others: Others | None = None) -> None:
         self._catalog = catalog
+        self._others = others
         self._revision = -1
         self._current: OpenApi | None = None
+        self._merged: tuple[tuple[str, int], Published] | None = None
 
     def answer(self, request: Request) -> Response | None:
         path = request.path.rstrip("/")
         if path == V3:
-            body = encoding.encode(self._documents().index(), Media(pretty=wants_pretty(request)))
+            body = encoding.encode(self._index(), Media(pretty=wants_pretty(request)))
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, body)
         if path == V2:
             return self._swagger(request)
         if path.startswith(V3 + "/"):
             return self._document(request, path.removeprefix(V3 + "/"))
         return None
+
+    def _index(self) -> JsonObject:
+        index = self._documents().index()
+        others = self._others.openapi_paths() if self._others is not None else {}
+        if not others:
+            return index
+        paths = index["paths"] | {path: {"serverRelativeURL": url} for path, url in others.items()}
+        return {"paths": dict(sorted(paths.items()))}
+
+    def _whole_swagger(self) -> Published:
+        own = self._documents().swagger()
+        others = self._others.swaggers() if self._others is not None else []
+        if self._others is None or not others:
+            return own
+        state = (own.hash, self._others.revision)
+        if self._merged is None or self._merged[0] != state:
+            from kohort.cluster.apiserver.aggregation.documents import merged_swagger
+
+            body = encoding.compact(merged_swagger(msgspec.json.decode(own.body), others))
+            self._merged = (state, Published(body, hashlib.sha256(body).hexdigest().upper()))
+        return self._merged[1]
 
     def _documents(self) -> OpenApi:
         if self._current is None or self._revision != self._catalog.revision:
@@ -77,7 +114,7 @@ class OpenApiEndpoints:
             return Response(200, {"content-type": _BINARY[0], "vary": "Accept"}, _NOTHING)
         if wanted and not any(one in (JSON, "*/*", "application/*") for one in wanted):
             raise errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
-        return _cached(request, self._documents().swagger())
+        return _cached(request, self._whole_swagger())
 
 
 def _cached(request: Request, published: Published) -> Response:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 10.0
 VERSIONS: Final = "x-stream-protocol-version"
 """Names what is spoken above SPDY."""
+_CALLERS_OWN: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that the caller sends or not: nothing is added in its name."""
 _HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
 
 
@@ -124,6 +126,7 @@ class HttpsNodeClient:
                     data=body or None,
                     ssl=self._context() if target.is_agent else trusting_context(),
                     allow_redirects=False,
+                    skip_auto_headers=_CALLERS_OWN,
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             message = f"error trying to reach service: {_worded(problem, location)}"

@@ -1,4 +1,4 @@
-"""APIServices: which group versions other servers would answer for. They are kept, but nothing is forwarded."""
+"""APIServices: which group versions are served, and which of them by other servers (see `aggregation`)."""
 
 from typing import Final
 

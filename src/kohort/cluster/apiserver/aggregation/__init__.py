@@ -1,0 +1,7 @@
+"""Aggregated API servers: group versions that an APIService object leads to a Service for.
+
+`availability` decides whether such a server can be asked, `registry` keeps what is known of each of them current, and
+`documents` merges what they serve into discovery and OpenAPI. Requests are passed on with the identity of the caller in
+`X-Remote-*` headers, which the server believes because of the client certificate that is shown to it
+(`http/remoteservers.py`).
+"""
