@@ -4,7 +4,10 @@ The API server works on whole objects whose shape is only known at run time, so 
 These two aliases are the only door through which `Any` enters; everything that knows its shape uses a typed view.
 """
 
+from collections.abc import Hashable
 from typing import Any, TypeAlias
+
+import msgspec
 
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
@@ -21,3 +24,10 @@ def identical(one: Json, other: Json) -> bool:
     if type(one) is list:
         return len(one) == len(other) and all(map(identical, one, other))
     return bool(one == other)
+
+
+def hashable(value: Json) -> Hashable:
+    """A form of a value that can be looked up in sets and dictionaries, equal for equal values."""
+    if type(value) is dict or type(value) is list:
+        return msgspec.json.encode(value, order="deterministic")
+    return (value,) if type(value) is bool else value

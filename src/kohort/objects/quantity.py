@@ -14,10 +14,11 @@ because an exact integer with a billion digits is a denial of service, not a res
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
 import msgspec
+
+from kohort.objects.remembering import remember_short
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -145,7 +146,7 @@ def canonical(value: str | int | float) -> str:
     return str(Quantity.parse(value))
 
 
-@lru_cache(maxsize=32768)
+@remember_short(32768)
 def _parse(text: str) -> Quantity:
     if text == "0":
         return ZERO

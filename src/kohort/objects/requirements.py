@@ -1,5 +1,6 @@
 """One condition of a selector, and the rules that it must obey."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -36,9 +37,9 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         value = labels.get(self.key)
         operator = self.operator
         if operator in MEMBERSHIP:
-            return value is not None and value in self.values
+            return value is not None and _contains(self.values, value)
         if operator in _EXCLUSION:
-            return value is None or value not in self.values
+            return value is None or not _contains(self.values, value)
         if operator == EXISTS:
             return value is not None
         if operator == DOES_NOT_EXIST:
@@ -56,6 +57,21 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return f"{self.key}{_SYMBOLS.get(self.operator, self.operator)}{joined}"
 
 
+_MANY_VALUES: Final = 16
+"""More values than these are kept in order, to be found by bisection: each object of a list is compared with them."""
+
+
+def _searchable(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(values)) if len(values) > _MANY_VALUES else values
+
+
+def _contains(values: tuple[str, ...], value: str) -> bool:
+    if len(values) <= _MANY_VALUES:
+        return value in values
+    place = bisect_left(values, value)
+    return place < len(values) and values[place] == value
+
+
 def checked_requirement(key: str, operator: str, values: Iterable[str]) -> Requirement:
     """A requirement that obeys the rules for keys and values; ValueError lists everything that is wrong."""
     given = tuple(values)
@@ -66,13 +82,13 @@ def checked_requirement(key: str, operator: str, values: Iterable[str]) -> Requi
             problems.append(fielderrors.invalid(f"values[{index}][{key}]", value, "; ".join(wrong)))
     if problems:
         raise ValueError(_aggregate(problems))
-    return Requirement(key, operator, given)
+    return Requirement(key, operator, _searchable(given))
 
 
 def node_requirement(key: str, operator: str, values: Iterable[str]) -> Requirement | None:
     """One expression of a node selector term, or None if the API could not have accepted it (it matches nothing)."""
     known = _NODE_OPERATORS.get(operator)
-    return None if known is None else Requirement(key, known, tuple(values))
+    return None if known is None else Requirement(key, known, _searchable(tuple(values)))
 
 
 def requirement_of_expression(key: str, operator: str, values: Iterable[str]) -> Requirement:

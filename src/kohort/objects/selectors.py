@@ -7,7 +7,6 @@ Two selectors stand apart: `NOTHING` (a selector field that is absent) and `EVER
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from kohort.objects import fielderrors, names
 from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.remembering import remember_short
 from kohort.objects.requirements import (
     EQUALS,
     MEMBERSHIP,
@@ -100,7 +100,7 @@ def _selector(requirements: Iterable[Requirement]) -> LabelSelector:
     return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _parse_labels(text: str) -> LabelSelector:
     return _selector(label_requirements(text))
 

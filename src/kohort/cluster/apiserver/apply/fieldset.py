@@ -17,7 +17,6 @@ writes them (key fields sorted, no spaces), so that equal sets are equal diction
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,6 +24,7 @@ import msgspec
 from kohort.cluster.apiserver.patch.wording import go_float, go_json
 from kohort.objects.goquote import go_quote
 from kohort.objects.jsontypes import Json
+from kohort.objects.remembering import remember_short
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]
 Path: TypeAlias = tuple[str, ...]
@@ -58,7 +58,7 @@ def json_text(value: Json) -> str:
     return go_float(value) if isinstance(value, float) else go_json(value)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _quoted(text: str) -> str:
     """Names of containers and ports come again and again."""
     return go_json(text)

@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf,
 from kohort.cluster.apiserver.apply.zero import always_null
 from kohort.cluster.apiserver.schema.node import ANY, Node
 from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.remembering import LONGEST
 
 
 class Differences:
@@ -120,9 +121,18 @@ def _whole(value: Json, node: Node) -> FieldSet:
 _NESTED: Final = frozenset({dict, list})
 
 
-@lru_cache(maxsize=4096)
 def _flat(keys: tuple[str, ...]) -> FieldSet:
+    """The set of all keys of a flat map. Small maps, such as the labels of pods, come again and again."""
+    small = len(keys) <= _SMALL_MAP and max(map(len, keys), default=0) <= LONGEST
+    return _kept_flat(keys) if small else _new_flat(keys)
+
+
+def _new_flat(keys: tuple[str, ...]) -> FieldSet:
     return {SELF: EMPTY, **{"f:" + key: EMPTY for key in keys}}
+
+
+_SMALL_MAP: Final = 32
+_kept_flat: Final = lru_cache(maxsize=4096)(_new_flat)
 
 
 def _compare(old: Json, new: Json, node: Node) -> _Changes:

@@ -5,7 +5,10 @@ does it fit the schema. Fields that the schema does not know are dropped; whethe
 error is the client's choice (`fieldValidation`). Patches and apply have bodies of their own kind, read here as well.
 """
 
+import re
 from typing import Final
+
+import msgspec
 
 from kohort.cluster.apiserver.endpoints.answers import go_type
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
@@ -13,6 +16,7 @@ from kohort.cluster.apiserver.http.negotiation import check_content_type
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema import decode, jsontext
 from kohort.cluster.apiserver.schema.completion import complete as complete_zero_values
+from kohort.cluster.apiserver.schema.conforming import MAX_UNKNOWN
 from kohort.cluster.apiserver.schema.mismatch import json_type
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import errors
@@ -109,8 +113,10 @@ def _check_custom_type(call: Call, found_kind: str, found_version: str) -> None:
 
 def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:
     """Fit a document to a schema, in place, and report what did not fit."""
-    ends = _ends(document) if duplicates and not call.kind.custom else {}
-    problems = _as_read(duplicates, fitted(document, node), ends)
+    as_sent: JsonObject | None = None
+    if duplicates and not call.kind.custom:
+        as_sent = msgspec.json.decode(msgspec.json.encode(document))
+    problems = _as_read(duplicates, fitted(document, node), as_sent)
     if not problems or field_validation == "Ignore":
         return
     if field_validation == "Strict":
@@ -118,14 +124,16 @@ def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], f
     call.warnings.extend(problems)
 
 
-def _as_read(duplicates: list[str], unknown: list[str], ends: dict[str, int]) -> list[str]:
+def _as_read(duplicates: list[str], unknown: list[str], as_sent: JsonObject | None) -> list[str]:
     """What is wrong with the fields of an object, in the order in which a reader comes across it. A reader who skips a
     field that he does not know sees nothing of what is in it, nor that it comes again."""
-    if not ends or not unknown:
+    if as_sent is None or not unknown:
         return duplicates + unknown
     skipped = [_path_in(one) for one in unknown]
     seen = [one for one in duplicates if not any(_lies_in(_path_in(one), path) for path in skipped)]
-    return sorted([*seen, *unknown], key=lambda one: ends.get(_path_in(one), 0))
+    problems = [*seen, *unknown]
+    ends = _ends(as_sent, set(map(_path_in, problems)))
+    return sorted(problems, key=lambda one: ends.get(_path_in(one), 0))[:MAX_UNKNOWN]
 
 
 def _path_in(problem: str) -> str:
@@ -136,21 +144,43 @@ def _lies_in(path: str, other: str) -> bool:
     return path == other or path.startswith((f"{other}.", f"{other}["))
 
 
-def _ends(document: JsonObject) -> dict[str, int]:
-    """Where every field of an object ends, as a number in the order of reading."""
+def _ends(document: JsonObject, wanted: set[str]) -> dict[str, int]:
+    """Where the wanted fields of an object end, as numbers in the order of reading. Paths are written out only on the
+    way to wanted fields."""
     found: dict[str, int] = {}
+    count = 0
 
-    def walk(value: Json, path: str) -> None:
+    def walk(value: Json, path: str, rest: set[str]) -> None:
+        """`rest`: what follows the path in the wanted ones."""
+        nonlocal count
+        below = _next_parts(rest) if rest else {}
         if isinstance(value, dict):
             for key, inner in value.items():
-                walk(inner, f"{path}.{key}" if path else key)
+                walk(inner, f"{path}.{key}" if key in below else "", below.get(key, _NOTHING))
         elif isinstance(value, list):
             for index, inner in enumerate(value):
-                walk(inner, f"{path}[{index}]")
-        found[path] = len(found)
+                part = f"[{index}]"
+                walk(inner, path + part if part in below else "", below.get(part, _NOTHING))
+        if "" in rest:
+            found[path[1:]] = count
+        count += 1
 
-    walk(document, "")
+    walk(document, "", {f".{path}" for path in wanted})
     return found
+
+
+_NOTHING: Final[set[str]] = set()
+_PART_ENDS: Final = re.compile(r"(?=[.\[])|\Z")
+
+
+def _next_parts(paths: set[str]) -> dict[str, set[str]]:
+    """By what may be the first part of a path (keys may contain dots and brackets): what follows it."""
+    parts: dict[str, set[str]] = {}
+    for path in paths:
+        start = 1 if path.startswith(".") else 0
+        for end in _PART_ENDS.finditer(path, start + 1):
+            parts.setdefault(path[start : end.start()], set()).add(path[end.start() :])
+    return parts
 
 
 def fitted(document: JsonObject, node: Node) -> list[str]:

@@ -19,7 +19,7 @@ from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.patch.wording import go_text
-from kohort.cluster.apiserver.schema import decode
+from kohort.cluster.apiserver.schema import decode, limits
 from kohort.cluster.apiserver.schema.mismatch import json_type
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.wrapping import wrapped
@@ -124,6 +124,8 @@ def fit(
     """The live object after the patch, fitted to the schema, and whether nothing but its status can be new. What is
     wrong with the result is wrong with the patch."""
     patched = change.apply(live, node)
+    if media_type == JSON_PATCH:  # the others cannot make anything that is deeper than the patch or the object
+        _check_limits(patched)
     # Encoded first, since what follows may change parts that both objects share.
     shown = compact(patched) if media_type != STRATEGIC else b""
     only_status = _only_status(call, live, patched)
@@ -211,6 +213,13 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
 
 def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
     return any(one.resource.version == version for one in parts.catalog.siblings(kind))
+
+
+def _check_limits(patched: JsonObject) -> None:
+    try:
+        limits.check_value(patched)
+    except limits.ExcessiveDocument as excess:
+        raise errors.invalid("", "", [fielderrors.invalid("patch", "", str(excess))]) from None
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:

@@ -4,11 +4,14 @@ Label and field selectors are parsed once per request and then asked about store
 fields were taken out at commit; no object is decoded to be selected.
 """
 
+from typing import Final
+
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.kube import errors
 from kohort.objects.selectors import FieldSelector, LabelSelector
 
+MAX_REQUIREMENTS: Final = 1000
 _COMMON = ("metadata.name", "metadata.namespace")
 
 
@@ -64,7 +67,15 @@ def _labels(text: str) -> LabelSelector | None:
         selector = LabelSelector.parse(text)
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
+    _check_number("label", len(selector.requirements))
     return selector if selector.requirements else None
+
+
+def _check_number(kind: str, requirements: int) -> None:
+    """Every requirement is asked about every object of a list and every event of a watch."""
+    if requirements > MAX_REQUIREMENTS:
+        detail = f"{requirements} requirements, at most {MAX_REQUIREMENTS} are allowed"
+        raise errors.bad_request(f"the {kind} selector has {detail}; use `in` with a set of values")
 
 
 def _fields(kind: Kind, text: str) -> FieldSelector | None:
@@ -74,6 +85,7 @@ def _fields(kind: Kind, text: str) -> FieldSelector | None:
         selector = FieldSelector.parse(text)
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
+    _check_number("field", len(selector.requirements))
     known = {*_COMMON, *kind.selectable_names}
     if kind.custom and not kind.resource.namespaced:
         known.discard("metadata.namespace")

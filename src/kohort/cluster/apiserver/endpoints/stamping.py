@@ -3,6 +3,8 @@
 import random
 from typing import Final
 
+import msgspec
+
 from kohort.cluster.apiserver.endpoints.call import Call
 from kohort.kube import clock, errors
 from kohort.objects.jsontypes import JsonObject
@@ -54,10 +56,13 @@ def drop_duplicate_owners(call: Call, metadata: JsonObject, *, after_admission: 
         return
     kept: list[JsonObject] = []
     duplicates: list[str] = []
+    seen: set[bytes] = set()
     for owner in owners:
-        if owner in kept:
+        content = msgspec.json.encode(owner, order="deterministic")
+        if content in seen:
             duplicates.append(owner.get("uid") or "")
         else:
+            seen.add(content)
             kept.append(owner)
     if duplicates:
         when = " after mutating admission happens" if after_admission else ""

@@ -7,13 +7,13 @@ too. CBOR is not offered.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
 
 from kohort.kube import errors
 from kohort.kube.http import Request
+from kohort.objects.remembering import remember_short
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -45,7 +45,7 @@ class Clause(msgspec.Struct, frozen=True):
     params: dict[str, str]
 
 
-@lru_cache(maxsize=512)
+@remember_short(512)
 def clauses(header: str) -> tuple[Clause, ...]:
     """The clauses of an Accept header, best first: by quality, then the more specific, then as written."""
     found = []
@@ -112,7 +112,7 @@ def negotiate_or_json(request: Request) -> Media:
     return Media(media.format, pretty=media.pretty or wants_pretty(request))
 
 
-@lru_cache(maxsize=512)
+@remember_short(512)
 def _protobuf(header: str) -> Media | None:
     """What a client that reads protobuf wants in it. There are no tables in protobuf."""
     offers = (_with_params("protobuf", clause.params) for clause in clauses(header) if clause.type == PROTOBUF)
@@ -125,7 +125,7 @@ def _is_protobuf(header: str) -> bool:
     return media is not None and not media.transform
 
 
-@lru_cache(maxsize=512)
+@remember_short(512)
 def _accepted(header: str) -> Media | None:
     return next(_offers(header), None)
 
@@ -146,7 +146,7 @@ def _offers(header: str) -> Iterator[Media]:
                     yield media
 
 
-@lru_cache(maxsize=512)
+@remember_short(512)
 def _is_named(header: str) -> bool:
     """Whether some clause names a known type or any type at all; `application/*` alone is not enough."""
     return not header or any(clause.type in _NAMED for clause in clauses(header))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, choice, named
+from kohort.cluster.apiserver.kinds.checks import Errors, choice, named, repeats
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.webhooks import check_conditions, check_operations, check_rule, expression_rules
@@ -90,9 +90,10 @@ def check_match(errors: Errors, path: str, match: JsonObject, *, with_rules: boo
 
 
 def check_resource_names(errors: Errors, path: str, names: list[str]) -> None:
+    again = repeats(names)
     for index, name in enumerate(names):
         named(errors, f"{path}[{index}]", name, path_segment)
-        if name in names[:index]:
+        if again[index]:
             errors.append(duplicate(f"{path}[{index}]", name))
 
 
@@ -164,10 +165,11 @@ def _check_actions(errors: Errors, actions: list[str]) -> None:
     path, allowed = "spec.validationActions", ("Audit", "Deny", "Warn")
     if not actions:
         errors.append(required(path, "at least one validation action is required"))
+    again = repeats(actions)
     for index, action in enumerate(actions):
         if action not in allowed:
             errors.append(not_supported(f"{path}[{index}]", action, allowed))
-        if action in actions[:index]:
+        if again[index]:
             errors.append(duplicate(f"{path}[{index}]", action))
     if "Deny" in actions and "Warn" in actions:
         detail = (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, same
+from kohort.cluster.apiserver.kinds.checks import Errors, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.kube import clock
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
@@ -176,7 +176,7 @@ def _check_usages(errors: Errors, usages: list[str], before: list[str]) -> None:
         ]
     if len(set(before)) == len(before):
         errors += [
-            duplicate(f"spec.usages[{index}]", usage) for index, usage in enumerate(usages) if usage in usages[:index]
+            duplicate(f"spec.usages[{index}]", usages[index]) for index, again in enumerate(repeats(usages)) if again
         ]
 
 
@@ -212,23 +212,25 @@ def _check_labels(errors: Errors, path: str, whole: str, labels: list[str], rule
 def _check_conditions(errors: Errors, conditions: list[JsonObject], before: list[JsonObject]) -> None:
     path = "status.conditions"
     kinds_before = [condition.get("type") or "" for condition in before]
-    seen: list[str] = []
+    both = set(_DECISIONS) <= set(kinds_before)
+    distinct_before = len(set(kinds_before)) == len(kinds_before)
+    nameless_before = "" in kinds_before
+    seen: set[str] = set()
     for index, condition in enumerate(conditions):
         kind, status = condition.get("type") or "", condition.get("status") or ""
         here = f"{path}[{index}]"
-        if not kind and "" not in kinds_before:
+        if not kind and not nameless_before:
             errors.append(required(f"{here}.type"))
         allowed = ("True",) if kind in _FINAL else _STATUSES
         if not status:
             errors.append(required(f"{here}.status"))
         elif status not in allowed:
             errors.append(not_supported(f"{here}.status", status, allowed))
-        both = set(_DECISIONS) <= set(kinds_before)
         if kind in _DECISIONS and not both and any(other in seen for other in _DECISIONS if other != kind):
             errors.append(invalid(path, kind, "Approved and Denied conditions are mutually exclusive"))
-        if kind in seen and len(set(kinds_before)) == len(kinds_before):
+        if kind in seen and distinct_before:
             errors.append(duplicate(f"{here}.type", kind))
-        seen.append(kind)
+        seen.add(kind)
 
 
 def _changes(obj: JsonObject, old: JsonObject, *, approval: bool) -> Errors:

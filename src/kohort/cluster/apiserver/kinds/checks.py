@@ -6,14 +6,15 @@ message unless it fails, and allocates no list of its own.
 
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 from kohort.objects import names
 from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import Json, JsonObject, hashable
 from kohort.objects.quantity import Quantity
+from kohort.objects.remembering import LONGEST, remember_short
 
 Errors = list[FieldError]
 
@@ -25,10 +26,25 @@ WHOLE_OBJECT: Final = "[]"
 MAX_INT32: Final = 2**31 - 1
 
 
-@lru_cache(maxsize=16384)
 def problems_of(rule: Callable[..., list[str]], value: str) -> tuple[str, ...]:
-    """What a name rule says about a value. The same names come by all day long."""
+    """What a name rule says about a value. The same names come by all day long; long ones are not kept."""
+    return _kept_problems(rule, value) if len(value) <= LONGEST else tuple(rule(value))
+
+
+@lru_cache(maxsize=16384)
+def _kept_problems(rule: Callable[..., list[str]], value: str) -> tuple[str, ...]:
     return tuple(rule(value))
+
+
+def repeats(items: Iterable[Json]) -> list[bool]:
+    """For each item, whether an equal one came before."""
+    seen: set[Hashable] = set()
+    found = []
+    for item in items:
+        key = hashable(item)
+        found.append(key in seen)
+        seen.add(key)
+    return found
 
 
 def named(errors: Errors, path: str, value: str, rule: Callable[..., list[str]], *, prefix: bool = False) -> None:
@@ -177,7 +193,7 @@ _BAD_NETWORK: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def parse_address(text: str) -> Address | None:
     """An address, leading zeros in IPv4 octets forgiven; zones are not. A status names each of its addresses twice."""
     if "%" in text:
@@ -271,7 +287,7 @@ def is_reachable(text: str) -> bool:
     return not _unreachable(text) and not address_problem(text)
 
 
-@lru_cache(maxsize=16384)
+@remember_short(16384)
 def _unreachable(text: str) -> tuple[str, ...]:
     """What keeps traffic from being sent to an address. The addresses of a large Service are all written again when
     one of them changes."""

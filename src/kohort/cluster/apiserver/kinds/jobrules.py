@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, domain_prefixed_path, nonnegative, qualified
+from kohort.cluster.apiserver.kinds.checks import Errors, domain_prefixed_path, nonnegative, qualified, repeats
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.objects.fielderrors import duplicate, invalid, not_supported, required, too_long, too_many
@@ -143,10 +143,11 @@ def _check_exit_codes(errors: Errors, path: str, codes: JsonObject, names: set[s
         errors.append(invalid(f"{path}.values", values, "at least one value is required"))
     elif len(values) > 255:
         errors.append(too_many(f"{path}.values", len(values), 255))
+    again = repeats(values)
     for index, code in enumerate(values):
         if operator == "In" and code == 0:
             errors.append(invalid(f"{path}.values[{index}]", code, "must not be 0 for the In operator"))
-        if code in values[:index]:
+        if again[index]:
             errors.append(duplicate(f"{path}.values[{index}]", code))
     if values != sorted(values):
         errors.append(invalid(f"{path}.values", values, "must be ordered"))

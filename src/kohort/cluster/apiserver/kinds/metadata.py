@@ -17,6 +17,8 @@ from kohort.objects.names import dns1123_label, path_segment, qualified_name
 
 ANNOTATIONS_LIMIT = 256 * 1024
 MANAGER_LIMIT = 128
+SHOWN_OWNERS = 2000
+"""Owners shown in all causes together: each second controller is a cause that shows the whole list."""
 IMMUTABLE = "field is immutable"
 
 NameRule = Callable[..., list[str]]
@@ -154,18 +156,18 @@ def owner_errors(owners: Sequence[JsonObject] | None, path: str) -> list[FieldEr
     if not owners:
         return []
     errors: list[FieldError] = []
-    controller = ""
+    controller, shown = "", 0
     for owner in owners:
         errors += _one_owner(owner, path)
         if not owner.get("controller"):
             continue
         name = f"{owner.get('kind') or ''}/{owner.get('name') or ''}"
-        if controller:
+        if controller and (shown == 0 or shown + len(owners) <= SHOWN_OWNERS):
+            shown += len(owners)
             found = f'Found "true" in references for {controller} and {name}'
             detail = f"Only one reference can have Controller set to true. {found}"
             errors.append(invalid(path, list(owners), detail))
-        else:
-            controller = name
+        controller = controller or name
     return errors
 
 

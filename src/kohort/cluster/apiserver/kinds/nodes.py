@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, parse_address, problems_of, quantity
+from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, parse_address, problems_of, quantity, repeats
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
@@ -138,8 +138,9 @@ def _changes(node: JsonObject, old: JsonObject) -> list[FieldError]:
     spec, before, status = node.get("spec") or {}, old.get("spec") or {}, node.get("status") or {}
     _check_status(errors, status)
     addresses = status.get("addresses") or []
-    for index, address in enumerate(addresses):
-        if address in addresses[:index]:
+    for index, again in enumerate(repeats(addresses)):
+        if again:
+            address = addresses[index]
             errors.append(duplicate(f"status.addresses[{index}]", address))
     ranges, known = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
     detail = 'node updates may not change podCIDR except from "" to valid'

@@ -3,12 +3,12 @@
 Verdicts are cached: a cluster uses a few dozen names, and every container of every pod is checked for each.
 """
 
-from functools import lru_cache
 from typing import Final
 
 from kohort.objects.fielderrors import FieldError, invalid, not_supported
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import Quantity
+from kohort.objects.remembering import remember_short
 
 HUGE_PAGES: Final = "hugepages-"
 QUOTA_HUGE_PAGES: Final = "requests.hugepages-"
@@ -60,12 +60,12 @@ def can_overcommit(name: str) -> bool:
     return is_native(name) and not is_huge_pages(name)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def is_counted(name: str) -> bool:
     """Comes in whole pieces only."""
     return name in _COUNTED or is_extended(name)
@@ -79,7 +79,7 @@ def is_pod_level(name: str) -> bool:
     return name in ("cpu", "memory") or is_huge_pages(name)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def _general_problems(name: str) -> tuple[str, ...]:
     wrong = qualified_name(name)
     if wrong:
@@ -89,7 +89,7 @@ def _general_problems(name: str) -> tuple[str, ...]:
     return ()
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def _container_problems(name: str) -> tuple[str, ...]:
     wrong = _general_problems(name)
     if "/" not in name:
@@ -129,7 +129,7 @@ def check_amount(errors: list[FieldError], path: str, name: str, amount: Quantit
         errors.append(invalid(path, str(amount), "must be an integer"))
 
 
-@lru_cache(maxsize=64)
+@remember_short(64)
 def page_size(name: str) -> Quantity | None:
     """The page size in a huge page name, None if it does not parse."""
     try:

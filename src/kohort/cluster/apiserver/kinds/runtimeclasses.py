@@ -1,6 +1,6 @@
 """RuntimeClasses: a handler, and what its pods cost on top and where they may run."""
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named
+from kohort.cluster.apiserver.kinds.checks import Errors, immutable, labels, named, repeats
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
@@ -40,9 +40,9 @@ class RuntimeClassStrategy(Strategy):
         tolerations: list[JsonObject] = scheduling.get("tolerations") or []
         check_tolerations(errors, "scheduling.tolerations", tolerations, PodRules())
         errors += [
-            duplicate(f"scheduling.tolerations[{index}]", toleration)
-            for index, toleration in enumerate(tolerations)
-            if toleration in tolerations[:index]
+            duplicate(f"scheduling.tolerations[{index}]", tolerations[index])
+            for index, again in enumerate(repeats(tolerations))
+            if again
         ]
         return errors
 

@@ -1,5 +1,6 @@
 """The storage.k8s.io group: classes, drivers, attachments."""
 
+from collections.abc import Hashable
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.checks import Errors, immutable, named, nonnegative, qualified, quantity, same
@@ -8,7 +9,7 @@ from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.volumesources import check_driver_name
 from kohort.cluster.apiserver.kinds.volumespec import check_inline_spec
 from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import JsonObject, hashable
 from kohort.objects.names import dns1123_subdomain
 from kohort.objects.selectors import selector_errors
 
@@ -55,11 +56,14 @@ class StorageClassStrategy(Strategy):
         elif mode not in _BINDING:
             errors.append(not_supported("volumeBindingMode", mode, _BINDING))
         terms: list[JsonObject] = obj.get("allowedTopologies") or []
+        known: set[Hashable] = set()
         for index, term in enumerate(terms):
             path = f"allowedTopologies[{index}].matchLabelExpressions"
             _check_topology(errors, path, term)
-            if not term.get("matchLabelExpressions") or any(_same_topology(term, other) for other in terms[:index]):
+            topology = _topology(term)
+            if not term.get("matchLabelExpressions") or topology in known:
                 errors.append(duplicate(path, ""))
+            known.add(topology)
         return errors
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -69,12 +73,10 @@ class StorageClassStrategy(Strategy):
         return errors
 
 
-def _same_topology(term: JsonObject, other: JsonObject) -> bool:
-    new, old = (
-        {one.get("key"): sorted(one.get("values") or ()) for one in side.get("matchLabelExpressions") or ()}
-        for side in (term, other)
-    )
-    return new == old
+def _topology(term: JsonObject) -> Hashable:
+    """What a term stands for, whatever the order of its expressions and values."""
+    expressions = term.get("matchLabelExpressions") or ()
+    return hashable({one.get("key") or "": sorted(one.get("values") or ()) for one in expressions})
 
 
 def _check_topology(errors: Errors, path: str, term: JsonObject) -> None:

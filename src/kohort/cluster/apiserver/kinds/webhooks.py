@@ -4,7 +4,7 @@ from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
 
-from kohort.cluster.apiserver.kinds.checks import Errors, named, same
+from kohort.cluster.apiserver.kinds.checks import Errors, named, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required, too_many
 from kohort.objects.jsontypes import JsonObject
@@ -254,8 +254,9 @@ def _check_versions(errors: Errors, path: str, versions: list[str]) -> None:
     if not versions:
         errors.append(required(path, "must specify one of v1, v1beta1"))
         return
+    again = repeats(versions)
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if again[index]:
             errors.append(invalid(f"{path}[{index}]", version, "duplicate version"))
             continue
         named(errors, f"{path}[{index}]", version, dns1035_label)

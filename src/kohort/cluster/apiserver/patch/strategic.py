@@ -21,13 +21,13 @@ to a place that was empty are they cleaned. Decoding reports the leftovers as un
 behaves, and clients that send such patches are told so by strict validation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply, go_text, go_type, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, bad_request
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.jsontypes import Json, JsonObject, hashable
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -82,12 +82,14 @@ def _retained(live: JsonObject, patch: JsonObject) -> JsonObject:
     keep = patch[RETAIN_KEYS]
     if not isinstance(keep, list) or not _names_only(patch, keep):
         raise bad_request("invalid patch format of retainKeys")
-    return {key: value for key, value in live.items() if key in keep}
+    kept = set(map(hashable, keep))
+    return {key: value for key, value in live.items() if key in kept}
 
 
 def _names_only(patch: JsonObject, keep: list[Json]) -> bool:
+    kept = set(map(hashable, keep))
     return all(
-        key in keep
+        key in kept
         for key, value in patch.items()
         if value is not None and key != RETAIN_KEYS and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER))
     )
@@ -159,7 +161,8 @@ def _delete_from_list(result: JsonObject, key: str, unwanted: Json) -> None:
     if not isinstance(live, list) or not isinstance(unwanted, list) or not (live or unwanted):
         return
     _check_elements(live, unwanted)
-    result[key] = [item for item in live if item not in unwanted]
+    gone = set(map(hashable, unwanted))
+    result[key] = [item for item in live if hashable(item) not in gone]
 
 
 def _merge_list(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
@@ -181,12 +184,13 @@ def _merge_items(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
     """Items of the patch merged into those with the same key, the new ones at the end."""
     key_of = _key_reader(node.merge_key)
     merged = list(live)
-    keys = [item.get(node.merge_key) for item in merged]
+    places = _first_places(item.get(node.merge_key) for item in merged)
     for item in patch:
-        position = _position(keys, key_of(item))
+        key = hashable(key_of(item))
+        position = places.get(key, -1)
         if position < 0:
+            places[key] = len(merged)
             merged.append(item)
-            keys.append(key_of(item))
         else:
             merged[position] = _merge_map(merged[position], item, node.items)
     return merged
@@ -196,6 +200,7 @@ def _directives_carried_out(live: list[Json], patch: list[Json], merge_key: str)
     """The live list after deletions or replacement, and the items of the patch that are left to merge."""
     items = [item for item in patch if DIRECTIVE not in item]
     replaced = False
+    deleted: set[Hashable] = set()
     for item in patch:
         match item.get(DIRECTIVE, ""):
             case "":
@@ -205,11 +210,13 @@ def _directives_carried_out(live: list[Json], patch: list[Json], merge_key: str)
             case "delete":
                 if merge_key not in item:
                     raise _no_merge_key(item, merge_key)
-                live = [other for other in live if other.get(merge_key) != item[merge_key]]
+                deleted.add(hashable(item[merge_key]))
             case "merge":
                 raise refused("merging lists cannot yet be specified in the patch")
             case _:
                 raise _unknown_directive(item)
+    if deleted:
+        live = [other for other in live if hashable(other.get(merge_key)) not in deleted]
     return (items, []) if replaced else (live, items)
 
 
@@ -242,8 +249,8 @@ def _places(live: list[Json], patch: list[Json], node: Node) -> list[Json]:
     kept, items = _directives_carried_out(live, patch, node.merge_key)
     if not items:
         return live
-    known = [item.get(node.merge_key) for item in kept]
-    new = [item for item in items if item.get(node.merge_key) not in known]
+    known = {hashable(item.get(node.merge_key)) for item in kept}
+    new = [item for item in items if hashable(item.get(node.merge_key)) not in known]
     return [*kept, *new[: len(live) - len(kept)]]
 
 
@@ -252,13 +259,17 @@ def _check_order(patch: list[Json], order: list[Json], merge_key: str) -> None:
     if not order or not patch:
         return
     key_of = _key_reader(merge_key) if merge_key else _itself
-    left = [key_of(item) for item in order]
+    wanted = [hashable(key_of(item)) for item in order]
+    reached = 0
     for item in patch:
         if _is_directive(item):
-            fits = item[DIRECTIVE] == "delete" or bool(left)
+            fits = item[DIRECTIVE] == "delete" or reached < len(wanted)
         else:
-            place = _position(left, key_of(item))
-            fits, left = place >= 0, left[place + 1 :]
+            key = hashable(key_of(item))
+            while reached < len(wanted) and wanted[reached] != key:
+                reached += 1
+            fits = reached < len(wanted)
+            reached += 1
         if not fits:
             raise refused(
                 f"The order in patch list:\n{go_text(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{go_text(order)}\n"
@@ -270,9 +281,9 @@ KeyReader = Callable[[Json], Json]
 
 def _interleaved(merged: list[Json], order: list[Json], server_order: list[Json], key_of: KeyReader) -> list[Json]:
     """Items named by `order` in that order, the others in the server's, woven together by the server's positions."""
-    wanted, before = [key_of(item) for item in order], [key_of(item) for item in server_order]
-    keys = [key_of(item) for item in merged]
-    ranks, places = [_position(wanted, key) for key in keys], [_position(before, key) for key in keys]
+    wanted, before = _first_places(map(key_of, order)), _first_places(map(key_of, server_order))
+    keys = [hashable(key_of(item)) for item in merged]
+    ranks, places = [wanted.get(key, -1) for key in keys], [before.get(key, -1) for key in keys]
     named = sorted((index for index, rank in enumerate(ranks) if rank >= 0), key=ranks.__getitem__)
     server_only = sorted((index for index, rank in enumerate(ranks) if rank < 0), key=places.__getitem__)
     woven: list[int] = []
@@ -285,8 +296,12 @@ def _interleaved(merged: list[Json], order: list[Json], server_order: list[Json]
     return [merged[index] for index in woven + server_only[left:]]
 
 
-def _position(keys: Sequence[Json], key: Json) -> int:
-    return keys.index(key) if key in keys else -1
+def _first_places(keys: Iterable[Json]) -> dict[Hashable, int]:
+    """Where each key comes first."""
+    places: dict[Hashable, int] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(hashable(key), place)
+    return places
 
 
 def _itself(item: Json) -> Json:
@@ -305,7 +320,7 @@ def _key_reader(merge_key: str) -> KeyReader:
 
 
 def _distinct(items: list[Json]) -> list[Json]:
-    return [item for index, item in enumerate(items) if item not in items[:index]]
+    return list({hashable(item): item for item in reversed(items)}.values())[::-1]
 
 
 def _check_elements(live: list[Json], patch: list[Json]) -> bool:

@@ -35,6 +35,12 @@ _Entry: TypeAlias = tuple[type | None, Conformer | None, scalars.Scalar | None, 
 """The expected Python type (None: any), how to go on below, how to canonicalise, whether an empty value is kept, and
 the Go type for messages."""
 
+MAX_UNKNOWN: Final = 100
+"""Unknown fields that are reported of one object. Upstream's decoder stops at the same number: reports are for people,
+and a body may have hundreds of thousands of unknown keys below a long path."""
+LONG_KEY: Final = 256
+"""Keys of maps that unknown fields lie below are cut after so many characters."""
+
 SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
@@ -59,7 +65,7 @@ def _struct_conformer(described: Record) -> Conformer:
             for key, value in obj.items():
                 entry = entries.get(key)
                 if entry is None:
-                    unknown = [key] if unknown is None else [*unknown, key]
+                    unknown = _with(unknown, [key])
                     dropped.append(key)
                     continue
                 expected, below, scalar, keep_empty, go_type = entry
@@ -67,8 +73,7 @@ def _struct_conformer(described: Record) -> Conformer:
                     if below is not None:
                         found = below(value)
                         if found is not None:
-                            found = [_joined(key, path) for path in found]
-                            unknown = found if unknown is None else unknown + found
+                            unknown = _with(unknown, found, key)
                     if not value and not keep_empty:
                         dropped.append(key)
                 elif value is None:
@@ -93,7 +98,18 @@ def _struct_conformer(described: Record) -> Conformer:
     return conform
 
 
+def _with(unknown: Unknown, found: list[str], key: str = "") -> list[str]:
+    """Add what was found below a key, up to the number that is reported."""
+    if unknown is None:
+        unknown = []
+    room = MAX_UNKNOWN - len(unknown)
+    if room > 0:
+        unknown += [_joined(key, path) for path in found[:room]] if key else found[:room]
+    return unknown
+
+
 def _joined(key: str, path: str) -> str:
+    key = key[:LONG_KEY]
     return key + path if path[:1] == "[" else f"{key}.{path}"
 
 
@@ -165,11 +181,11 @@ def _list_conformer(element: TypeExpression) -> Conformer:
     def conform(items: list[Json]) -> Unknown:
         if below is None and scalar is None and good.issuperset(map(type, items)):
             return None
-        unknown: list[str] = []
+        unknown: Unknown = None
         for index, item in enumerate(items):
             if type(item) is expected:
                 if below is not None and (found := below(item)) is not None:
-                    unknown += [_joined(f"[{index}]", path) for path in found]
+                    unknown = _with(unknown, found, f"[{index}]")
             elif item is None:
                 items[index] = zero(element)
             elif scalar is not None:
@@ -177,7 +193,7 @@ def _list_conformer(element: TypeExpression) -> Conformer:
             else:
                 items[index] = None
                 raise Mismatch(json_type(item), element.go_type)
-        return unknown or None
+        return unknown
 
     return conform
 
@@ -189,11 +205,11 @@ def _map_conformer(element: TypeExpression) -> Conformer:
     def conform(values: JsonObject) -> Unknown:
         if below is None and scalar is None and good.issuperset(map(type, values.values())):
             return None
-        unknown: list[str] = []
+        unknown: Unknown = None
         for key, value in values.items():
             if type(value) is expected:
                 if below is not None and (found := below(value)) is not None:
-                    unknown += [_joined(key, path) for path in found]
+                    unknown = _with(unknown, found, key)
             elif value is None:
                 values[key] = zero(element)
             elif scalar is not None:
@@ -201,7 +217,7 @@ def _map_conformer(element: TypeExpression) -> Conformer:
             else:
                 values[key] = None
                 raise Mismatch(json_type(value), element.go_type)
-        return unknown or None
+        return unknown
 
     return conform
 

@@ -8,8 +8,9 @@ package, because that is what clients show to their users.
 import re
 from calendar import monthrange
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final, NamedTuple
+
+from kohort.objects.remembering import remember_short
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _CANONICAL_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -26,7 +27,7 @@ _SECONDS: Final = _Layout("2006-01-02T15:04:05Z07:00", "")
 _MICROS: Final = _Layout("2006-01-02T15:04:05.000000Z07:00", ".000000")
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def canonical_time(text: str) -> str | None:
     """A `Time` in its canonical form, None for the zero time. ValueError in Go's words when it is not a time. Objects
     are full of times, and those of one moment are the same."""

@@ -8,17 +8,29 @@ all, says so in the words of Go's decoder.
 """
 
 import json
+import math
 import re
 from typing import Final, NoReturn
 
 import msgspec
 
+from kohort.cluster.apiserver.schema import limits
 from kohort.objects.jsontypes import Json, JsonObject
 
 _SPACE_BEFORE_COLON: Final = re.compile(rb'"\s+:')
-_WHITESPACE: Final = " \t\r\n"
+_WHITESPACE: Final = re.compile(r"[ \t\r\n]*")
+_ORDINARY: Final = re.compile(r'[^"\\\x00-\x1f]*')
+"""Characters of a string that mean themselves."""
+_LONG_NUMBER: Final = 400
+"""Digits beyond which an integer is beyond the range of a float, too."""
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _INT64: Final = 2**63
+
+
+MAX_DUPLICATES: Final = 100
+"""Keys set twice that are reported of one body, as many as upstream reports."""
+LONG_KEY: Final = 256
+"""Keys above a duplicate are cut after so many characters."""
 
 
 class SyntaxFault(ValueError):
@@ -26,14 +38,18 @@ class SyntaxFault(ValueError):
 
 
 def decode(body: bytes) -> Json:
-    """The value of a JSON text. Raises SyntaxFault."""
+    """The value of a JSON text, within the limits of depth and size. Raises SyntaxFault."""
     try:
-        return msgspec.json.decode(body)
+        value: Json = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         value, _ = _Scanner(body.decode("utf-8", "replace"), merge=True).read()
-        return value
     except RecursionError:
         raise SyntaxFault("exceeded max depth") from None
+    try:
+        limits.check_text(body, value)
+    except limits.ExcessiveDocument as excess:
+        raise SyntaxFault(str(excess)) from None
+    return value
 
 
 def duplicates(body: bytes, value: Json, *, merge: bool) -> tuple[Json, list[str]]:
@@ -65,20 +81,16 @@ class _Scanner:
         self.duplicates: list[str] = []
 
     def read(self) -> tuple[Json, list[str]]:
-        try:
-            value = self._value("looking for beginning of value")
-        except RecursionError:
-            raise SyntaxFault("exceeded max depth") from None
+        value = self._value("looking for beginning of value")
         self._skip_space()
         if self.position < len(self.text):
             self._refuse("after top-level value")
         return value, self.duplicates
 
     def _skip_space(self) -> None:
-        text, position = self.text, self.position
-        while position < len(text) and text[position] in _WHITESPACE:
-            position += 1
-        self.position = position
+        blank = _WHITESPACE.match(self.text, self.position)
+        assert blank is not None
+        self.position = blank.end()
 
     def _refuse(self, context: str) -> NoReturn:
         if self.position >= len(self.text):
@@ -114,9 +126,12 @@ class _Scanner:
             self._refuse_number()
         self.position = match.end()
         literal = match.group()
-        if literal.lstrip("-").isdigit():
+        if literal.lstrip("-").isdigit() and len(literal) <= _LONG_NUMBER:
             return int(literal)
-        return float(literal)
+        number = float(literal)
+        if math.isinf(number):
+            raise SyntaxFault(f"json: cannot unmarshal number {_shortened(literal)} into Go value of type float64")
+        return number
 
     def _number_goes_on(self, end: int) -> bool:
         return self.text[end : end + 1] in {".", "e", "E"}
@@ -144,16 +159,17 @@ class _Scanner:
         position = start + 1
         text = self.text
         while True:
+            ordinary = _ORDINARY.match(text, position)
+            assert ordinary is not None
+            position = ordinary.end()
             character = text[position : position + 1]
             if character == '"':
                 break
             if character == "\\":
                 position = self._escape(position + 1)
                 continue
-            if not character or character < " ":
-                self.position = position
-                self._refuse("in string literal")
-            position += 1
+            self.position = position
+            self._refuse("in string literal")
         self.position = position + 1
         value: str = json.loads(text[start : self.position], strict=False)
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -180,7 +196,7 @@ class _Scanner:
             self.position += 1
             return items
         while True:
-            self.path.append(f"[{len(items)}]")
+            self._enter(f"[{len(items)}]")
             items.append(self._value("looking for beginning of value"))
             self.path.pop()
             if self._ends("]", "after array element"):
@@ -202,11 +218,16 @@ class _Scanner:
             if self.text[self.position : self.position + 1] != ":":
                 self._refuse("after object key")
             self.position += 1
-            self.path.append(key)
+            self._enter(key)
             self._set(fields, key, self._value("looking for beginning of value"))
             self.path.pop()
             if self._ends("}", "after object key:value pair"):
                 return fields
+
+    def _enter(self, part: str) -> None:
+        if len(self.path) >= limits.MAX_DEPTH:
+            raise SyntaxFault("exceeded max depth")
+        self.path.append(part)
 
     def _ends(self, closing: str, context: str) -> bool:
         self._skip_space()
@@ -218,7 +239,8 @@ class _Scanner:
 
     def _set(self, fields: JsonObject, key: str, value: Json) -> None:
         if key in fields:
-            self.duplicates.append(f'duplicate field "{_dotted(self.path)}"')
+            if len(self.duplicates) < MAX_DUPLICATES:
+                self.duplicates.append(f'duplicate field "{_dotted(self.path)}"')
             if self.merge and type(value) is dict and type(fields[key]) is dict:
                 _merge(fields[key], value)
                 return
@@ -233,8 +255,13 @@ def _merge(earlier: JsonObject, later: JsonObject) -> None:
             earlier[key] = value
 
 
+def _shortened(literal: str) -> str:
+    return literal if len(literal) <= _LONG_NUMBER else f"{literal[:20]}..."
+
+
 def _dotted(path: list[str]) -> str:
-    return ".".join(path).replace(".[", "[")
+    above = [part[:LONG_KEY] for part in path[:-1]]
+    return ".".join([*above, *path[-1:]]).replace(".[", "[")
 
 
 def _quoted(character: str) -> str:

@@ -4,12 +4,17 @@
 struct, then the path of field names from the root without list indexes and map keys.
 
 Go notes the first such value and reads on. It stops at a value that a type reads by itself and refuses (a quantity, a
-time, a number or text): of the two, that one is reported. `first_fault` reads on in the same way.
+time, a number or text): of the two, that one is reported. `first_fault` reads on in the same way, a few times: every
+reading costs as much as the object is large.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from kohort.objects.jsontypes import Json
+
+MAX_READINGS: Final = 20
+"""Mismatches that are read past in search of one that stops the reading."""
 
 
 class Mismatch(Exception):
@@ -46,7 +51,7 @@ def first_fault(mismatch: Mismatch, read: Callable[[], object]) -> Exception:
     the values that did not fit: whoever raises a mismatch takes its value out."""
     if mismatch.stops:
         return mismatch
-    while True:
+    for _ in range(MAX_READINGS):
         try:
             read()
             return mismatch
@@ -55,6 +60,7 @@ def first_fault(mismatch: Mismatch, read: Callable[[], object]) -> Exception:
                 return further
         except ValueError as refused:
             return refused
+    return mismatch
 
 
 def json_type(value: Json) -> str:

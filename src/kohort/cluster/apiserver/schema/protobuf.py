@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kohort.cluster.apiserver.schema import protovalues
+from kohort.cluster.apiserver.schema import limits, protovalues
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.conforming import SCHEMA_PROPS, zero
 from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression, record
@@ -53,6 +53,8 @@ def decode(body: bytes) -> JsonObject:
         api_version, kind, start, stop = _envelope(body)
         obj: JsonObject = {"kind": kind, "apiVersion": api_version}
         _kind_message(api_version, kind)(body, start, stop, obj)
+        if len(body) > limits.MAX_DEPTH:  # a level takes more than a byte
+            limits.check_value(obj)
     except (Malformed, IndexError, ValueError, OverflowError, RecursionError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be decoded: {error or 'unexpected EOF'}") from None
     return obj

@@ -11,15 +11,23 @@ unless the schema says otherwise:
 | map | there are none | each value visited |
 | embedded resource | removed, except apiVersion, kind and metadata | visited; metadata as an ObjectMeta |
 | scalar, but the value is an object | removed | |
+
+Paths are kept as links to the path above and written out only where something is reported: a map key of a megabyte
+above a hundred thousand items must not be copied a hundred thousand times.
 """
 
+from typing import TypeAlias, Union
+
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
-from kohort.cluster.apiserver.schema.conforming import conformer
+from kohort.cluster.apiserver.schema.conforming import LONG_KEY, MAX_UNKNOWN, conformer
 from kohort.cluster.apiserver.schema.jsontext import normal_numbers
 from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.fielderrors import invalid
 from kohort.objects.jsontypes import Json, JsonObject
+
+_Path: TypeAlias = Union["tuple[_Path, str]", None]
+"""The path above, and the last part: a key, or an index in brackets. None at the top."""
 
 _RESOURCE_KEYS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -31,14 +39,14 @@ def prune(obj: JsonObject, root: Node) -> list[str]:
     """
     in_metadata = _conform_metadata(obj)
     walk = _Walk(root)
-    walk.visit_object(obj, root, "")
+    walk.visit_object(obj, root, None)
     return sorted(f"metadata.{path}" for path in in_metadata) + sorted(walk.unknown) + sorted(walk.in_metadata)
 
 
 def prune_value(value: Json, node: Node) -> list[str]:
     """The same for a value anywhere in a schema, such as a default. Raises ValueError for bad embedded metadata."""
     walk = _Walk()
-    walk.visit(value, node, "")
+    walk.visit(value, node, None)
     return walk.unknown
 
 
@@ -61,7 +69,7 @@ class _Walk:
         self.unknown: list[str] = []
         self.in_metadata: list[str] = []
 
-    def visit(self, value: Json, node: Node | None, path: str) -> None:
+    def visit(self, value: Json, node: Node | None, path: _Path) -> None:
         if type(value) is dict:
             if node is not None and node.embedded:
                 self._embedded(value, path)
@@ -69,10 +77,9 @@ class _Walk:
         elif type(value) is list:
             self._visit_list(value, node, path)
 
-    def visit_object(self, obj: JsonObject, node: Node | None, path: str) -> None:
+    def visit_object(self, obj: JsonObject, node: Node | None, path: _Path) -> None:
         fields = node.fields if node is not None else {}
         every = node.items if node is not None and node.type == "map" else None
-        prefix = f"{path}." if path else ""
         resource = node is not None and (node.embedded or node is self.root)
         removed: list[str] = []
         for key, value in obj.items():
@@ -83,10 +90,10 @@ class _Walk:
                 kind = type(value)
                 if kind is dict:
                     if child.embedded:
-                        self._embedded(value, prefix + key)
-                    self.visit_object(value, child, prefix + key)
+                        self._embedded(value, (path, key))
+                    self.visit_object(value, child, (path, key))
                 elif kind is list:
-                    self._visit_list(value, child, prefix + key)
+                    self._visit_list(value, child, (path, key))
                 elif kind is float or kind is int:
                     obj[key] = normal_numbers(value)
             elif node is None or not node.preserve_unknown:
@@ -95,9 +102,10 @@ class _Walk:
                 obj[key] = normal_numbers(value)
         for key in removed:
             del obj[key]
-            self.unknown.append(prefix + key)
+        if removed and len(self.unknown) < MAX_UNKNOWN:
+            self.unknown += [_written((path, key)) for key in removed[: MAX_UNKNOWN - len(self.unknown)]]
 
-    def _visit_list(self, items: list[Json], node: Node | None, path: str) -> None:
+    def _visit_list(self, items: list[Json], node: Node | None, path: _Path) -> None:
         if node is not None and node.type == "array":
             element: Node | None = node.items
         elif node is not None and node.preserve_unknown:
@@ -107,14 +115,14 @@ class _Walk:
             element = None
         for index, item in enumerate(items):
             if type(item) is dict or type(item) is list:
-                self.visit(item, element, f"{path}[{index}]")
+                self.visit(item, element, (path, f"[{index}]"))
             elif type(item) is float or type(item) is int:
                 items[index] = normal_numbers(item)
 
-    def _embedded(self, obj: JsonObject, path: str) -> None:
+    def _embedded(self, obj: JsonObject, path: _Path) -> None:
         for key in ("apiVersion", "kind"):
             if key in obj and type(obj[key]) is not str:
-                raise ValueError(str(invalid(_below(path, key), obj[key], "must be a string")))
+                raise ValueError(str(invalid(_written((path, key)), obj[key], "must be a string")))
         metadata = obj.get("metadata")
         if metadata is None:
             return
@@ -124,8 +132,10 @@ class _Walk:
                 raise Mismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
             found = conformer(OBJECT_META)(metadata) or []
         except (Mismatch, ValueError) as error:
-            raise ValueError(str(invalid(_below(path, "metadata"), as_sent, str(error)))) from None
-        self.in_metadata += [f"{_below(path, 'metadata')}.{unknown}" for unknown in found]
+            raise ValueError(str(invalid(_written((path, "metadata")), as_sent, str(error)))) from None
+        if found and len(self.in_metadata) < MAX_UNKNOWN:
+            where = _written((path, "metadata"))
+            self.in_metadata += [f"{where}.{unknown}" for unknown in found[: MAX_UNKNOWN - len(self.in_metadata)]]
 
 
 def _by_name(value: Json) -> Json:
@@ -135,5 +145,10 @@ def _by_name(value: Json) -> Json:
     return [_by_name(item) for item in value] if type(value) is list else value
 
 
-def _below(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+def _written(path: _Path) -> str:
+    parts: list[str] = []
+    while path is not None:
+        path, part = path
+        parts.append(part)
+    above = [part[:LONG_KEY] for part in reversed(parts[1:])]
+    return ".".join([*above, *parts[:1]]).replace(".[", "[")

@@ -3,13 +3,13 @@
 import binascii
 from base64 import b64encode
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
 from kohort.cluster.apiserver.schema.gotime import canonical_micro_time, canonical_time
 from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
 from kohort.objects.jsontypes import Json
 from kohort.objects.quantity import canonical as canonical_quantity
+from kohort.objects.remembering import remember_short
 
 Scalar = Callable[[Json], Json]
 """Takes a JSON value other than null; returns the value to keep. Raises Mismatch, or ValueError with the whole text."""
@@ -54,7 +54,7 @@ def _number_literal(value: Json) -> str:
     return f"number {value!r}" if found == "number" else found
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _quantity_text(value: str) -> str:
     return canonical_quantity(value)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required, too_many
 from kohort.objects.jsontypes import Json, JsonObject
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -189,15 +189,24 @@ def _map_list_errors(keys: list[str], items: Json, path: str) -> Iterator[FieldE
 
 def _key_names(keys: list[str], items: JsonObject, path: str) -> Iterator[FieldError]:
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys[:MAX_LIST_KEYS]:
         if key not in properties:
             detail = "entries must all be names of item properties"
-            yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, detail)
+            yield invalid(f"{path}.x-kubernetes-list-map-keys", keys[:MAX_LIST_KEYS], detail)
         elif properties[key].get("type") in ("array", "object"):
             detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             yield invalid(f"{path}.items.properties[{key}].type", items["type"], detail)
-        if key in keys[:index]:
-            yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
+        if key in seen:
+            shown = keys[:MAX_LIST_KEYS]
+            yield invalid(f"{path}.x-kubernetes-list-map-keys", shown, "must not contain duplicate entries")
+        seen.add(key)
+    if len(keys) > MAX_LIST_KEYS:
+        yield too_many(f"{path}.x-kubernetes-list-map-keys", len(keys), MAX_LIST_KEYS)
+
+
+MAX_LIST_KEYS: Final = 100
+"""Keys of a list that are looked at: what is wrong with one of them shows all."""
 
 
 def _item_errors(keys: list[str], items: JsonObject, list_type: str, path: str) -> Iterator[FieldError]:

@@ -8,7 +8,7 @@ from kohort.cluster.apiserver.kinds.pod.containers import check_image_spacing
 from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.scheduling import REQUIRED, check_tolerations
 from kohort.objects.fielderrors import forbidden, invalid, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.jsontypes import JsonObject, hashable
 from kohort.objects.names import in_range
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -67,8 +67,8 @@ def _check_deadline(errors: Errors, new: int | None, old: int | None) -> bool:
 
 
 def _check_added_tolerations(errors: Errors, new: list[JsonObject], old: list[JsonObject], rules: PodRules) -> None:
-    kept = [_without_seconds(toleration) for toleration in new]
-    if any(_without_seconds(toleration) not in kept for toleration in old):
+    kept = {hashable(_without_seconds(toleration)) for toleration in new}
+    if any(hashable(_without_seconds(toleration)) not in kept for toleration in old):
         detail = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(forbidden("spec.tolerations", detail))
     else:

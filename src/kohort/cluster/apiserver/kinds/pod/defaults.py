@@ -10,11 +10,11 @@ changes nothing the second time.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.quantity import Quantity
+from kohort.objects.remembering import remember_short
 
 GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644
@@ -37,7 +37,7 @@ def _full_name(name: str) -> str:
     return name if "." in registry or ":" in registry or registry == "localhost" else f"docker.io/{name}"
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def pull_policy(image: str) -> str:
     """`Always` for what is or may become another image under the same name, else `IfNotPresent`."""
     reference = _REFERENCE(image)

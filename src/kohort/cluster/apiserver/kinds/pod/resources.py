@@ -95,6 +95,7 @@ def _above(path: str, name: str, amount: Quantity, limit: str) -> FieldError:
 
 def _check_claims(errors: Errors, path: str, claims: list[JsonObject], of_pod: Set[str]) -> None:
     seen: set[str] = set()
+    requests_of: dict[str, int] = {}
     for index, claim in enumerate(claims):
         here = f"{path}[{index}]"
         name, request = claim.get("name") or "", claim.get("request") or ""
@@ -110,8 +111,9 @@ def _check_claims(errors: Errors, path: str, claims: list[JsonObject], of_pod: S
             if key in seen:
                 errors.append(duplicate(here, key))
             elif not request:
-                errors += [duplicate(here, name) for other in seen if other.partition("/")[0] == name]
+                errors += [duplicate(here, name)] * requests_of.get(name, 0)
             seen.add(key)
+            requests_of[name] = requests_of.get(name, 0) + 1
         if name not in of_pod:
             known = ": " + ", ".join(sorted(of_pod)) if of_pod else " which is empty"
             detail = f'Not found: "{name}": must be one of the names in pod.spec.resourceClaims{known}'

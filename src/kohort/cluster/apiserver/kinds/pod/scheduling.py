@@ -190,6 +190,8 @@ _NODE_POLICIES: Final = ("Honor", "Ignore")
 
 
 def check_spreading(errors: Errors, path: str, constraints: list[JsonObject], rules: PodRules) -> None:
+    pairs = [(one.get("topologyKey") or "", one.get("whenUnsatisfiable") or "") for one in constraints]
+    last = {pair: index for index, pair in enumerate(pairs)}
     for index, constraint in enumerate(constraints):
         here = f"{path}[{index}]"
         action, key = constraint.get("whenUnsatisfiable") or "", constraint.get("topologyKey") or ""
@@ -199,10 +201,8 @@ def check_spreading(errors: Errors, path: str, constraints: list[JsonObject], ru
             errors.append(required(f"{here}.topologyKey", "can not be empty"))
         if action not in _SPREAD_ACTIONS:
             errors.append(not_supported(f"{here}.whenUnsatisfiable", action, _SPREAD_ACTIONS))
-        for other in constraints[index + 1 :]:
-            if (other.get("topologyKey") or "", other.get("whenUnsatisfiable") or "") == (key, action):
-                errors.append(duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-                break
+        if last[key, action] > index:
+            errors.append(duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         _check_domains(errors, f"{here}.minDomains", constraint.get("minDomains"), action)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(field)

@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.kinds.checks import (
     port_number,
     port_or_name,
     qualified,
+    repeats,
 )
 from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.jsontypes import JsonObject
@@ -170,10 +171,11 @@ def check_addresses(errors: Errors, service: JsonObject, accepted: object) -> No
     elif listed:
         errors.append(invalid(path, listed, "must be empty when `clusterIP` is not specified"))
     families = spec.get("ipFamilies") or []
+    again = repeats(families)
     for index, family in enumerate(families):
         if family not in _FAMILIES:
             errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
-        if family in families[:index]:
+        if again[index]:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:

@@ -1,0 +1,157 @@
+"""Bodies that are cheap to send are cheap to refuse or to accept: the work grows with their size and no faster, and no
+depth ends in a crash or in an internal error.
+
+Work is counted in calls of functions, which no other process on the machine can change. What the interpreter does
+inside of one call (searching a list) does not count as calls; for that the processor time of this thread is compared,
+with a bound that only quadratic growth exceeds.
+"""
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from types import FrameType
+
+import pytest
+from tests.security import hostile_bodies
+from tests.security.hostile_bodies import (
+    CONFIG_MAPS,
+    DEFINITIONS,
+    GROWING,
+    NESTED,
+    WIDGET_DEFINITION,
+    Attack,
+    config_map,
+    post,
+)
+
+from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.auth.model import ADMIN
+from kohort.cluster.apiserver.schema import limits
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.http import Request, Response
+
+GROWTH = 4
+FEW_CALLS = 3000
+"""Calls that a request may need whatever its size."""
+SHORT = 0.02
+"""Seconds of processor time below which growth cannot be told from noise."""
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    server, _ = await assemble(open_store(None))
+    for wanted in (post(DEFINITIONS, WIDGET_DEFINITION, dry_run=False), post(CONFIG_MAPS, victim(), dry_run=False)):
+        answer = await server.handle(wanted, ADMIN)
+        assert answer.status == 201, answer.body
+    yield server
+    await server.close()
+
+
+def victim() -> dict[str, object]:
+    return {**config_map(data={"k": "v"}), "metadata": {"name": "victim"}}
+
+
+async def answered(server: ApiServer, request: Request) -> Response:
+    response = await server.handle(request, ADMIN)
+    assert isinstance(response.body, bytes)
+    return response
+
+
+async def calls_for(server: ApiServer, request: Request) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        if event in ("call", "c_call"):
+            calls += 1
+
+    sys.setprofile(count)
+    try:
+        await answered(server, request)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+async def seconds_for(server: ApiServer, request: Request) -> float:
+    begun = time.thread_time()
+    await answered(server, request)
+    return time.thread_time() - begun
+
+
+FAMILIES = sorted({attack.name.partition(":")[0] for attack in GROWING})
+
+
+def of_family(attacks: list[Attack], family: str) -> list[Attack]:
+    return [attack for attack in attacks if attack.name.partition(":")[0] == family]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_work_grows_with_the_size_and_no_faster(server: ApiServer, family: str) -> None:
+    too_much = []
+    for attack in of_family(GROWING, family):
+        small, large = attack.build(attack.size // GROWTH), attack.build(attack.size)
+        for one in (small, large):  # so that what is kept of earlier requests is kept of both
+            await answered(server, one)
+        few, many = await calls_for(server, small), await calls_for(server, large)
+        if many > GROWTH * 1.3 * few + FEW_CALLS:
+            too_much.append(f"{attack}: {few} calls, for {GROWTH} times the size {many}")
+        few_seconds = min([await seconds_for(server, small) for _ in range(2)])
+        many_seconds = min([await seconds_for(server, large) for _ in range(2)])
+        if many_seconds > SHORT and many_seconds > GROWTH * 2.5 * few_seconds:
+            too_much.append(f"{attack}: {few_seconds:.4f} s, for {GROWTH} times the size {many_seconds:.4f} s")
+    assert not too_much
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_no_hostile_body_is_an_internal_error(server: ApiServer, family: str) -> None:
+    for attack in of_family(GROWING, family):
+        answer = await answered(server, attack.build(attack.size))
+        assert isinstance(answer.body, bytes)
+        assert b'"reason":"InternalError"' not in answer.body, (attack.name, answer.body[:300])
+
+
+@pytest.mark.parametrize("attack", NESTED, ids=str)
+@pytest.mark.parametrize("depth", [50, limits.MAX_DEPTH // 2, limits.MAX_DEPTH, 990, 3000, 25_000])
+async def test_depth_is_answered_and_never_a_crash(server: ApiServer, attack: Attack, depth: int) -> None:
+    answer = await answered(server, attack.build(depth))
+    assert isinstance(answer.body, bytes)
+    assert b'"reason":"InternalError"' not in answer.body
+    if depth > 2 * limits.MAX_DEPTH and not attack.name.startswith(("expression", "definition: p")):
+        assert answer.status in (400, 413, 422), answer.body
+    assert (await answered(server, Request("GET", f"{CONFIG_MAPS}/victim"))).status == 200
+
+
+async def test_a_body_beyond_the_number_of_values_is_refused(server: ApiServer) -> None:
+    body = b'{"metadata":{"name":"x"},"zz":[' + b"0," * limits.MAX_VALUES + b"0]}"
+    answer = await answered(server, post(CONFIG_MAPS, body))
+    assert answer.status == 400
+    assert isinstance(answer.body, bytes)
+    assert b"must have at most 500000 values" in answer.body
+
+
+async def test_aliases_that_stand_for_billions_of_values_are_refused(server: ApiServer) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    answer = await answered(server, post(CONFIG_MAPS, "\n".join(lines).encode(), hostile_bodies.YAML))
+    assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"a: &a [*a]", b"contains itself"),
+        (b"a: *b", b"unknown anchor"),
+        (b"? [a]\n: b", b"invalid map key"),
+        (b"a: &a {b: c}\n? *a\n: d", b"invalid map key"),
+        (b"<<: 1", b"map merge requires map"),
+    ],
+)
+async def test_yaml_that_has_no_json_form_is_refused(server: ApiServer, text: bytes, problem: bytes) -> None:
+    answer = await answered(server, post(CONFIG_MAPS, text, hostile_bodies.YAML))
+    assert answer.status == 400
+    assert isinstance(answer.body, bytes)
+    assert problem in answer.body
