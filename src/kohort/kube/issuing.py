@@ -76,6 +76,16 @@ class Authority:
         return certificate_bytes(builder.sign(self._key, hashes.SHA256()))
 
 
+def requested_subject(request: bytes) -> tuple[list[str], list[str]]:
+    """The common names and the organizations that a signing request asks for."""
+    subject = x509.load_pem_x509_csr(request).subject
+    users, groups = (
+        [str(entry.value) for entry in subject.get_attributes_for_oid(oid)]
+        for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)
+    )
+    return users, groups
+
+
 _KEY_USAGES = frozenset(("digital signature", "key encipherment"))
 _PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 

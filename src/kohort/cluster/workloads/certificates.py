@@ -4,7 +4,7 @@
     kubectl get csr jane -o jsonpath='{.status.certificate}' | base64 -d
 
 Of the signers of Kubernetes this is the one that people use; those for kubelets have nobody to serve here, and requests
-to signers of others are theirs. Approving is left to people.
+to signers of others are theirs. Approving is left to people. Names of the control plane are never signed.
 """
 
 import base64
@@ -20,6 +20,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import Key, Resource
 from kohort.objects.meta import Condition, ObjectMeta
 from kohort.objects.view import View
+from kohort.rules.identities import reserved_subject
 
 REQUESTS: Final = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
@@ -82,7 +83,7 @@ class Signing:
             return
         document = await self._client.get(REQUESTS, key.name)
         status = document.setdefault("status", {})
-        if problem := refusal(request.spec.usages):
+        if problem := refusal(request.spec.usages) or reserved(request.spec.request):
             failed = {"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": problem}
             status["conditions"] = [*status["conditions"], {**failed, "lastUpdateTime": clock.timestamp()}]
         else:
@@ -107,6 +108,17 @@ def refusal(usages: Sequence[str]) -> str:
         if usage != CLIENT_AUTH and usage not in OPTIONAL_USAGES:
             return f"invalid usage for client certificate: {usage}"
     return "" if CLIENT_AUTH in usages else f"missing required usage for client certificate: {CLIENT_AUTH}"
+
+
+def reserved(request: str) -> str:
+    """Why no certificate can be issued for the subject of a request (PEM in base64); empty if one can.
+
+    An approval says that somebody should have a certificate, not that they should be a part of the control plane."""
+    from kohort.kube.issuing import requested_subject
+
+    users, groups = requested_subject(base64.b64decode(request))
+    name = reserved_subject(users, groups)
+    return f"{name} is reserved for the control plane; ask for another subject" if name else ""
 
 
 def life(expiration_seconds: int | None) -> timedelta:

@@ -1,23 +1,31 @@
 """Nobody may grant more than they have.
 
-Writing a role needs all permissions in it, or the verb `escalate` on the role; writing a binding needs all permissions
-of the role it refers to, or the verb `bind` on that role. It is checked as an admission step: early, so that it comes
-before the validation of the object, and again on the final object, because a webhook may have changed it.
+Writing a role needs all permissions in it, or the verb `escalate` on the role; a role that gathers its rules from
+others can be written only with all permissions that there are. Writing a binding needs all permissions of the role it
+refers to, or the verb `bind` on that role. It is checked as an admission step: early, so that it comes before the
+validation of the object, and again on the final object, because a webhook may have changed it.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.auth.rbac import SUPERUSERS, Authorizer, RoleRef
-from kohort.cluster.apiserver.auth.rules import Rule, missing, quoted
+from kohort.cluster.apiserver.auth.rules import Rule, missing, permissions_in, quoted
 from kohort.kube import errors
 from kohort.objects.jsontypes import JsonObject
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = ("roles", "clusterroles")
+MAX_PERMISSIONS: Final = 10_000
+"""Combinations of verb, group, resource and name in one role; each is compared with all that the writer holds."""
+FULL_AUTHORITY: Final = (
+    Rule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    Rule(verbs=("*",), non_resource_urls=("*",)),
+)
 
 
 class EscalationCheck:
@@ -51,8 +59,12 @@ class EscalationCheck:
 
     def _check_role(self, attributes: Attributes, role: JsonObject) -> None:
         plural = attributes.resource.plural
-        if not self._may(attributes, "escalate", plural, attributes.name):
-            self._refuse_missing(attributes, _rules(role.get("rules")))
+        if self._may(attributes, "escalate", plural, attributes.name):
+            return
+        self._refuse_missing(attributes, _rules(role.get("rules")))
+        # An aggregation can gather any rule that exists or will exist; ending one changes what others were given.
+        if _aggregates(role) or _aggregates(attributes.old_object):
+            self._refuse_missing(attributes, FULL_AUTHORITY)
 
     def _check_binding(self, attributes: Attributes, binding: JsonObject) -> None:
         try:
@@ -72,6 +84,13 @@ class EscalationCheck:
 
     def _refuse_missing(self, attributes: Attributes, wanted: Sequence[Rule]) -> None:
         user = attributes.user
+        combinations = sum(map(permissions_in, wanted))
+        if combinations > MAX_PERMISSIONS:
+            detail = (
+                f'user "{user.name}" is attempting to grant {combinations} permissions at once; at most '
+                f"{MAX_PERMISSIONS} can be compared with those held: use wildcards, or several roles"
+            )
+            raise errors.forbidden(attributes.resource.plural, _name(attributes), detail, GROUP)
         lacking = missing(self._authorizer.rules_for(user, attributes.namespace), wanted)
         if not lacking:
             return
@@ -81,6 +100,11 @@ class EscalationCheck:
             f"not currently held:\n{listed}"
         )
         raise errors.forbidden(attributes.resource.plural, _name(attributes), detail, GROUP)
+
+
+def _aggregates(role: JsonObject | None) -> bool:
+    """Whether the rules of a role are gathered from others."""
+    return bool(((role or {}).get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
 def _rules(rules: object) -> list[Rule]:

@@ -73,6 +73,12 @@ def breakdown(rule: Rule) -> Iterator[Rule]:
             yield Rule((verb,), non_resource_urls=(url,))
 
 
+def permissions_in(rule: Rule) -> int:
+    """How many rules `breakdown` would give."""
+    resources = len(rule.api_groups or ()) * len(rule.resources or ()) * max(len(rule.resource_names or ()), 1)
+    return len(rule.verbs) * (resources + len(rule.non_resource_urls or ()))
+
+
 def quoted(values: Iterable[str]) -> str:
     """A list of strings as Go's `%q` prints it."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"

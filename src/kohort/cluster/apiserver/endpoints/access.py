@@ -35,3 +35,17 @@ def to_create(call: Call) -> AccessRequest:
         namespace=call.namespace,
         name=call.name,
     )
+
+
+def to_create_subresource(call: Call) -> AccessRequest:
+    """What a connection through a subresource asks for besides when it is opened by a GET."""
+    return AccessRequest(
+        user=call.user,
+        verb="create",
+        group=call.path.group,
+        version=call.path.version,
+        plural=call.path.plural,
+        subresource=call.path.subresource,
+        namespace=call.path.namespace,
+        name=call.path.name,
+    )

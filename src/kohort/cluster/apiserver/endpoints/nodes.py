@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints import connecting
+from kohort.cluster.apiserver.endpoints import access, connecting
 from kohort.cluster.apiserver.endpoints.call import Call, Parts
 from kohort.cluster.apiserver.endpoints.options import boolean, integer
 from kohort.cluster.apiserver.endpoints.reading import missing
@@ -65,6 +65,9 @@ class NodeEndpoints:
 
     async def connect(self, call: Call) -> NodeLocation:
         """Where an exec, attach or port-forward request must go, after admission agreed."""
+        if call.verb != "create":
+            # WebSockets begin with a GET, but what they do to a pod is not reading.
+            access.check(self._parts.authorizer, access.to_create_subresource(call))
         pod = self._pod(call)
         action = call.path.subresource
         query = connect_query(call)

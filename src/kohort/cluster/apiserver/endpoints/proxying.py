@@ -4,6 +4,9 @@ The name may be `name`, `name:port` or `scheme:name:port`. A pod is reached at i
 ready endpoints, a node at its agent. What follows `/proxy` in the path is passed on, as are method, query and body;
 headers that carry the caller's identity are not. A reader of `/proxy` itself is sent to `/proxy/`: relative links of
 the page would lead elsewhere otherwise.
+
+Addresses come from objects that more people may write than may reach the machine itself, so requests go to addresses of
+pods only (`rules/podaddresses`).
 """
 
 import random
@@ -19,6 +22,7 @@ from kohort.cluster.apiserver.endpoints.proxylinks import Links, with_links
 from kohort.kube import errors
 from kohort.kube.http import Response
 from kohort.objects.jsontypes import JsonObject
+from kohort.rules.podaddresses import belongs_to_pod, can_be_of_pod
 
 SLICES: Final = "endpointslices.discovery.k8s.io"
 _WITHHELD: Final = frozenset(
@@ -55,8 +59,8 @@ class ProxyEndpoints:
         scheme, name, port = split_name(call.name)
         pod = self._object(call, "pods", call.namespace, name)
         host = (pod.get("status") or {}).get("podIP") or ""
-        if not host:
-            raise errors.bad_request("address not allowed")
+        if not self._is_address_of(pod, host):
+            raise address_not_allowed()
         return await self._pass_on(call, Target(scheme, host, _number(port) or _first_port(pod) or 80))
 
     async def service(self, call: Call) -> Response:
@@ -67,15 +71,31 @@ class ProxyEndpoints:
             message = f'no endpoints available for service "{call.name}"'
             raise errors.failure(503, "ServiceUnavailable", message)
         host, number = random.choice(choices)
+        if not can_be_of_pod(host):
+            raise address_not_allowed()
         return await self._pass_on(call, Target(scheme, host, number))
 
     async def node(self, call: Call) -> Response:
         scheme, name, port = split_name(call.name)
         node = self._object(call, "nodes", "", name)
         host, agent_port = address_of(node)
-        if port:
+        if port and _number(port) != agent_port:
+            if not can_be_of_pod(host):  # nor can it be of anything but the machine itself
+                raise address_not_allowed()
             return await self._pass_on(call, Target(scheme, host, _number(port)))
         return await self._pass_on(call, Target("https", host, agent_port, is_agent=True))
+
+    def _is_address_of(self, pod: JsonObject, host: str) -> bool:
+        """Whether a pod can have the address that its status names; others than its node may write that."""
+        spec = pod.get("spec") or {}
+        node = self._parts.reader.get("nodes", "", spec.get("nodeName") or "") or {}
+        node_spec, node_status = node.get("spec") or {}, node.get("status") or {}
+        return belongs_to_pod(
+            host,
+            ranges=node_spec.get("podCIDRs") or (),
+            node_addresses=[one.get("address") or "" for one in node_status.get("addresses") or ()],
+            host_network=bool(spec.get("hostNetwork")),
+        )
 
     async def _pass_on(self, call: Call, target: Target) -> Response:
         if self._forwarder is None:
@@ -123,6 +143,10 @@ class ProxyEndpoints:
                 if (endpoint.get("conditions") or {}).get("ready", True):
                     found += [(address, number) for address in endpoint["addresses"] for number in numbers]
         return found
+
+
+def address_not_allowed() -> errors.ApiError:
+    return errors.bad_request("address not allowed")
 
 
 def split_name(text: str) -> tuple[str, str, str]:
