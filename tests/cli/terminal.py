@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from _pytest.capture import CaptureResult
 
 from kohort.cli.actions import looking
 from kohort.cli.connection import guarded
@@ -40,6 +41,9 @@ class Story:
         printed = self._capture.readouterr()
         self.complaint = printed.err
         return printed.out, code
+
+    def printed(self) -> CaptureResult[str]:
+        return self._capture.readouterr()
 
     async def change(self, body: JsonObject) -> None:
         await self.cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)

@@ -75,7 +75,7 @@ async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
         await user.create(template.but(path, {f"{ORDER}never-ready": "true"}), ready=False)
         _, code = await user.run(looking.status, "llm", "text", True, 30.0)
         assert code == TOO_LATE
-        assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm says why\n"
+        assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm -n default says why\n"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01])
@@ -87,7 +87,9 @@ async def test_status_looks_once_however_little_time_there_is(story: Callable[..
         await user.change(image_change("new:2"))
         text, code = await user.run(looking.status, "llm", "text", True, seconds)
         assert (code, text.count("]  ")) == (TOO_LATE, 1)
-        assert user.complaint == f"kohort: llm is not done after {seconds:g} s; kohort explain llm says why\n"
+        assert (
+            user.complaint == f"kohort: llm is not done after {seconds:g} s; kohort explain llm -n default says why\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -266,6 +268,29 @@ async def test_undo_returns_and_history_tells(story: Callable[..., Json]) -> Non
         await user.run(looking.status, "llm", "text", True, 600.0)
         text, _ = await user.run(looking.show_history, "llm", "json")
         assert [(one["revision"], one["current"]) for one in json.loads(text)] == [(2, False), (3, True)]
+
+
+async def test_undo_after_undo_skips_what_never_became_ready(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(1))
+        old = user.image()
+        await user.cluster.settle()
+        template = {"metadata": {"annotations": {f"{ORDER}never-ready": "true"}}}
+        await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}})
+        await user.change(image_change("broken:2"))
+        await user.cluster.settle()
+        _, code = await user.run(writing.undo, "llm", None, False)
+        assert (code, user.image()) == (0, old)
+        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        assert code == 0
+        _, code = await user.run(writing.undo, "llm", None, False)
+        assert (code, user.image()) == (REFUSED, old)
+        assert "has no earlier revision that ever became ready everywhere; never ready: " in user.complaint
+        text, _ = await user.run(looking.show_history, "llm", "json")
+        assert {one["served"] for one in json.loads(text) if not one["current"]} == {"never"}
+        number = json.loads(text)[-2]["revision"]
+        _, code = await user.run(writing.undo, "llm", number, False)
+        assert (code, user.image()) == (0, "broken:2"), "it can be named"
 
 
 async def test_undo_of_what_was_never_changed(story: Callable[..., Json]) -> None:

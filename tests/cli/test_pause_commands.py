@@ -20,7 +20,8 @@ async def test_a_pause_is_mentioned_and_a_change_waits_for_its_end(story: Callab
         text, code = await user.run(looking.status, "llm", "text", False)
         assert (code, ", paused  Available" in text) == (0, True)
         text, code = await user.run(looking.explain, "llm", "text")
-        assert (code, text.splitlines()[-1]) == (0, "It is paused: a new revision waits until kohort resume llm")
+        last = "It is paused: a new revision waits until kohort resume llm -n default"
+        assert (code, text.splitlines()[-1]) == (0, last)
         await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": IMAGE}}}}})
         await user.cluster.settle()
         text, code = await user.run(looking.status, "llm", "text", False)
@@ -28,7 +29,10 @@ async def test_a_pause_is_mentioned_and_a_change_waits_for_its_end(story: Callab
         assert "0/2 groups at revision 2 and ready, 2 ready in all, 2 held by the pause" in text
         text, code = await user.run(looking.explain, "llm", "text")
         assert code == NOT_YET
-        assert "1. [rollout] group 0 and 1 more: held at the old revision by the pause\n   → kohort resume llm" in text
+        assert (
+            "1. [rollout] group 0 and 1 more: held at the old revision by the pause\n   → go on: kohort resume llm"
+            in text
+        )
         text, code = await user.run(looking.status, "llm", "text", True, 30.0)
         assert (code, "  waiting for group 0: held at the old revision by the pause" in text) == (TOO_LATE, True)
         await user.run(writing.resume, "llm")

@@ -8,7 +8,7 @@ from tests.cli.terminal import Story as Terminal
 from tests.rollouts.releases import V1, V2, V3, Story, group_set, new_cluster
 
 from kohort.cli.actions import looking, planning, writing
-from kohort.cli.connection import NOT_YET, REFUSED
+from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
 from kohort.kube.resources import INGRESSES, PODS, ROLLOUTS
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.wire import GROUP_SET
@@ -29,7 +29,7 @@ async def test_a_release_is_explained_paused_resumed_and_approved(capsys: pytest
         assert code == NOT_YET
         assert [(one["kind"], one["found"]) for one in json.loads(text)] == [("rollout", "step 1 waits for approval")]
         text, code = await user.run(looking.status, "llm", "text", False)
-        assert (code, "step 1 waits for approval" in text) == (NOT_YET, True)
+        assert (code, "step 1 waits for approval" in text) == (PAUSED, True)
         await user.run(writing.pause, "llm")
         paused = cluster.find(ROLLOUTS, "llm", "default")
         assert paused is not None
@@ -116,7 +116,7 @@ async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.Capt
         assert code == NOT_YET
         assert "[traffic] Rollout llm: " in text
         assert "Ingress" in text
-        assert "create Ingress default/llm, or name another in trafficRoutings of Rollout llm" in text
+        assert "→ create Ingress default/llm; or go back: kohort abort llm" in text, "other routes would be refused"
 
 
 async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,9 +5,20 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from tests.builders import lws
-from tests.inspection.scenes import OLD, group_set, leader_set, member, scene, waiting, without_node, workers
+from tests.inspection.scenes import (
+    OLD,
+    group_set,
+    leader_set,
+    member,
+    revision,
+    scene,
+    waiting,
+    without_node,
+    workers,
+)
 
 from kohort.groups.views import GroupService
+from kohort.inspection.advice import Advice, Command, Verb
 from kohort.inspection.cause import ORDER, Cause, spoken
 from kohort.inspection.causes import causes
 from kohort.inspection.containercauses import restarts
@@ -118,7 +129,7 @@ def test_what_a_pod_shows(pod: Pod, kind: str, found: str, action: str) -> None:
     first = causes(scene(pods=(pod, *REST)))[0]
     assert (first.kind, first.objects) == (kind, ("llm-0",))
     assert found in first.found
-    assert action in first.action
+    assert action in first.action.text
 
 
 def test_a_pod_that_nodes_refuse_again_and_again() -> None:
@@ -137,8 +148,8 @@ def test_a_domain_of_its_own_is_named(annotation: str, who: str) -> None:
     subject = group_set(built, annotations={f"leaderworkerset.sigs.k8s.io/{annotation}-topology": "rack"})
     pod = without_node(member(0), "2 node(s) didn't match pod affinity rules")
     first = causes(scene(group_set=subject, pods=(pod, *REST)))[0]
-    assert first.action.startswith(f"every {who} needs a value of node label rack for itself")
-    assert "kubectl get nodes -L rack" in first.action
+    assert first.action.text.startswith(f"every {who} needs a value of node label rack for itself")
+    assert "kubectl get nodes -L rack" in first.action.text
 
 
 def test_a_crash_tells_how_it_ended() -> None:
@@ -193,11 +204,11 @@ def test_a_container_that_runs_between_two_crashes_is_named() -> None:
     snapshot = scene(pods=(member(0, containerStatuses=[crashed]), *REST))
     assert causes(snapshot) == []
     end = datetime(2026, 1, 1, tzinfo=UTC)
-    assert list(restarts(snapshot, end + timedelta(seconds=40))) == [
+    assert list(restarts(snapshot.pod_context, end + timedelta(seconds=40))) == [
         "llm-0: container main has restarted 2 times, last 40 s ago after code 3 "
         "→ kohort logs llm -n default --pod llm-0 --previous"
     ]
-    assert list(restarts(snapshot, end + timedelta(minutes=11))) == []
+    assert list(restarts(snapshot.pod_context, end + timedelta(minutes=11))) == []
 
 
 def test_a_volume_comes_before_the_scheduling_that_waits_for_it() -> None:
@@ -220,7 +231,7 @@ def test_pods_that_the_server_refused() -> None:
     snapshot = scene(pods=(*REST[:1], member(0)), events=[event("StatefulSet", "llm", "FailedCreate", message)])
     first = causes(snapshot)[0]
     assert (first.kind, first.objects, first.found) == ("refused", ("StatefulSet llm",), message)
-    assert "quota" in first.action
+    assert "quota" in first.action.text
 
 
 def test_what_only_the_operator_knows() -> None:
@@ -230,7 +241,7 @@ def test_what_only_the_operator_knows() -> None:
     status = msgspec.structs.replace(known.status, conditions=(condition,))
     first = causes(scene(group_set=msgspec.structs.replace(known, status=status), pods=()))[0]
     assert (first.kind, first.objects, first.found) == ("refused", ("llm",), message)
-    assert "mutatingwebhookconfiguration" in first.action
+    assert "mutatingwebhookconfiguration" in first.action.text
 
 
 def test_an_old_refusal_is_no_cause_when_nothing_is_missing() -> None:
@@ -243,8 +254,10 @@ def test_no_operator() -> None:
         "operator",
         ("llm",),
         "no operator has seen this set",
-        "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator) "
-        "and looks after this namespace (--namespaces)",
+        Advice(
+            "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator) "
+            "and looks after this namespace (--namespaces)"
+        ),
     )
 
 
@@ -271,7 +284,7 @@ def test_a_service_of_somebody_else_with_the_name_of_the_set(owner: str, policy:
     for cause in found:
         assert cause.objects == ("Service llm",)
         assert "does not belong to this set" in cause.found
-        assert "kubectl -n default delete service llm" in cause.action
+        assert "kubectl -n default delete service llm" in cause.action.text
 
 
 @pytest.mark.parametrize(
@@ -279,16 +292,15 @@ def test_a_service_of_somebody_else_with_the_name_of_the_set(owner: str, policy:
     [
         (
             "Ingress default/llm (trafficRoutings[0].ingress.name) does not exist; create it or name another",
-            "create Ingress default/llm, or name another in trafficRoutings of Rollout release",
+            "create Ingress default/llm",
         ),
         (
             "Service default/llm-leader (trafficRoutings[0].service) does not exist; create it or name another",
-            "create Service default/llm-leader, or name another in trafficRoutings of Rollout release",
+            "create Service default/llm-leader",
         ),
         (
             "Service llm-leader-canary has no ready endpoint yet; traffic is not moved before it has one",
-            "see that the routes exist, and that Service llm-leader-canary has a ready leader "
-            "(kubectl describe service)",
+            "see that the routes exist, and that Service llm-leader-canary has a ready pod (kubectl describe service)",
         ),
     ],
 )
@@ -301,7 +313,7 @@ def test_what_traffic_waits_for_is_named(message: str, action: str) -> None:
         "status": {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": message},
     }
     first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
-    assert (first.kind, first.action) == ("traffic", action)
+    assert (first.kind, first.action.text) == ("traffic", action)
 
 
 def test_a_route_that_no_gateway_serves_comes_before_the_step() -> None:
@@ -335,11 +347,14 @@ def test_a_step_that_only_takes_its_time(state: str, message: str, kind: str, ac
     routes = [{"service": "llm-leader", "gracePeriodSeconds": 7}]
     document = {
         "metadata": {"name": "release"},
-        "spec": {"strategy": {"canary": {"trafficRoutings": routes}}},
+        "spec": {"strategy": {"canary": {"steps": [{"pause": {"duration": 60}}], "trafficRoutings": routes}}},
         "status": {"phase": "Progressing", "currentStepIndex": 1, "currentStepState": state, "message": message},
     }
-    (found,) = causes(scene(rollout=msgspec.convert(document, Rollout)))
-    assert (found.kind, action in found.action) == (kind, True)
+    stable = scene(rollout=msgspec.convert(document, Rollout), revisions=[revision(lws("llm"), 1, OLD)])
+    status = msgspec.structs.replace(stable.group_set.status, stable_revision=OLD)
+    subject = msgspec.structs.replace(stable.group_set, status=status)
+    (found,) = causes(msgspec.structs.replace(stable, group_set=subject))
+    assert (found.kind, action in found.action.text) == (kind, True)
     assert ("7 s" in found.found) == (kind == "waiting")
 
 
@@ -350,7 +365,7 @@ def test_a_resize_that_waits(reason: str, action: str) -> None:
     pod = condition(member(0), "PodResizePending", reason, "Node didn't have enough capacity: cpu")
     first = causes(scene(pods=(pod, *REST)))[0]
     assert (first.kind, first.found) == ("resize", f"resize {reason.lower()}: Node didn't have enough capacity: cpu")
-    assert action in first.action
+    assert action in first.action.text
 
 
 def test_groups_held_by_the_partition() -> None:
@@ -362,7 +377,7 @@ def test_groups_held_by_the_partition() -> None:
             "rollout",
             ("group 0",),
             "partition 1 holds groups below it at their old revision",
-            "kohort resume llm",
+            Advice("go on: {}", (Command(Verb.RESUME, "llm", "default"),)),
         )
     ]
 
@@ -378,12 +393,12 @@ def test_groups_held_by_the_partition() -> None:
 def test_steps_of_a_rollout(paused: bool, state: str, message: str, found: str, action: str) -> None:
     document = {
         "metadata": {"name": "release"},
-        "spec": {"strategy": {"paused": paused}},
+        "spec": {"strategy": {"paused": paused, "canary": {"steps": [{"pause": {}}, {"pause": {}}]}}},
         "status": {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": message},
     }
     first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
     assert (first.kind, first.objects, first.found) == ("rollout", ("Rollout release",), found)
-    assert action in first.action
+    assert action in first.action.text
 
 
 def test_workers_that_wait_for_their_leader() -> None:
@@ -397,4 +412,4 @@ def test_exclusive_placement_names_its_label() -> None:
     snapshot = scene(pods=(without_node(member(0), "2 node(s) didn't match pod affinity rules"), *REST))
     exclusive = group_set(lws("llm").replicas(2).size(2).exclusive(label))
     marked: Snapshot = msgspec.structs.replace(snapshot, group_set=exclusive)
-    assert label in causes(marked)[0].action
+    assert label in causes(marked)[0].action.text

@@ -25,7 +25,7 @@ def test_more_of_both() -> None:
     after = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     assert ask(BURSTABLE, after) == [
         "Only cpu and memory change. Pods that run could have them in place, without a restart, instead: "
-        "kohort resize llm --cpu 2"
+        "kohort resize llm -n default --cpu 2"
     ]
 
 

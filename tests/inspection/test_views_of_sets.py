@@ -192,9 +192,9 @@ def test_history_tells_who_has_what() -> None:
 
 def test_revisions_are_chosen_by_number_or_from_the_end() -> None:
     snapshot = two_revisions()
-    assert history.chosen(snapshot, 1).revision == 1
-    assert history.chosen(snapshot, -1).revision == 1
-    assert history.current(snapshot).revision == 2
+    assert history.chosen(snapshot, 1).number == 1
+    assert history.chosen(snapshot, -1).number == 1
+    assert history.current(snapshot).number == 2
 
 
 @pytest.mark.parametrize("number", [9, -2])

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
 @click.command("approve")
-@set_argument()
+@workload_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
     """Continue a Rollout whose step waits for approval."""

@@ -42,6 +42,7 @@ class Target(NamedTuple):
 
 Action = Callable[["Client", str], Awaitable[int]]
 """Gets a client and the namespace; returns the exit code."""
+Runner = Callable[[Target, Action], int]
 
 
 def which_cluster(function: Callable[..., R]) -> Callable[..., R]:
@@ -78,7 +79,13 @@ def cluster_options(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def set_argument(*, required: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    return click.argument("name", required=required, callback=_plain_name, shell_complete=suggested("sets"))
+    """A LeaderWorkerSet."""
+    return click.argument("name", required=required, callback=_set_name, shell_complete=suggested("sets"))
+
+
+def workload_argument(*, required: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Any workload that a Rollout may release."""
+    return click.argument("name", required=required, callback=_workload_name, shell_complete=suggested("sets"))
 
 
 def suggested(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -95,14 +102,45 @@ def suggested(what: str) -> Callable[[click.Context, click.Parameter, str], list
     return suggest
 
 
-def _plain_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """`lws/llm` and `leaderworkerset/llm` are accepted, because kubectl prints names so."""
+KINDS: Final[Mapping[str, str]] = {
+    "lws": "",
+    "leaderworkerset": "",
+    "leaderworkersets": "",
+    "deploy": "deployment/",
+    "deployment": "deployment/",
+    "deployments": "deployment/",
+    "sts": "statefulset/",
+    "statefulset": "statefulset/",
+    "statefulsets": "statefulset/",
+    "rollout": "rollout/",
+    "rollouts": "rollout/",
+}
+"""What may stand before the slash of a name, as kubectl prints it, and what the actions read."""
+
+
+def _workload_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """
+    >>> _workload_name(click.Context(click.Command("get")), click.Argument(["name"]), "deployment.apps/web")
+    'deployment/web'
+    """
     if value is None:
         return None
     kind, slash, name = value.partition("/")
     if not slash:
         return value
-    if kind.split(".")[0].lower() not in ("lws", "leaderworkerset", "leaderworkersets"):
+    known = KINDS.get(kind.split(".")[0].lower())
+    if known is None or not name:
+        raise click.BadParameter(
+            f"{value!r} names no workload: write the name of a LeaderWorkerSet, deployment/NAME, statefulset/NAME or "
+            "rollout/NAME"
+        )
+    return f"{known}{name}"
+
+
+def _set_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """For commands about groups, which only LeaderWorkerSets have."""
+    name = _workload_name(context, parameter, value)
+    if name is not None and "/" in name:
         raise click.BadParameter(f"{value!r} is no LeaderWorkerSet: write its name, or lws/NAME")
     return name
 
@@ -113,14 +151,18 @@ def output_option(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def execute(target: Target, action: Action) -> None:
-    """Run an action and end the process with its exit code."""
+    """Run an action and end the process with its exit code. Who calls the command with an `obj` runs it instead."""
+    runner: Runner | None = click.get_current_context().find_root().obj
+    sys.exit((runner or _run)(target, action))
+
+
+def _run(target: Target, action: Action) -> int:
     import asyncio
 
     try:
-        code = asyncio.run(_connected(target, action))
+        return asyncio.run(_connected(target, action))
     except KeyboardInterrupt:
-        code = 130
-    sys.exit(code)
+        return 130
 
 
 async def _connected(target: Target, action: Action) -> int:

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
 @click.command("diff")
-@set_argument()
+@workload_argument()
 @click.argument("old", type=click.IntRange(1), required=False)
 @click.argument("new", type=click.IntRange(1), required=False)
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if they differ.")

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
 
 
 @click.command("explain")
-@set_argument()
+@workload_argument()
 @output_option()
 @cluster_options
 def command(name: str, output: str, target: Target) -> None:

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
 
 
 @click.command("get")
-@set_argument(required=False)
+@workload_argument(required=False)
 @output_option("wide")
 @click.option("-w", "--watch", is_flag=True, help="Show it again after every change.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show the sets of all namespaces.")

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
 
 
 @click.command("history")
-@set_argument()
+@workload_argument()
 @click.option("--revision", type=click.IntRange(1), help="Show the whole template of this revision.")
 @output_option()
 @cluster_options

@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -20,7 +20,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 @click.command("logs")
-@set_argument()
+@workload_argument()
 @click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
 @click.option("--pod", default="", help="Only this pod.")
 @click.option("-c", "--container", default="", help="Which container.  [default: the first]")

@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
 @click.command("restart")
-@set_argument()
+@workload_argument()
 @click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Recreate only this group, at once.")
 @cluster_options
 def command(name: str, group: int | None, target: Target) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from kohort.cli import values
-from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
 
 
 @click.command("status")
-@set_argument(required=False)
+@workload_argument(required=False)
 @output_option()
 @click.option("-w", "--watch", is_flag=True, help="Wait until all groups are up to date and ready.")
 @click.option("--timeout", type=values.Seconds(0), metavar="SECONDS", help="With --watch: give up after this time.")

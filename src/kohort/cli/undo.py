@@ -2,11 +2,11 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, set_argument
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
 @click.command("undo")
-@set_argument()
+@workload_argument()
 @click.option(
     "--to",
     "--to-revision",

@@ -16,9 +16,13 @@
 | 11 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+
+from kohort.inspection.advice import Advice
+from kohort.objects.jsontypes import JsonObject
 
 ORDER: Final = (
     "operator",
@@ -41,10 +45,24 @@ class Cause(msgspec.Struct, frozen=True):
     objects: tuple[str, ...]
     """Who shows it, first the one to look at."""
     found: str
-    action: str
+    action: Advice
 
 
 def spoken(cause: Cause, number: int) -> list[str]:
     first, *others = cause.objects
     more = f" and {len(others)} more" if others else ""
-    return [f"{number}. [{cause.kind}] {first}{more}: {cause.found}", f"   → {cause.action}"]
+    return [f"{number}. [{cause.kind}] {first}{more}: {cause.found}", f"   → {cause.action.text}"]
+
+
+def documents(causes: Iterable[Cause]) -> list[JsonObject]:
+    """For scripts: what to do in words, and the commands among it by themselves."""
+    return [
+        {
+            "kind": one.kind,
+            "objects": list(one.objects),
+            "found": one.found,
+            "action": one.action.text,
+            "commands": [command.text for command in one.action.commands],
+        }
+        for one in causes
+    ]

@@ -5,21 +5,21 @@ needs is the one fact that everything else follows from. So each symptom is put 
 what follows from what (`cause.ORDER`), and within a class the lowest group and worker come first.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
 from kohort.groups import wire
 from kohort.groups.views import owned_by
+from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.cause import ORDER, Cause
 from kohort.inspection.holding import paused
+from kohort.inspection.permissions import offered, resume_refusal
 from kohort.inspection.podcauses import of_pod, of_resize
+from kohort.inspection.releasecauses import of_release
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
+from kohort.inspection.subject import command
 from kohort.objects.core import Pod
-from kohort.rollouts.api import Rollout, RolloutStatus
-from kohort.rollouts.traffic.model import routing_grace
-from kohort.rollouts.wire import PAUSED, ROUTING
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
 _TOLD: Final = {
@@ -30,9 +30,6 @@ _TOLD: Final = {
     ),
 }
 """What only the operator knows and says in the condition Waiting: its reasons, and what to do."""
-_ORDINARY_STEP: Final = "Rollout is in step("
-"""How the message begins while nothing is wrong with routes; else it says what is."""
-_ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
 
 
 def causes(snapshot: Snapshot) -> list[Cause]:
@@ -40,32 +37,36 @@ def causes(snapshot: Snapshot) -> list[Cause]:
     found = _of_groups(snapshot)
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
-    found += [*_unserved(snapshot), *_rollout(snapshot), *_held(snapshot)]
+    found += [*of_release(snapshot), *_held(snapshot)]
     if not found:
         found += _missing(snapshot)
+    return ordered(found)
+
+
+def ordered(found: Iterable[Cause]) -> list[Cause]:
     return _merged(sorted(found, key=lambda cause: ORDER.index(cause.kind)))
 
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
-    pods = sorted(snapshot.pods, key=_position)
+    pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
     refused = [*_service_taken(snapshot), *_told(snapshot), *_refused(snapshot)]
     found = [*([] if _tried(snapshot) else _operator(snapshot)), *refused]
-    found += [cause for pod in pods if not _fine(pod) for cause in of_pod(pod, snapshot)]
-    return found + [cause for pod in pods for cause in of_resize(pod)]
+    found += [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
+    return found + [cause for pod in pods for cause in of_resize(pod, context)]
 
 
-def _merged(ordered: Iterable[Cause]) -> list[Cause]:
+def _merged(causes: Iterable[Cause]) -> list[Cause]:
     """The same thing told of several objects is told once."""
     result: list[Cause] = []
-    for kind, group in groupby(ordered, key=lambda cause: cause.kind):
-        texts: dict[tuple[str, str], list[str]] = {}
+    for kind, group in groupby(causes, key=lambda cause: cause.kind):
+        texts: dict[tuple[str, Advice], list[str]] = {}
         for cause in group:
             texts.setdefault((cause.found, cause.action), []).extend(cause.objects)
         result += [Cause(kind, tuple(names), *text) for text, names in texts.items()]
     return result
 
 
-def _fine(pod: Pod) -> bool:
+def is_fine(pod: Pod) -> bool:
     return pod.status.phase == "Running" and pod.ready and not pod.metadata.deleting
 
 
@@ -85,8 +86,10 @@ def _operator(snapshot: Snapshot) -> Iterator[Cause]:
             "operator",
             (metadata.name,),
             text,
-            "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort operator) "
-            "and looks after this namespace (--namespaces)",
+            Advice(
+                "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort "
+                "operator) and looks after this namespace (--namespaces)"
+            ),
         )
 
 
@@ -106,13 +109,15 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
         return
     text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
     action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
-    yield Cause("refused", (f"Service {snapshot.name}",), text, f"{action}; the set's own is made within a minute")
+    yield Cause(
+        "refused", (f"Service {snapshot.name}",), text, Advice(f"{action}; the set's own is made within a minute")
+    )
 
 
 def _told(snapshot: Snapshot) -> Iterator[Cause]:
     for condition in snapshot.group_set.status.conditions:
         if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _TOLD:
-            yield Cause("refused", (snapshot.name,), condition["message"], _TOLD[condition["reason"]])
+            yield Cause("refused", (snapshot.name,), condition["message"], Advice(_TOLD[condition["reason"]]))
 
 
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
@@ -128,56 +133,8 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
             if reference.name in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
                 latest[f"{reference.kind} {reference.name}"] = event.message
     for name, message in latest.items():
-        action = "make room in the quota or ask for less" if "quota" in message else "mend what the message names"
-        yield Cause("refused", (name,), message, f"{action}; it is tried again by itself")
-
-
-def _rollout(snapshot: Snapshot) -> Iterator[Cause]:
-    rollout = snapshot.rollout
-    if rollout is None or not snapshot.releasing:
-        return
-    name, status = f"Rollout {rollout.metadata.name}", rollout.status
-    if rollout.spec.strategy.paused:
-        yield Cause("rollout", (name,), "the rollout is paused", f"kohort resume {snapshot.name}")
-    elif status.current_step_state == "StepPaused" and "manually" in status.message:
-        text = f"step {status.current_step_index} waits for approval"
-        yield Cause("rollout", (name,), text, f"kohort approve {snapshot.name}")
-    elif status.current_step_state == ROUTING and status.message.startswith(_ORDINARY_STEP):
-        grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
-        text = f"step {status.current_step_index} moves its requests; {grace}"
-        yield Cause("waiting", (name,), text, f"wait; if it stays so, {_routes_to_look_at(rollout)}")
-    elif status.current_step_state == ROUTING or _ABSENT.search(status.message):
-        yield Cause("traffic", (name,), _step_text(status), _routes_to_look_at(rollout))
-    elif status.current_step_state == PAUSED:
-        action = f"wait; or go on at once: kohort approve {snapshot.name}; or go back: kohort abort {snapshot.name}"
-        yield Cause("rollout", (name,), _step_text(status), action)
-    else:
-        yield Cause("rollout", (name,), _step_text(status), f"wait, or go back: kohort abort {snapshot.name}")
-
-
-def _unserved(snapshot: Snapshot) -> Iterator[Cause]:
-    """Routes of a release that no gateway serves: weights in them move nobody."""
-    for route in snapshot.routes if snapshot.releasing else ():
-        parents = (route.get("status") or {}).get("parents") or ()
-        for one in (condition for parent in parents for condition in parent.get("conditions") or ()):
-            if one.get("type") == "Accepted" and one.get("status") == "False":
-                name = route["metadata"]["name"]
-                text = f"no gateway serves it: {one.get('message') or one.get('reason')}"
-                action = "mend what its status says (kubectl describe httproute), or no request reaches the new version"
-                yield Cause("traffic", (f"HTTPRoute {name}",), text, action)
-
-
-def _step_text(status: RolloutStatus) -> str:
-    if status.phase in ("", "Healthy"):
-        return "the release is about to begin"
-    return status.message or f"step {status.current_step_index} is {status.current_step_state}"
-
-
-def _routes_to_look_at(rollout: Rollout) -> str:
-    if absent := _ABSENT.search(rollout.status.message):
-        return f"create {absent[1]}, or name another in trafficRoutings of Rollout {rollout.metadata.name}"
-    services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
-    return f"see that the routes exist, and that Service {services} has a ready leader (kubectl describe service)"
+        action = "make room in the quota or ask for less" if "quota" in message else "fix the error above"
+        yield Cause("refused", (name,), message, Advice(f"{action}; kohort retries automatically"))
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:
@@ -190,7 +147,9 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
         text = f"partition {partition} holds groups below it at their old revision"
         if paused(snapshot):
             text = "held at the old revision by the pause"
-        yield Cause("rollout", tuple(old), text, f"kohort resume {snapshot.name}")
+        words = "" if not resume_refusal(snapshot) else "lower the partition in spec.rolloutStrategy"
+        advice = offered(snapshot, words, [("go on", command(snapshot, Verb.RESUME))])
+        yield Cause("rollout", tuple(old), text, advice)
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:
@@ -200,14 +159,15 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
         leader = snapshot.leaders.get(index)
         if leader is None:
             action = "wait; if it stays so, see that the StatefulSet controller runs"
-            yield Cause("waiting", (f"group {index}",), "has no leader pod yet", action)
+            yield Cause("waiting", (f"group {index}",), "has no leader pod yet", Advice(action))
             continue
         count = len(snapshot.members(index))
         if count < group_set.template.size:
             state = "is not ready yet" if group_set.startup_policy == wire.LEADER_READY and not leader.ready else ""
             text = f"has {count} of {group_set.template.size} pods" + (f": its leader {state}" if state else "")
-            yield Cause("waiting", (f"group {index}",), text, "wait; workers are made after their leader")
+            yield Cause("waiting", (f"group {index}",), text, Advice("wait; workers are made after their leader"))
     if all(state.ready for state in snapshot.states.values()):
         old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
         if old and group_set.partition == 0:
-            yield Cause("waiting", tuple(old), "not yet at the new revision", "wait: groups are rolled step by step")
+            advice = Advice("wait: groups are rolled step by step")
+            yield Cause("waiting", tuple(old), "not yet at the new revision", advice)

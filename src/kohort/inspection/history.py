@@ -1,22 +1,19 @@
-"""The revisions of a set: what they were, how they differ, how to return to one."""
+"""The versions of a workload: what they were, how they differ, how to return to one."""
 
 import difflib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
 import msgspec
 import yaml
 
 from kohort.groups import wire
-from kohort.groups.api import Template
-from kohort.groups.revisions import Revision
-from kohort.inspection.served import SERVED_AT, Mark, Served, judged, key_to_return_to
+from kohort.inspection.advice import Verb
 from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.subject import Subject, command, title
 from kohort.inspection.tree import age
+from kohort.inspection.versions import Served, Version, judged, key_to_return_to
 from kohort.objects.jsontypes import JsonObject
-
-CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,156 +22,139 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     current: bool
     groups: tuple[int, ...]
     """Which have it now."""
+    pods: int
+    """Of workloads without groups: how many pods have it now."""
     size: int
     images: tuple[str, ...]
     age_seconds: int
     served: str
-    """yes, assumed, not yet or never: whether all groups were ready at it once."""
-    served_at: str = ""
-    change_cause: str = ""
+    """yes, assumed, not yet or never: whether all replicas were ready at it once."""
+    served_at: str
+    change_cause: str
 
 
 class NoSuchRevision(Exception):
     """The message names what there is."""
 
 
-def entries(snapshot: Snapshot, now: datetime) -> list[Entry]:
+def entries(subject: Subject, now: datetime) -> list[Entry]:
     """Oldest first."""
-    known = served(snapshot)
-    using: dict[str, list[int]] = {}
-    for index, leader in sorted(snapshot.leaders.items()):
-        using.setdefault(leader.metadata.labels.get(wire.REVISION, ""), []).append(index)
+    known, using = served(subject), subject.using
+    grouped = isinstance(subject, Snapshot)
     return [
         Entry(
-            revision=one.revision,
+            revision=one.number,
             key=one.key,
-            current=one.key == snapshot.update_key,
-            groups=tuple(using.get(one.key, ())),
-            size=Template(one.template).size,
-            images=images(Template(one.template)),
-            age_seconds=age(one.metadata.creation_timestamp, now),
+            current=one.key == subject.update_key,
+            groups=using.get(one.key, ()) if grouped else (),
+            pods=0 if grouped else len(using.get(one.key, ())),
+            size=one.size,
+            images=one.images,
+            age_seconds=age(one.created, now),
             served=known[one.key].value,
-            served_at=one.metadata.annotations.get(SERVED_AT, ""),
-            change_cause=one.metadata.annotations.get(CHANGE_CAUSE, ""),
+            served_at=one.served_at,
+            change_cause=one.change_cause,
         )
-        for one in in_order(snapshot.revisions)
+        for one in in_order(subject.versions)
     ]
 
 
-def marks(snapshot: Snapshot) -> list[Mark]:
-    return [
-        Mark(
-            one.revision,
-            one.key,
-            one.metadata.creation_timestamp or "",
-            one.metadata.annotations.get(SERVED_AT, ""),
-        )
-        for one in snapshot.revisions
-    ]
+def served(subject: Subject) -> Mapping[str, Served]:
+    """By key: which versions have served."""
+    return judged(subject.versions, subject.update_key, subject.stable_key)
 
 
-def served(snapshot: Snapshot) -> Mapping[str, Served]:
-    """By key: which revisions have served."""
-    return judged(marks(snapshot), snapshot.update_key, snapshot.stable_key)
-
-
-def previous(snapshot: Snapshot) -> Revision:
-    """The revision that `undo` returns to if none is named: the last one that served."""
-    key = key_to_return_to(marks(snapshot), snapshot.update_key, snapshot.stable_key)
-    for one in snapshot.revisions:
+def previous(subject: Subject) -> Version:
+    """The version that `undo` returns to if none is named: the last one that served."""
+    key = key_to_return_to(subject.versions, subject.update_key, subject.stable_key)
+    for one in subject.versions:
         if one.key == key:
             return one
-    skipped = [one.revision for one in in_order(snapshot.revisions) if one.key != snapshot.update_key]
+    skipped = [one.number for one in in_order(subject.versions) if one.key != subject.update_key]
     if not skipped:
-        raise NoSuchRevision(_not_kept(snapshot, "earlier revision"))
-    numbers = ", ".join(map(str, skipped))
+        raise NoSuchRevision(_not_kept(subject, "earlier revision"))
+    undo = command(subject, Verb.UNDO, "--to", str(skipped[-1]))
     raise NoSuchRevision(
-        f"LeaderWorkerSet {snapshot.name} has no earlier revision that ever became ready everywhere; never ready: "
-        f"{numbers} (kohort history {snapshot.name}); to return to one of them all the same: "
-        f"kohort undo {snapshot.name} --to {skipped[-1]}"
+        f"{title(subject)} has no earlier revision that ever became ready everywhere; never ready: "
+        f"{', '.join(map(str, skipped))} (kohort history {subject.reference}); to return to one of them all the same: "
+        f"{undo.text}"
     )
 
 
-def images(template: Template) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for pod in (template.leader, template.worker):
-        for container in (pod.get("spec") or {}).get("containers") or ():
-            found[container.get("image", "")] = None
-    return tuple(found)
+def in_order(versions: Sequence[Version]) -> list[Version]:
+    return sorted(versions, key=lambda one: one.number)
 
 
-def in_order(revisions: Sequence[Revision]) -> list[Revision]:
-    return sorted(revisions, key=lambda one: one.revision)
-
-
-def chosen(snapshot: Snapshot, number: int) -> Revision:
-    """A revision by its number, or by how far it lies back: -1 is the one before the current one."""
-    ordered = in_order(snapshot.revisions)
+def chosen(subject: Subject, number: int) -> Version:
+    """A version by its number, or by how far it lies back: -1 is the one before the current one."""
+    ordered = in_order(subject.versions)
     if number > 0:
         for one in ordered:
-            if one.revision == number:
+            if one.number == number:
                 return one
     elif number < 0:
-        older = [one for one in ordered if one.key != snapshot.update_key]
+        older = [one for one in ordered if one.key != subject.update_key]
         if len(older) >= -number:
             return older[number]
-    raise NoSuchRevision(_not_kept(snapshot, f"revision {number}" if number > 0 else "earlier revision"))
+    raise NoSuchRevision(_not_kept(subject, f"revision {number}" if number > 0 else "earlier revision"))
 
 
-def _not_kept(snapshot: Snapshot, subject: str) -> str:
-    kept = ", ".join(str(one.revision) for one in in_order(snapshot.revisions)) or "none"
-    return f"LeaderWorkerSet {snapshot.name} has no {subject}; kept are: {kept} (kohort history {snapshot.name})"
+def _not_kept(subject: Subject, what: str) -> str:
+    kept = ", ".join(str(one.number) for one in in_order(subject.versions)) or "none"
+    return f"{title(subject)} has no {what}; kept are: {kept} (kohort history {subject.reference})"
 
 
-def current(snapshot: Snapshot) -> Revision:
-    for one in snapshot.revisions:
-        if one.key == snapshot.update_key:
+def current(subject: Subject) -> Version:
+    for one in subject.versions:
+        if one.key == subject.update_key:
             return one
-    raise NoSuchRevision(f"LeaderWorkerSet {snapshot.name} has no revision yet; wait until the operator has seen it")
+    raise NoSuchRevision(f"{title(subject)} has no revision yet; wait until its controller has seen it")
 
 
-def difference(old: Revision, new: Revision) -> list[str]:
-    """A unified diff of what two revisions make pods of."""
+def difference(old: Version, new: Version) -> list[str]:
+    """A unified diff of what two versions make pods of."""
     return list(
         difflib.unified_diff(
             text_of(old).splitlines(),
             text_of(new).splitlines(),
-            f"revision {old.revision}",
-            f"revision {new.revision}",
+            f"revision {old.number}",
+            f"revision {new.number}",
             lineterm="",
         )
     )
 
 
-def content(revision: Revision) -> JsonObject:
-    """The fields of a set's specification that it holds."""
-    return {"leaderWorkerTemplate": revision.template, "networkConfig": revision.network}
-
-
-def text_of(revision: Revision) -> str:
-    text: str = yaml.safe_dump(content(revision), sort_keys=True)
+def text_of(version: Version) -> str:
+    text: str = yaml.safe_dump(version.content, sort_keys=True)
     return text
 
 
-def renewed(snapshot: Snapshot, to: Revision) -> str:
-    """A revision that is returned to becomes the newest, and is counted anew."""
-    number = max(one.revision for one in snapshot.revisions) + 1
-    return f"revision {to.revision} ({to.key}), which becomes revision {number}"
+def renewed(subject: Subject, to: Version) -> str:
+    """A version that is returned to becomes the newest, and is counted anew."""
+    number = max(one.number for one in subject.versions) + 1
+    return f"revision {to.number} ({to.key}), which becomes revision {number}"
 
 
-def return_patch(snapshot: Snapshot, to: Revision) -> list[JsonObject]:
-    """The JSON patch that gives a set the content of a revision again.
+def return_patch(subject: Subject, to: Version) -> list[JsonObject]:
+    """The JSON patch that gives a workload the content of a version again. It is checked that the workload is still the
+    one that was read."""
+    unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": subject.metadata.resource_version}
+    if isinstance(subject, Snapshot):
+        return [unchanged, *_return_of_groups(subject, to)]
+    return [unchanged, {"op": "replace", "path": "/spec/template", "value": to.content["template"]}]
 
-    The resize policy is no part of a revision and stays. It is checked that the set is still the one that was read.
-    """
-    spec, template = snapshot.group_set.spec, dict(to.template)
+
+def _return_of_groups(snapshot: Snapshot, to: Version) -> list[JsonObject]:
+    """The resize policy is no part of a revision and stays."""
+    spec, template, network = (
+        snapshot.group_set.spec,
+        dict(to.content["leaderWorkerTemplate"]),
+        to.content["networkConfig"],
+    )
     policy = snapshot.group_set.template.resize_policy
     if policy is not None:
         template["resizePolicy"] = policy
-    patch: list[JsonObject] = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": snapshot.group_set.metadata.resource_version},
-        {"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template},
-    ]
-    if to.network and to.network != (spec.get("networkConfig") or {"subdomainPolicy": wire.SHARED}):
-        patch.append({"op": "add", "path": "/spec/networkConfig", "value": to.network})
+    patch: list[JsonObject] = [{"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template}]
+    if network and network != (spec.get("networkConfig") or {"subdomainPolicy": wire.SHARED}):
+        patch.append({"op": "add", "path": "/spec/networkConfig", "value": network})
     return patch

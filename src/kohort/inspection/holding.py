@@ -14,10 +14,13 @@ from typing import Final
 
 import msgspec
 
-from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.advice import Verb
+from kohort.inspection.snapshot import PAUSE_NOTE, Snapshot
+from kohort.inspection.subject import Subject, command
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, Workload
 from kohort.objects.jsontypes import JsonObject
 
-NOTE: Final = "kohort.dev/partition-before-pause"
+NOTE: Final = PAUSE_NOTE
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -26,10 +29,34 @@ class Decision(msgspec.Struct, frozen=True):
     words: str
 
 
-def paused(snapshot: Snapshot) -> bool:
-    """By `kohort pause`. A partition that somebody wrote into the set is no pause: that is what is wanted of it."""
-    rollout = snapshot.rollout
-    return NOTE in snapshot.group_set.metadata.annotations or (rollout is not None and rollout.spec.strategy.paused)
+def paused(subject: Subject) -> bool:
+    """By `kohort pause`. A partition that is written into the workload is no pause: that is what is wanted of it."""
+    rollout = subject.rollout
+    if rollout is not None and rollout.spec.strategy.paused:
+        return True
+    if isinstance(subject, Workload):
+        return subject.kind == DEPLOYMENT and subject.held and not subject.releasing
+    return NOTE in subject.metadata.annotations
+
+
+def pause_workload(workload: Workload) -> Decision:
+    """A Deployment has a switch for it, a StatefulSet its partition."""
+    name = f"{workload.kind} {workload.name}"
+    if paused(workload) or (workload.kind == STATEFUL_SET and workload.held):
+        return Decision(None, f"{name} is paused already")
+    if workload.kind == DEPLOYMENT:
+        return Decision({"spec": {"paused": True}}, f"{name} is paused: its pods stay as they are")
+    body: JsonObject = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": workload.replicas}}}}
+    return Decision(body, f"{name} is paused: its partition keeps all pods as they are")
+
+
+def resume_workload(workload: Workload) -> Decision:
+    name = f"{workload.kind} {workload.name}"
+    if not workload.held:
+        return Decision(None, f"{name} is not paused")
+    if workload.kind == DEPLOYMENT:
+        return Decision({"spec": {"paused": False}}, f"{name} goes on")
+    return Decision({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, f"{name} goes on")
 
 
 def pause(snapshot: Snapshot) -> Decision:
@@ -40,7 +67,9 @@ def pause(snapshot: Snapshot) -> Decision:
     rolling = any(not state.updated for state in snapshot.states.values())
     partition = leaders.partition if leaders is not None and rolling else group_set.replicas
     if rolling and partition == 0:
-        return Decision(None, f"every group of {name} has begun to roll; to go back: kohort undo {name}")
+        return Decision(
+            None, f"every group of {name} has begun to roll; to go back: {command(snapshot, Verb.UNDO).text}"
+        )
     held = f"groups below {partition}" if rolling else "all groups, when the template changes,"
     return Decision(_patch(partition, str(group_set.partition)), f"{name} is paused: {held} stay as they are")
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kohort.groups.api import LeaderWorkerSet, Template
+from kohort.inspection.advice import Command, Verb
 from kohort.objects.core import Pod
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.objects.pods import Container
@@ -47,7 +48,7 @@ def in_place(before: LeaderWorkerSet, after: LeaderWorkerSet) -> InPlace | None:
             return InPlace(False, reason)
     changed = [pair for was, becomes in _pods(old, new) for pair in _changed(was, becomes)]
     restarts = dict.fromkeys(one.name for was, one in changed if _restarts(was, one))
-    return InPlace(True, restarts=tuple(restarts), command=_command(before.metadata.name, old, changed))
+    return InPlace(True, restarts=tuple(restarts), command=_command(before, changed))
 
 
 def _stripped(template: JsonObject) -> JsonObject:
@@ -112,11 +113,12 @@ def _restarts(was: Container, becomes: Container) -> bool:
     return any(one.resource_name in differing and one.restart_policy == "RestartContainer" for one in was.resize_policy)
 
 
-def _command(name: str, old: Template, changed: list[tuple[Container, Container]]) -> str:
+def _command(before: LeaderWorkerSet, changed: list[tuple[Container, Container]]) -> str:
     """`kohort resize` sets one amount for one container of leaders, workers or both; more than that is for kubectl."""
+    old = before.template
     wanted = {
-        (after.name, tuple((key, str(after.resources.requests.get(key))) for key in _different(before, after)))
-        for before, after in changed
+        (after.name, tuple((key, str(after.resources.requests.get(key))) for key in _different(was, after)))
+        for was, after in changed
     }
     if len(wanted) != 1 or old.raw.get("leaderTemplate"):
         return ""
@@ -124,8 +126,9 @@ def _command(name: str, old: Template, changed: list[tuple[Container, Container]
     if not amounts or any(value == "None" for _, value in amounts):
         return ""
     first = (old.worker.get("spec") or {}).get("containers", [{}])[0].get("name") == container
-    words = [f"--{key} {value}" for key, value in amounts]
-    return " ".join(["kohort resize", name, *words, *([] if first else [f"--container {container}"])])
+    options = [word for key, value in amounts for word in (f"--{key}", value)]
+    options += [] if first else ["--container", container]
+    return Command(Verb.RESIZE, before.metadata.name, before.metadata.namespace, tuple(options)).text
 
 
 def _different(before: Container, after: Container) -> list[str]:

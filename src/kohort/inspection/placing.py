@@ -1,25 +1,36 @@
 """Why a pod has no node, and what to do about it."""
 
-from kohort.inspection.snapshot import Snapshot
+from kohort.groups.api import LeaderWorkerSet
+from kohort.inspection.advice import Advice
+from kohort.inspection.podcontext import PodContext
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 
 
-def of_placing(pod: Pod, snapshot: Snapshot) -> tuple[str, str, str] | None:
+def of_placing(pod: Pod, context: PodContext) -> tuple[str, str, Advice] | None:
     """(class, what was found, what to do); None if it has a node."""
     if pod.spec.node_name:
         return None
     if gates := [one.name for one in pod.spec.scheduling_gates]:
         text = f"held by scheduling gate{'' if len(gates) == 1 else 's'} {', '.join(gates)}"
-        return "scheduling", text, "whoever set the gate in the template must lift it, or take it out of the template"
+        return (
+            "scheduling",
+            text,
+            Advice("let the controller that set the gate lift it, or take the gate out of the template"),
+        )
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return "scheduling", scheduled.message or scheduled.reason, _place_to_look(scheduled.message, pod, snapshot)
+        return (
+            "scheduling",
+            scheduled.message or scheduled.reason,
+            Advice(_place_to_look(scheduled.message, pod, context)),
+        )
     name = pod.spec.scheduler_name or "default-scheduler"
-    return "waiting", f"no node yet, {name} has not looked at it", "wait; if it stays so, see that this scheduler runs"
+    text = f"no node yet, {name} has not looked at it"
+    return "waiting", text, Advice("wait; if it stays so, see that this scheduler runs")
 
 
-def _place_to_look(message: str, pod: Pod, snapshot: Snapshot) -> str:
+def _place_to_look(message: str, pod: Pod, context: PodContext) -> str:
     """
     | the scheduler says | so |
     |---|---|
@@ -30,7 +41,18 @@ def _place_to_look(message: str, pod: Pod, snapshot: Snapshot) -> str:
     """
     if "Insufficient" in message or "Too many pods" in message:
         return "add nodes, free what others hold, or ask for less in the template"
-    group_set = snapshot.group_set
+    if context.group_set is not None and (found := _placement_of_groups(message, context.group_set)):
+        return found
+    if "affinity" in message or "selector" in message:
+        asked = ",".join(f"{key}={value}" for key, value in pod.spec.node_selector.items())
+        look = f" (kubectl get nodes -l {asked})" if asked else ""
+        return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
+    if "taint" in message:
+        return "tolerate the taint in the template, or remove it from the nodes"
+    return "kubectl describe the pod for the scheduler's whole story"
+
+
+def _placement_of_groups(message: str, group_set: LeaderWorkerSet) -> str:
     for label, who in (
         (group_set.subgroup_exclusive_topology, "subgroup"),
         (group_set.exclusive_topology, "group"),
@@ -42,10 +64,4 @@ def _place_to_look(message: str, pod: Pod, snapshot: Snapshot) -> str:
     if unique is not None and unique.replica_unique_node_selector:
         label = unique.replica_unique_node_selector
         return f"each group needs nodes labelled {label}=<leader's name>: kubectl label nodes ... {label}=..."
-    if "affinity" in message or "selector" in message:
-        asked = ",".join(f"{key}={value}" for key, value in pod.spec.node_selector.items())
-        look = f" (kubectl get nodes -l {asked})" if asked else ""
-        return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
-    if "taint" in message:
-        return "tolerate the taint in the template, or remove it from the nodes"
-    return "kubectl describe the pod for the scheduler's whole story"
+    return ""

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.groups import wire
+from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.cause import Cause
 from kohort.inspection.containercauses import of_container
 from kohort.inspection.placing import of_placing
-from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.inspection.podcontext import PodContext
+from kohort.inspection.snapshot import worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready import why_not_ready
@@ -22,49 +24,49 @@ _AFTER_REJECTION: Final = (
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 
 
-def of_pod(pod: Pod, snapshot: Snapshot) -> list[Cause]:
+def of_pod(pod: Pod, context: PodContext) -> list[Cause]:
     name = pod.metadata.name
-    found = _explained(pod, snapshot)
+    found = _explained(pod, context)
     return [Cause(kind, (name,), text, action) for kind, text, action in found]
 
 
-def _explained(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str, str]]:
+def _explained(pod: Pod, context: PodContext) -> list[tuple[str, str, Advice]]:
     """(class, what was found, what to do)"""
     name, namespace = pod.metadata.name, pod.metadata.namespace
-    if rejected := _rejected(pod, snapshot):
-        return [("refused", f"its node did not take it: {rejected}", _AFTER_REJECTION)]
+    if rejected := _rejected(pod, context):
+        return [("refused", f"its node did not take it: {rejected}", Advice(_AFTER_REJECTION))]
     if pod.metadata.deleting:
-        return [("waiting", _leaving(pod), "wait until it has ended")]
-    if unbound := _unbound(pod, snapshot):
-        return [("volume", text, action) for text, action in unbound]
-    if mounting := _mount_trouble(pod, snapshot):
-        return [("volume", mounting, "see that the volume exists and can be attached to the pod's node")]
-    if placing := of_placing(pod, snapshot):
+        return [("waiting", _leaving(pod), Advice("wait until it has ended"))]
+    if unbound := _unbound(pod, context):
+        return [("volume", text, Advice(action)) for text, action in unbound]
+    if mounting := _mount_trouble(pod, context):
+        return [("volume", mounting, Advice("see that the volume exists and can be attached to the pod's node"))]
+    if placing := of_placing(pod, context):
         return [placing]
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        if known := of_container(status, pod, snapshot):
+        if known := of_container(status, pod, context):
             return [known]
     if pod.status.phase == "Failed":
         text = ": ".join(filter(None, (pod.status.reason, pod.status.message))) or "the pod failed"
-        return [("crash", text, f"kubectl -n {namespace} describe pod {name}")]
+        return [("crash", text, Advice(f"kubectl -n {namespace} describe pod {name}"))]
     if pod.status.phase == "Running":
-        return [("probe", *_probing(pod, snapshot))]
-    if waiting := _for_leader(pod, snapshot):
-        return [("waiting", waiting, "nothing to do: it starts when the leader is ready")]
+        return [("probe", *_probing(pod, context))]
+    if waiting := _for_leader(pod, context):
+        return [("waiting", waiting, Advice("nothing to do: it starts when the leader is ready"))]
     if pod.status.start_time is None:
         node = pod.spec.node_name
         action = f"wait; if it stays so, see that the node exists and is ready: kubectl get node {node}"
-        return [("waiting", f"node {node} has not begun with it", action)]
-    return [("waiting", why_not_ready(pod), "wait: it is starting")]
+        return [("waiting", f"node {node} has not begun with it", Advice(action))]
+    return [("waiting", why_not_ready(pod), Advice("wait: it is starting"))]
 
 
-def _rejected(pod: Pod, snapshot: Snapshot) -> str:
+def _rejected(pod: Pod, context: PodContext) -> str:
     """What its node, or that of its predecessor of the same name, said last. A pod that a node does not take fails at
     once and is made anew at once, so that hardly anybody sees it in that state; its events stay."""
     if pod.status.phase == "Running" and not pod.metadata.deleting:
         return ""
     name = pod.metadata.name
-    told = [one for one in snapshot.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
+    told = [one for one in context.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
     told.sort(key=lambda one: one.last_timestamp or one.event_time or "")
     last = next((one for one in reversed(told) if one.type == "Warning"), None)
     if last is None or not (last.reason.startswith("OutOf") or last.reason in _REJECTIONS):
@@ -78,10 +80,10 @@ def _leaving(pod: Pod) -> str:
     return f"terminating (grace period {seconds} s{held})"
 
 
-def _unbound(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str]]:
+def _unbound(pod: Pod, context: PodContext) -> list[tuple[str, str]]:
     if pod.spec.node_name:
         return []
-    claims = {claim.metadata.name: claim for claim in snapshot.claims}
+    claims = {claim.metadata.name: claim for claim in context.claims}
     found: list[tuple[str, str]] = []
     for volume in pod.spec.volumes:
         wanted = volume.claim_name(pod.metadata.name)
@@ -92,7 +94,7 @@ def _unbound(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str]]:
             found.append((f"claim {wanted} does not exist", f"create PersistentVolumeClaim {wanted}"))
         elif claim.status.phase == "Lost":
             found.append((f"claim {wanted} has lost its volume", "restore the volume, or delete claim and pod"))
-        elif claim.status.phase != "Bound" and (trouble := _event_of(snapshot, claim.metadata.name, "Provision")):
+        elif claim.status.phase != "Bound" and (trouble := _event_of(context, claim.metadata.name, "Provision")):
             kind = claim.spec.storage_class_name or "none"
             found.append((f"claim {wanted} (storage class {kind}) is not bound: {trouble}", "mend the storage class"))
         elif claim.status.phase != "Bound" and claim.spec.storage_class_name is None:
@@ -101,56 +103,60 @@ def _unbound(pod: Pod, snapshot: Snapshot) -> list[tuple[str, str]]:
     return found
 
 
-def _event_of(snapshot: Snapshot, name: str, word: str) -> str:
-    for event in snapshot.events:
+def _event_of(context: PodContext, name: str, word: str) -> str:
+    for event in context.events:
         if event.type == "Warning" and event.involved_object.name == name and word in event.reason:
             return event.message
     return ""
 
 
-def _mount_trouble(pod: Pod, snapshot: Snapshot) -> str:
+def _mount_trouble(pod: Pod, context: PodContext) -> str:
     if pod.status.phase != "Pending":
         return ""
-    for event in snapshot.events:
+    for event in context.events:
         if event.involved_object.uid == pod.metadata.uid and event.reason in _MOUNTS:
             return event.message
     return ""
 
 
-def _probing(pod: Pod, snapshot: Snapshot) -> tuple[str, str]:
+def _probing(pod: Pod, context: PodContext) -> tuple[str, Advice]:
     failing = [one.name for one in pod.status.container_statuses if not one.ready]
     told = [
         event.message
-        for event in snapshot.events
+        for event in context.events
         if event.involved_object.uid == pod.metadata.uid and event.reason == "Unhealthy"
     ]
     subject = f"running, but {', '.join(failing)} is not ready" if failing else why_not_ready(pod)
     text = f"{subject}: {told[-1]}" if told else subject
-    action = f"see what it says: kohort logs {snapshot.name} -n {pod.metadata.namespace} --pod {pod.metadata.name}"
-    return text, action
+    return text, Advice("see what it says: {}", (context.command(Verb.LOGS, "--pod", pod.metadata.name),))
 
 
-def _for_leader(pod: Pod, snapshot: Snapshot) -> str:
-    if snapshot.group_set.startup_policy != wire.LEADER_READY or not worker_of(pod):
+def _for_leader(pod: Pod, context: PodContext) -> str:
+    group_set = context.group_set
+    if group_set is None or group_set.startup_policy != wire.LEADER_READY or not worker_of(pod):
         return ""
     return f"waits for leader {pod.metadata.annotations.get(wire.LEADER_NAME, '')}"
 
 
-def of_resize(pod: Pod) -> Iterator[Cause]:
+def of_resize(pod: Pod, context: PodContext) -> Iterator[Cause]:
     pending = find_condition(pod.status.conditions, "PodResizePending")
     if pending is not None and pending.status == "True":
-        action = (
-            f"this node can never hold it: {_undoing(pod)}"
+        advice = (
+            _undoing(pod, context, "this node can never hold it: ")
             if pending.reason == "Infeasible"
-            else "wait until others on the node give back room, or move them"
+            else Advice("wait until others on the node give back room, or move them")
         )
-        yield Cause("resize", (pod.metadata.name,), f"resize {pending.reason.lower()}: {pending.message}", action)
+        yield Cause("resize", (pod.metadata.name,), f"resize {pending.reason.lower()}: {pending.message}", advice)
     acting = find_condition(pod.status.conditions, "PodResizeInProgress")
     if acting is not None and acting.reason == "Error":
-        yield Cause("resize", (pod.metadata.name,), f"resize fails: {acting.message}", _undoing(pod))
+        yield Cause("resize", (pod.metadata.name,), f"resize fails: {acting.message}", _undoing(pod, context))
 
 
-def _undoing(pod: Pod) -> str:
-    name, group = pod.metadata.labels.get(wire.NAME, ""), pod.metadata.labels.get(wire.GROUP_INDEX, "")
-    who = f"{name} -n {pod.metadata.namespace}"
-    return f"ask for less (kohort resize {who} ...), or make it anew (kohort restart {who} --group {group})"
+def _undoing(pod: Pod, context: PodContext, reason: str = "") -> Advice:
+    if context.group_set is None:
+        look = f"kubectl -n {context.namespace} delete pod {pod.metadata.name}"
+        return Advice(f"{reason}ask for less (kubectl patch pod --subresource resize), or make it anew ({look})")
+    group = pod.metadata.labels.get(wire.GROUP_INDEX, "")
+    asking = f"kohort resize {context.reference} -n {context.namespace} ..."
+    anew = context.command(Verb.RESTART, "--group", group)
+    return Advice(f"{reason}ask for less ({asking}), or make it anew ({{}})", (anew,))

@@ -1,12 +1,16 @@
 """How far a set has come, for a person who waits or a script that does."""
 
+from datetime import datetime
+
 import msgspec
 
 from kohort.groups.status import AVAILABLE
 from kohort.inspection.causes import causes
 from kohort.inspection.holding import paused
+from kohort.inspection.release import Release, release_of
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import state_of_set
+from kohort.kube import clock
 
 
 class Progress(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,9 +35,18 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     done: bool
     waiting_for: str
     """The first cause, in one line; empty when done."""
+    unit: str = "groups"
+    release: Release | None = None
+    """How far a Rollout is with a new version."""
+
+    @property
+    def at_pause(self) -> bool:
+        """A release goes on only when a person says so."""
+        found = self.release
+        return found is not None and (found.waits_for_approval or found.paused)
 
 
-def progress_of(snapshot: Snapshot) -> Progress:
+def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
     """A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
     that may have the new revision have it, no surge group is left and no Rollout is under way. A pause that keeps
     groups from a new revision is meant to end; a partition that was written into the set is meant to stay."""
@@ -66,6 +79,7 @@ def progress_of(snapshot: Snapshot) -> Progress:
         revision=snapshot.numbers.get(snapshot.update_key, 0),
         done=done,
         waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
+        release=release_of(snapshot, now or clock.now()),
     )
 
 
@@ -84,7 +98,7 @@ def line(found: Progress) -> str:
     full = round(share * WIDTH)
     bar = "#" * full + "." * (WIDTH - full)
     target = f"at revision {found.revision} and ready" if found.revision else "ready"
-    words = f"{found.updated_ready}/{found.wanted} groups {target}, {found.ready} ready in all"
+    words = f"{found.updated_ready}/{found.wanted} {found.unit} {target}, {found.ready} ready in all"
     if found.surge:
         words += f", {found.surge} surge"
     if found.held:

@@ -1,20 +1,27 @@
 """A set and everything that belongs to it, read at one time."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.api import KIND, LeaderWorkerSet, Template
 from kohort.groups.identity import index_of
 from kohort.groups.observation import in_order, size_of, state_of, wanted_placement
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling import GroupState
 from kohort.groups.views import GroupService, GroupStatefulSet
+from kohort.inspection.podcontext import PodContext
+from kohort.inspection.subject import is_releasing
+from kohort.inspection.versions import CHANGE_CAUSE, SERVED_AT, Version, images
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject
+from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.api import Rollout
-from kohort.rollouts.wire import IN_PROGRESSING
+
+PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
+"""On a set that `kohort pause` holds: the partition that it had."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -39,13 +46,44 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.group_set.metadata.name
 
     @property
+    def kind(self) -> str:
+        return KIND
+
+    @property
+    def reference(self) -> str:
+        return self.name
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return self.group_set.metadata
+
+    @property
+    def replicas(self) -> int:
+        return self.group_set.replicas
+
+    @property
+    def pod_context(self) -> PodContext:
+        return PodContext(self.reference, self.metadata.namespace, self.pods, self.events, self.claims, self.group_set)
+
+    @property
     def releasing(self) -> bool:
-        """A Rollout brings a new version and holds the set by the partition until its end. The set is marked from the
-        moment at which its template changes, before the Rollout itself shows anything."""
-        if self.rollout is None:
-            return False
-        marked = IN_PROGRESSING in self.group_set.metadata.annotations
-        return marked or self.rollout.status.phase not in ("", "Healthy", "Disabled")
+        return is_releasing(self.metadata, self.rollout)
+
+    @property
+    def held(self) -> bool:
+        return self.group_set.partition > 0 or PAUSE_NOTE in self.metadata.annotations
+
+    @property
+    def versions(self) -> Sequence[Version]:
+        return [_version(one) for one in self.revisions]
+
+    @property
+    def using(self) -> Mapping[str, tuple[int, ...]]:
+        """By key of a revision: the groups that have it now."""
+        found: dict[str, list[int]] = {}
+        for index, leader in sorted(self.leaders.items()):
+            found.setdefault(leader.metadata.labels.get(wire.REVISION, ""), []).append(index)
+        return {key: tuple(value) for key, value in found.items()}
 
     @property
     def leader_set(self) -> GroupStatefulSet | None:
@@ -101,6 +139,21 @@ class Snapshot(msgspec.Struct, frozen=True):
     def ordered_states(self) -> Sequence[GroupState]:
         leaders = self.leader_set
         return in_order(self.states, leaders.spec.replicas if leaders is not None else 0)
+
+
+def _version(one: Revision) -> Version:
+    template = Template(one.template)
+    annotations = one.metadata.annotations
+    return Version(
+        number=one.revision,
+        key=one.key,
+        created=one.metadata.creation_timestamp or "",
+        served_at=annotations.get(SERVED_AT, ""),
+        change_cause=annotations.get(CHANGE_CAUSE, ""),
+        content={"leaderWorkerTemplate": one.template, "networkConfig": one.network},
+        images=images(template.leader, template.worker),
+        size=template.size,
+    )
 
 
 def group_of(pod: Pod) -> int | None:

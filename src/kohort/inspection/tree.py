@@ -8,7 +8,9 @@ import msgspec
 from kohort.groups import wire
 from kohort.groups.observation import size_of
 from kohort.inspection.holding import paused
+from kohort.inspection.release import Release, release_of, told
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
+from kohort.inspection.versions import images
 from kohort.objects.core import Pod
 from kohort.objects.unready import why_not_ready
 
@@ -16,7 +18,7 @@ from kohort.objects.unready import why_not_ready
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     role: str
-    """leader or worker"""
+    """leader, worker, or pod in workloads without groups"""
     ready: bool
     containers: str
     """Ready ones of all, as in `1/1`."""
@@ -62,7 +64,9 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     groups: Sequence[GroupBranch]
     paused: bool = False
     """By `kohort pause`."""
-    release: str = ""
+    images: tuple[str, ...] = ()
+    """Of the wanted revision."""
+    release: Release | None = None
     """How far a Rollout is with a new version."""
     canary: "SetTree | None" = None
     """The set that carries it."""
@@ -89,7 +93,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
                 revision_key=key,
                 surge=index >= group_set.replicas,
                 size=size_of(leader, group_set.template.size) if leader is not None else group_set.template.size,
-                pods=[_branch(pod, now) for pod in members],
+                pods=[branch_of(pod, now, "worker" if worker_of(pod) else "leader") for pod in members],
             )
         )
     return SetTree(
@@ -104,20 +108,10 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         revision_key=snapshot.update_key,
         groups=groups,
         paused=paused(snapshot),
-        release=_release(snapshot),
+        images=images(group_set.template.leader, group_set.template.worker),
+        release=release_of(snapshot, now),
         canary=tree_of(snapshot.canary, now, numbers) if snapshot.canary is not None else None,
     )
-
-
-def _release(snapshot: Snapshot) -> str:
-    rollout = snapshot.rollout
-    if rollout is None or not snapshot.releasing:
-        return ""
-    steps, index = rollout.strategy.steps, rollout.status.current_step_index
-    if not 1 <= index <= len(steps):
-        return f"Rollout {rollout.metadata.name}: about to begin"
-    asked = f", {steps[index - 1].traffic} of the requests" if steps[index - 1].traffic else ""
-    return f"Rollout {rollout.metadata.name}: step {index} of {len(steps)}{asked}, {rollout.status.current_step_state}"
 
 
 def state_of_set(snapshot: Snapshot) -> str:
@@ -142,12 +136,12 @@ def state_of_set(snapshot: Snapshot) -> str:
     return "Available" if "Available" in true else "Progressing"
 
 
-def _branch(pod: Pod, now: datetime) -> PodBranch:
+def branch_of(pod: Pod, now: datetime, role: str) -> PodBranch:
     statuses = pod.status.container_statuses
     healthy = pod.ready and pod.status.phase == "Running" and not pod.metadata.deleting
     return PodBranch(
         name=pod.metadata.name,
-        role="worker" if worker_of(pod) else "leader",
+        role=role,
         ready=healthy,
         containers=f"{sum(one.ready for one in statuses)}/{len(pod.spec.main_containers)}",
         state="Running" if healthy else why_not_ready(pod),
@@ -175,14 +169,14 @@ def spoken(seconds: int) -> str:
 
 def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
     """The tree in lines of text."""
-    lines = [headline(tree)]
+    lines = [headline(tree), *(f"images: {' '.join(tree.images)}" for _ in range(wide and bool(tree.images)))]
     for position, group in enumerate(tree.groups):
         last = position == len(tree.groups) - 1
         lines.append(f"{'└─' if last else '├─'} {_group_line(group)}")
         indent = "   " if last else "│  "
         lines += [indent + line for line in _pod_lines(group, wide)]
-    if tree.release:
-        lines.append(tree.release)
+    if tree.release is not None:
+        lines.append(told(tree.release))
     if tree.canary is not None:
         lines += drawn(tree.canary, wide=wide)
     return lines
@@ -192,7 +186,8 @@ def headline(tree: SetTree) -> str:
     revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "no revision yet"
     surge = f", {tree.surge} surge" if tree.surge else ""
     counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date{surge}"
-    return f"{tree.namespace}/{tree.name}  {tree.state}  {counts}, {revision}{', paused' if tree.paused else ''}"
+    words = f"{counts}, {revision}{', paused' if tree.paused else ''}"
+    return f"{tree.namespace}/{tree.name}  {tree.state}  {words}"
 
 
 def _group_line(group: GroupBranch) -> str:
@@ -205,7 +200,7 @@ def _group_line(group: GroupBranch) -> str:
 
 
 def _pod_lines(group: GroupBranch, wide: bool) -> list[str]:
-    rows = [_cells(pod, wide) for pod in group.pods]
+    rows = [cells(pod, wide) for pod in group.pods]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if group.missing:
@@ -213,7 +208,7 @@ def _pod_lines(group: GroupBranch, wide: bool) -> list[str]:
     return [f"{'└─' if number == len(texts) - 1 else '├─'} {text}" for number, text in enumerate(texts)]
 
 
-def _cells(pod: PodBranch, wide: bool) -> list[str]:
+def cells(pod: PodBranch, wide: bool) -> list[str]:
     cells = [pod.name, pod.role, pod.containers, pod.node or "no node", pod.state]
     if pod.restarts:
         cells[-1] += f", {pod.restarts} restarts"

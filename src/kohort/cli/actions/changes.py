@@ -5,13 +5,22 @@ happens while somebody looks is lost, because the watches began before.
 """
 
 import asyncio
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final
 
 from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, STATEFUL_SETS, Resource
+from kohort.kube.resources import (
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    PODS,
+    REPLICA_SETS,
+    ROLLOUTS,
+    STATEFUL_SETS,
+    Resource,
+)
 from kohort.kube.tasks import cancel_all
 from kohort.objects.meta import PartialObject
 
@@ -21,32 +30,41 @@ RETRY: Final = 1.0
 
 
 class Changes:
-    """Of one set, or of all in a namespace."""
+    """Of one workload, or of all sets in a namespace."""
 
     def __init__(self, client: Client, namespace: str, name: str | None) -> None:
         self._client = client
         self._namespace = namespace
         self._labels = f"{wire.NAME}={name}" if name else wire.NAME
         self._fields = f"metadata.name={name}" if name else ""
+        self._plain = name is None or "/" not in name
         self._flag = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Changes":
         self._flag.set()
-        for resource, labels, fields in (
-            (LEADER_WORKER_SETS, "", self._fields),
-            (PODS, self._labels, ""),
-            (STATEFUL_SETS, self._labels, ""),
-            (ROLLOUTS, "", ""),
-        ):
+        for resource, labels, fields in self._watched:
             try:
                 version = await self._version(resource)
             except (NotFound, Forbidden):
-                if resource is ROLLOUTS:
+                if resource in (ROLLOUTS, REPLICA_SETS):
                     continue
                 raise
             self._tasks.append(asyncio.create_task(self._watch(resource, labels, fields, version)))
         return self
+
+    @property
+    def _watched(self) -> Sequence[tuple[Resource, str, str]]:
+        """Resources, and by which labels and fields. Pods of other workloads than sets carry labels that only their
+        selectors know, and a plain name may mean what a Rollout releases: there, everything in the namespace is."""
+        if not self._plain:
+            return [(one, "", "") for one in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, PODS, ROLLOUTS)]
+        return [
+            (LEADER_WORKER_SETS, "", self._fields),
+            (PODS, self._labels, ""),
+            (STATEFUL_SETS, self._labels, ""),
+            (ROLLOUTS, "", ""),
+        ]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None

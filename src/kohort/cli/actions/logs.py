@@ -11,6 +11,8 @@ import click
 from kohort.cli.actions import reading
 from kohort.cli.connection import REFUSED, Refusal
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
+from kohort.inspection.subject import title
+from kohort.inspection.workload import Workload
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, from_response
 from kohort.kube.http import Request
@@ -29,7 +31,7 @@ Query = tuple[tuple[str, str], ...]
 async def logs(
     client: Client, namespace: str, name: str, group: int | None, pod: str, container: str, query: Query
 ) -> int:
-    found = await reading.snapshot(client, namespace, name)
+    found = await reading.subject(client, namespace, name)
     pods = chosen(found, group, pod)
     if container:
         pods = having(container, pods)
@@ -61,20 +63,24 @@ async def _pretends(client: Client, node: str) -> bool:
     return found is not None and SIMULATED in (found["metadata"].get("labels") or {})
 
 
-def chosen(snapshot: Snapshot, group: int | None, pod: str) -> list[Pod]:
-    """The pods of one group or all of them, leaders first, or the one named."""
-    pods = sorted(snapshot.pods, key=lambda one: (group_of(one) or 0, worker_of(one)))
+def chosen(found: Snapshot | Workload, group: int | None, pod: str) -> list[Pod]:
+    """The pods of one group or all of them, leaders first, or the one named. A pod that is named may be one of the new
+    version of a release."""
+    if isinstance(found, Workload) and group is not None:
+        raise Refusal(f"{title(found)} has no groups; leave --group out, or name a pod with --pod")
+    of_release = found.canary.pods if pod and found.canary is not None else ()
+    pods = sorted((*found.pods, *of_release), key=lambda one: (group_of(one) or 0, worker_of(one), one.metadata.name))
     if pod:
-        found = [one for one in pods if one.metadata.name == pod]
+        selected = [one for one in pods if one.metadata.name == pod]
     elif group is not None:
-        found = [one for one in pods if group_of(one) == group]
+        selected = [one for one in pods if group_of(one) == group]
     else:
-        found = pods
-    if found:
-        return found
+        selected = pods
+    if selected:
+        return selected
     subject = f"pod {pod}" if pod else f"pods in group {group}" if group is not None else "pods"
     there = ", ".join(one.metadata.name for one in pods) or "none"
-    raise Refusal(f"LeaderWorkerSet {snapshot.name} has no {subject}; there are: {there}")
+    raise Refusal(f"{title(found)} has no {subject}; there are: {there}")
 
 
 def having(container: str, pods: list[Pod]) -> list[Pod]:

@@ -1,68 +1,86 @@
-"""`undo`, `pause`, `resume`, `approve`, `restart`, `resize`."""
+"""`undo`, `pause`, `resume`, `approve`, `retry`, `abort`, `restart`, `resize`."""
 
 from collections.abc import Mapping
 from contextlib import suppress
 
 from kohort.cli.actions import reading
 from kohort.cli.actions.printing import show
+from kohort.cli.actions.reading import WORKLOADS
 from kohort.cli.connection import Refusal
-from kohort.inspection import history, holding
+from kohort.inspection import history, holding, permissions
+from kohort.inspection.advice import Verb
 from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.inspection.subject import Subject, command, title
+from kohort.inspection.versions import Version
+from kohort.inspection.workload import Workload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import Forbidden, NotFound
-from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS, Resource
 from kohort.objects.core import Node, Pod
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rollouts.api import Rollout
+from kohort.rollouts.wire import READY
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
+def resource_of(subject: Subject) -> Resource:
+    return LEADER_WORKER_SETS if isinstance(subject, Snapshot) else WORKLOADS[subject.kind.lower()].resource
+
+
 async def undo(client: Client, namespace: str, name: str, to: int | None, dry_run: bool) -> int:
-    found = await reading.snapshot(client, namespace, name)
+    found = await reading.subject(client, namespace, name)
     wanted = history.previous(found) if to is None else history.chosen(found, to)
     if wanted.key == found.update_key:
-        show([f"{name} is at revision {wanted.revision} already"])
+        show([f"{name} is at revision {wanted.number} already"])
         return 0
-    patch = history.return_patch(found, wanted)
-    await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=dry_run)
+    await _return_to(client, found, wanted, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
     show([f"{name} {verb} to {history.renewed(found, wanted)}{_then(found, dry_run)}"])
     return 0
 
 
-def _then(found: Snapshot, dry_run: bool) -> str:
+async def _return_to(client: Client, found: Subject, to: Version, *, dry_run: bool = False) -> None:
+    metadata, patch = found.metadata, history.return_patch(found, to)
+    await client.patch(resource_of(found), metadata.name, metadata.namespace, patch, PatchType.JSON, dry_run=dry_run)
+
+
+def _then(found: Subject, dry_run: bool) -> str:
     """What comes next. There is nothing to follow where nothing happens."""
     if dry_run:
         return ""
     rollout = f"Rollout {found.rollout.metadata.name}" if found.rollout is not None else ""
     if holding.paused(found):
-        return f"; {rollout or 'the set'} is paused, and begins with it after: kohort resume {found.name}"
+        resume = command(found, Verb.RESUME).text
+        return f"; {rollout or 'the workload'} is paused, and begins with it after: {resume}"
     released = f"; {rollout} releases it, from its first step on" if rollout else ""
-    return f"{released}; follow it with: kohort status -w {found.name}"
+    return f"{released}; follow it with: {command(found, Verb.STATUS).text}"
 
 
 async def pause(client: Client, namespace: str, name: str) -> int:
-    found = await reading.snapshot(client, namespace, name)
+    found = await reading.subject(client, namespace, name)
     if found.rollout is not None:
         return await _pause_rollout(client, found.rollout, True)
-    return await _hold(client, namespace, name, holding.pause(found))
+    return await _hold(
+        client, found, holding.pause_workload(found) if isinstance(found, Workload) else holding.pause(found)
+    )
 
 
 async def resume(client: Client, namespace: str, name: str) -> int:
-    found = await reading.snapshot(client, namespace, name)
+    found = await reading.subject(client, namespace, name)
     if found.rollout is not None:
         return await _pause_rollout(client, found.rollout, False)
-    return await _hold(client, namespace, name, holding.resume(found))
+    decision = holding.resume_workload(found) if isinstance(found, Workload) else holding.resume(found)
+    return await _hold(client, found, decision)
 
 
-async def _hold(client: Client, namespace: str, name: str, decision: holding.Decision) -> int:
+async def _hold(client: Client, found: Subject, decision: holding.Decision) -> int:
     if decision.patch is not None:
-        await client.patch(LEADER_WORKER_SETS, name, namespace, decision.patch)
+        await client.patch(resource_of(found), found.metadata.name, found.metadata.namespace, decision.patch)
     show([decision.words])
     return 0
 
@@ -75,49 +93,99 @@ async def _pause_rollout(client: Client, rollout: Rollout, paused: bool) -> int:
     return 0
 
 
-async def approve(client: Client, namespace: str, name: str) -> int:
-    """Lets a step that waits for a person go on."""
-    found = await reading.snapshot(client, namespace, name)
+async def approve(client: Client, namespace: str, name: str, step: int | None = None, full: bool = False) -> int:
+    """Lets a step that waits for a person go on; or goes on with another step, with `full` with the last one."""
+    found = await reading.subject(client, namespace, name)
+    if full and found.rollout is not None:
+        step = len(found.rollout.strategy.steps)
+    refused = permissions.approval_refusal(found) if step is None else permissions.jump_refusal(found, step)
+    if refused:
+        raise Refusal(refused)
     rollout = found.rollout
-    if rollout is None:
-        raise Refusal(f"no Rollout releases LeaderWorkerSet {name}; only steps of Rollouts wait for approval")
-    status = rollout.status
-    if not found.releasing or status.current_step_state != "StepPaused":
-        state = status.current_step_state if found.releasing else status.phase or "not started"
-        raise Refusal(f"Rollout {rollout.metadata.name} does not wait for approval: it is {state}")
-    field = "canaryStatus" if status.canary_status is not None else "blueGreenStatus"
-    body: JsonObject = {"status": {field: {"currentStepState": "StepReady"}}}
-    await client.patch(ROLLOUTS, rollout.metadata.name, namespace, body, subresource="status")
-    show([f"step {status.current_step_index} of Rollout {rollout.metadata.name} is approved"])
+    assert rollout is not None, "a workload without one is refused"
+    index = rollout.status.current_step_index
+    last = len(rollout.strategy.steps)
+    if step is None or (full and index == last):
+        await _patch_progress(client, rollout, {"currentStepState": READY})
+        show([f"step {index} of Rollout {rollout.metadata.name} is approved"])
+        return 0
+    await _patch_progress(client, rollout, {"nextStepIndex": step})
+    waits = full and not rollout.skips_pause(last) and rollout.strategy.steps[-1].pause_seconds is None
+    after = f"; it waits there for: {command(found, Verb.APPROVE).text}" if waits else ""
+    show([f"Rollout {rollout.metadata.name} goes from step {index} to step {step} of {last}{after}"])
     return 0
+
+
+async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) -> None:
+    field = "canaryStatus" if rollout.status.canary_status is not None else "blueGreenStatus"
+    metadata = rollout.metadata
+    body: JsonObject = {"status": {field: fields}}
+    await client.patch(ROLLOUTS, metadata.name, metadata.namespace, body, subresource="status")
+
+
+async def retry(client: Client, namespace: str, name: str) -> int:
+    """Does the step of a release again; or, when the last release was given up, begins that release again.
+
+    | the workload | so |
+    |---|---|
+    | is being released, and the release is rolling | its current step is begun again |
+    | is at rest, and the newest other version never served | that version again |
+    """
+    found = await reading.subject(client, namespace, name)
+    rollout = found.rollout
+    if rollout is not None and found.releasing:
+        index = rollout.status.current_step_index
+        if refused := permissions.jump_refusal(found, index):
+            raise Refusal(refused)
+        await _patch_progress(client, rollout, {"nextStepIndex": index})
+        show([f"step {index} of Rollout {rollout.metadata.name} is begun again"])
+        return 0
+    served = history.served(found)
+    others = [one for one in history.in_order(found.versions) if one.key != found.update_key]
+    if not others or (served[others[-1].key].may_be_returned_to and not _was_given_up(found, others[-1])):
+        raise Refusal(
+            f"{title(found)} has no release that was given up; to return to an earlier revision: "
+            f"{command(found, Verb.UNDO).text}"
+        )
+    await _return_to(client, found, others[-1])
+    show([f"{name} is given {history.renewed(found, others[-1])} again{_then(found, dry_run=False)}"])
+    return 0
+
+
+def _was_given_up(found: Subject, version: Version) -> bool:
+    """It was made after the present one and does not run: an abort took it back."""
+    present = next((one for one in found.versions if one.key == found.update_key), None)
+    return present is not None and version.created > present.created and version.key not in found.using
 
 
 async def abort(client: Client, namespace: str, name: str) -> int:
     """Ends a roll or a release by returning to the revision that was served before it."""
-    found = await reading.snapshot(client, namespace, name)
-    key = found.stable_key
-    stable = next((one for one in found.revisions if one.key == key), None)
-    if stable is None or key == found.update_key:
-        raise Refusal(f"LeaderWorkerSet {name} has nothing under way; to return to an earlier one: kohort undo {name}")
-    patch = history.return_patch(found, stable)
-    await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
+    found = await reading.subject(client, namespace, name)
+    if refused := permissions.abort_refusal(found):
+        raise Refusal(refused)
+    stable = next(one for one in found.versions if one.key == found.stable_key)
+    await _return_to(client, found, stable)
     show([f"{name} returns to {history.renewed(found, stable)}{_back(found)}"])
     return 0
 
 
-def _back(found: Snapshot) -> str:
+def _back(found: Subject) -> str:
     """After an abort. A Rollout lets go of the new version at once; a pause outlives what was held."""
-    held = f"; it stays paused until kohort resume {found.name}" if holding.paused(found) else ""
-    return f"{held}; follow it with: kohort status -w {found.name}"
+    held = f"; it stays paused until {command(found, Verb.RESUME).text}" if holding.paused(found) else ""
+    return f"{held}; follow it with: {command(found, Verb.STATUS).text}"
 
 
 async def restart(client: Client, namespace: str, name: str, group: int | None) -> int:
-    """All groups as a roll, which keeps to the set's strategy and needs nobody to watch it; or one group, at once."""
-    found = await reading.snapshot(client, namespace, name)
+    """All replicas as a roll, which keeps to the strategy of the workload; or one group, at once."""
+    found = await reading.subject(client, namespace, name)
     if group is None:
-        await client.patch(LEADER_WORKER_SETS, name, namespace, _restarting(found))
-        show([f"{name} recreates its groups step by step{_then(found, dry_run=False)}"])
+        metadata = found.metadata
+        await client.patch(resource_of(found), metadata.name, metadata.namespace, _restarting(found))
+        what = "groups" if isinstance(found, Snapshot) else "pods"
+        show([f"{name} recreates its {what} step by step{_then(found, dry_run=False)}"])
         return 0
+    if not isinstance(found, Snapshot):
+        raise Refusal(f"{title(found)} has no groups; leave --group out to recreate its pods step by step")
     leader = found.leaders.get(group)
     if leader is None:
         there = ", ".join(map(str, sorted(found.leaders))) or "none"
@@ -128,8 +196,10 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
     return 0
 
 
-def _restarting(found: Snapshot) -> JsonObject:
+def _restarting(found: Subject) -> JsonObject:
     mark = {"metadata": {"annotations": {RESTARTED_AT: clock.timestamp()}}}
+    if not isinstance(found, Snapshot):
+        return {"spec": {"template": mark}}
     roles = ["workerTemplate", *(["leaderTemplate"] if found.group_set.template.raw.get("leaderTemplate") else [])]
     return {"spec": {"leaderWorkerTemplate": dict.fromkeys(roles, mark)}}
 

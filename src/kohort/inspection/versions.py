@@ -1,6 +1,6 @@
 """Which revisions of a workload have served, and to which one `undo` returns.
 
-The operator marks a revision (`kohort.dev/served-at`) when all replicas were ready at it. Revisions from before the
+The operator versions a revision (`kohort.dev/served-at`) when all replicas were ready at it. Revisions from before the
 operator did so have no mark, so a missing mark says something only where there is other evidence:
 
 | the revision | has it served? |
@@ -9,7 +9,7 @@ operator did so have no mark, so a missing mark says something only where there 
 | is the stable one, as the status of the workload says | yes |
 | is the wanted one, and another one is stable | not yet |
 | is newer than the stable one | never: it was replaced by another before it was ready everywhere |
-| was made after another one was marked | never: the operator marks them |
+| was made after another one was marked | never: the operator versions them |
 | otherwise | it is assumed |
 
 | undo, without a revision | returns to |
@@ -25,8 +25,10 @@ from typing import Final
 import msgspec
 
 from kohort.groups import wire
+from kohort.objects.jsontypes import JsonObject
 
 SERVED_AT: Final = wire.SERVED_AT
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 
 
 class Served(Enum):
@@ -40,22 +42,37 @@ class Served(Enum):
         return self in (Served.YES, Served.ASSUMED)
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """What is known of a revision."""
+class Version(msgspec.Struct, frozen=True):
+    """A revision of a workload, whatever object keeps it."""
 
     number: int
     key: str
     created: str = ""
     served_at: str = ""
+    change_cause: str = ""
+    content: JsonObject = {}
+    """The part of the workload's specification that it keeps."""
+    images: tuple[str, ...] = ()
+    size: int = 1
+    """Pods of a group; 1 for workloads without groups."""
 
 
-def judged(marks: Sequence[Mark], wanted: str, stable: str) -> Mapping[str, Served]:
+def images(*templates: JsonObject) -> tuple[str, ...]:
+    """Of the containers in these pod templates, each once."""
+    found: dict[str, None] = {}
+    for template in templates:
+        for container in (template.get("spec") or {}).get("containers") or ():
+            found[container.get("image", "")] = None
+    return tuple(found)
+
+
+def judged(versions: Sequence[Version], wanted: str, stable: str) -> Mapping[str, Served]:
     """By key of a revision. `wanted` and `stable` are keys; `stable` is empty if the workload does not say."""
-    numbers = {one.key: one.number for one in marks}
-    first = min((one.served_at for one in marks if one.served_at), default="")
+    numbers = {one.key: one.number for one in versions}
+    first = min((one.served_at for one in versions if one.served_at), default="")
     moving = stable in numbers and stable != wanted
     found: dict[str, Served] = {}
-    for one in marks:
+    for one in versions:
         if one.served_at or one.key == stable:
             found[one.key] = Served.YES
         elif one.key == wanted:
@@ -67,10 +84,10 @@ def judged(marks: Sequence[Mark], wanted: str, stable: str) -> Mapping[str, Serv
     return found
 
 
-def key_to_return_to(marks: Sequence[Mark], wanted: str, stable: str) -> str:
+def key_to_return_to(versions: Sequence[Version], wanted: str, stable: str) -> str:
     """Of the revision that `undo` means if none is named; empty if there is none."""
-    if stable != wanted and any(one.key == stable for one in marks):
+    if stable != wanted and any(one.key == stable for one in versions):
         return stable
-    known = judged(marks, wanted, stable)
-    others = [one for one in marks if one.key != wanted and known[one.key].may_be_returned_to]
+    known = judged(versions, wanted, stable)
+    others = [one for one in versions if one.key != wanted and known[one.key].may_be_returned_to]
     return max(others, key=lambda one: one.number).key if others else ""

@@ -1,0 +1,176 @@
+"""How far a Rollout is with a new version, in fields that scripts can use.
+
+| field | from |
+|---|---|
+| step, steps, stepState, nextStep | the status of the Rollout |
+| trafficAsked, matches | the step in its specification |
+| trafficObserved | the routes as they are: an Ingress by its annotation, an HTTPRoute by its weights |
+| waitsForApproval, pauseSecondsLeft | the pause of the step, and since when the step waits |
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kohort.inspection.subject import Subject
+from kohort.kube.clock import parse_time
+from kohort.objects.jsontypes import JsonObject
+from kohort.rollouts import wire
+from kohort.rollouts.api import Rollout, Step
+from kohort.rollouts.traffic.model import Match
+
+CANARY_WEIGHT: Final = "nginx.ingress.kubernetes.io/canary-weight"
+CANARY_SUFFIX: Final = "-canary"
+
+
+class Release(msgspec.Struct, frozen=True, rename="camel"):
+    rollout: str
+    style: str
+    """Canary, BlueGreen or Partition"""
+    phase: str
+    reason: str
+    """Of the condition Progressing: InRolling, Paused, Cancelling, Finalising, ..."""
+    paused: bool
+    """The whole Rollout, by `kohort pause`."""
+    step: int
+    """Counted from 1; 0 before the first."""
+    steps: int
+    step_state: str
+    next_step: int
+    replicas_asked: str
+    traffic_asked: str
+    """Such as 20%; empty if the step names no share."""
+    matches: tuple[str, ...]
+    """Requests that go to the new version, whatever the share; any of these is enough."""
+    traffic_observed: int | None
+    """Per cent that the routes send to the new version now; None if that cannot be seen."""
+    waits_for_approval: bool
+    pause_seconds: int | None
+    """How long the step waits by itself."""
+    pause_seconds_left: int | None
+    stable_revision: str
+    new_revision: str
+    new_replicas: int
+    new_replicas_ready: int
+    message: str
+
+
+def release_of(subject: Subject, now: datetime) -> Release | None:
+    """None while nothing is released."""
+    rollout = subject.rollout
+    if rollout is None or not subject.releasing:
+        return None
+    status, progress = rollout.status, rollout.status.progress
+    steps, index = rollout.strategy.steps, status.current_step_index
+    step = steps[index - 1] if 1 <= index <= len(steps) else None
+    waits = is_at_pause(rollout)
+    duration = step.pause_seconds if step is not None else None
+    return Release(
+        rollout=rollout.metadata.name,
+        style=rollout.style,
+        phase=status.phase,
+        reason=status.reason,
+        paused=rollout.spec.strategy.paused,
+        step=index if step is not None else 0,
+        steps=len(steps),
+        step_state=status.current_step_state,
+        next_step=progress.next_step_index if progress is not None else 0,
+        replicas_asked=str(step.replicas) if step is not None and step.replicas is not None else "",
+        traffic_asked=(step.traffic or "") if step is not None else "",
+        matches=matches_of(step) if step is not None else (),
+        traffic_observed=observed_share(rollout, subject.routes),
+        waits_for_approval=waits and duration is None,
+        pause_seconds=duration if waits else None,
+        pause_seconds_left=_left(rollout, duration, now) if waits and duration is not None else None,
+        stable_revision=progress.stable_revision if progress is not None else "",
+        new_revision=progress.pod_template_hash if progress is not None else "",
+        new_replicas=progress.replicas if progress is not None else 0,
+        new_replicas_ready=progress.ready_replicas if progress is not None else 0,
+        message=status.message,
+    )
+
+
+def is_rolling(rollout: Rollout) -> bool:
+    """Its steps go on, or wait: it is neither being cancelled nor brought to its end."""
+    status = rollout.status
+    return status.phase == wire.PROGRESSING and status.reason in (wire.IN_ROLLING, wire.REASON_PAUSED, "")
+
+
+def is_at_pause(rollout: Rollout) -> bool:
+    """A step waits, for an approval or for its time to pass."""
+    return is_rolling(rollout) and rollout.status.current_step_state == wire.PAUSED
+
+
+def _left(rollout: Rollout, duration: int, now: datetime) -> int:
+    progress = rollout.status.progress
+    if progress is None or not progress.last_update_time:
+        return duration
+    passed = (now - parse_time(progress.last_update_time)).total_seconds()
+    return max(0, round(duration - passed))
+
+
+def matches_of(step: Step) -> tuple[str, ...]:
+    """
+    >>> from kohort.rollouts.traffic.model import HeaderMatch
+    >>> matches_of(Step(matches=(Match(headers=(HeaderMatch("x-tester", "1"),)),)))
+    ('header x-tester=1',)
+    """
+    return tuple(_match_text(one) for one in step.matches)
+
+
+def _match_text(match: Match) -> str:
+    parts = [f"path {match.path.value}"] if match.path is not None else []
+    parts += [f"header {one.name}{_operator(one.type)}{one.value}" for one in match.headers]
+    parts += [f"query {one.name}{_operator(one.type)}{one.value}" for one in match.query_params]
+    return " and ".join(parts)
+
+
+def _operator(type: str) -> str:
+    return "=" if type == "Exact" else "~"
+
+
+def observed_share(rollout: Rollout, routes: Sequence[JsonObject]) -> int | None:
+    """Per cent of the requests that the routes send to the canary Service; the largest, if routes differ."""
+    shares = [_share(one, ref.service) for ref in rollout.strategy.traffic_routings for one in routes]
+    found = [one for one in shares if one is not None]
+    return max(found) if found else None
+
+
+def _share(route: JsonObject, service: str) -> int | None:
+    metadata = route.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if route.get("kind") == "Ingress":
+        weight = str(annotations.get(CANARY_WEIGHT, ""))
+        return int(weight) if weight.isdigit() else None
+    new = all_weights = 0
+    for rule in (route.get("spec") or {}).get("rules") or ():
+        weights = {one.get("name"): one.get("weight", 1) for one in rule.get("backendRefs") or ()}
+        if service not in weights or (rule.get("matches") and service + CANARY_SUFFIX not in weights):
+            continue
+        new += weights.get(service + CANARY_SUFFIX, 0)
+        all_weights += weights[service] + weights.get(service + CANARY_SUFFIX, 0)
+    return round(100 * new / all_weights) if all_weights else None
+
+
+def told(release: Release) -> str:
+    """One line."""
+    name = f"Rollout {release.rollout}"
+    if not release.step:
+        return f"{name}: about to begin"
+    words = [f"{name}: step {release.step} of {release.steps}"]
+    if release.traffic_asked:
+        seen = release.traffic_observed
+        differs = seen is not None and f"{seen}%" != release.traffic_asked
+        words.append(f"{release.traffic_asked} of the requests" + (f" ({seen}% now)" if differs else ""))
+    words.append(release.step_state)
+    if release.matches:
+        words.append(f"requests with {' or '.join(release.matches)}")
+    if release.paused:
+        words.append("the Rollout is paused")
+    elif release.waits_for_approval:
+        words.append("waits for approval")
+    elif release.pause_seconds_left is not None:
+        words.append(f"{release.pause_seconds_left} s left")
+    return ", ".join(words)
