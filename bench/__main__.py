@@ -38,6 +38,7 @@ ALONE = {
     "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
     "steady": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
+    "endurance": ("--pods", "100000" if FULL else "4000"),
 }
 """Modules of this package that print their figures."""
 CROWD = 10_000 if FULL else 1_000
