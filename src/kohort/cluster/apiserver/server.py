@@ -36,6 +36,8 @@ from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
+from kohort.cluster.apiserver.storage.eventexpiry import BUCKET as EVENTS
+from kohort.cluster.apiserver.storage.eventexpiry import EventExpiry
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -107,6 +109,8 @@ class ApiServer:
         self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
         self.parts.committed[API_SERVICES] = self.aggregation.committed
         self.openapi = OpenApiEndpoints(self.catalog, self.aggregation)
+        self.events = EventExpiry(store)
+        self.parts.committed[EVENTS] = self.events.committed
         self._tokens = tokens
         if reviews is not None and tokens is not None:
             identity = IdentityEndpoints(self.parts, reviews, tokens)
@@ -127,8 +131,10 @@ class ApiServer:
         """Take up what a former run left in the store."""
         await self.definitions.load()
         self.aggregation.load()
+        self.events.load()
 
     async def close(self) -> None:
+        await self.events.close()
         await self.definitions.close()
         await self.aggregation.close()
         if self.webhooks is not None:
