@@ -7,6 +7,8 @@ from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.objects.jsontypes import JsonObject
 
+FLOW = "flowcontrol.apiserver.k8s.io"
+
 
 def stored(server: ApiServer, bucket: str, name: str, namespace: str = "") -> JsonObject:
     found = server.store.get(bucket, namespace, name)
@@ -32,6 +34,44 @@ async def test_what_is_there() -> None:
     assert storage["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
     assert (storage["volumeBindingMode"], storage["reclaimPolicy"]) == ("WaitForFirstConsumer", "Delete")
     assert stored(server, "configmaps", "extension-apiserver-authentication", "kube-system")
+
+
+async def test_flow_control_is_described() -> None:
+    server = await started()
+    levels = {one.name: one.decode()["spec"] for one in server.store.list(f"prioritylevelconfigurations.{FLOW}")}
+    schemas = {one.name: one.decode()["spec"] for one in server.store.list(f"flowschemas.{FLOW}")}
+    assert len(levels) == 8
+    assert (levels["exempt"]["type"], levels["workload-low"]["limited"]["nominalConcurrencyShares"]) == ("Exempt", 100)
+    assert levels["system"]["limited"]["limitResponse"]["queuing"] == {
+        "queues": 64,
+        "handSize": 6,
+        "queueLengthLimit": 50,
+    }
+    assert {schema["priorityLevelConfiguration"]["name"] for schema in schemas.values()} == set(levels)
+    assert sorted(schemas, key=lambda name: (schemas[name]["matchingPrecedence"], name)) == [
+        "exempt",
+        "probes",
+        "system-leader-election",
+        "system-node-high",
+        "system-nodes",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kube-system-service-accounts",
+        "service-accounts",
+        "global-default",
+        "catch-all",
+    ]
+
+
+async def test_every_group_version_that_is_served_has_an_api_service() -> None:
+    server = await started()
+    groups = {(group, version) for group, versions in server.catalog.groups() for version in versions}
+    found = [one.decode() for one in server.store.list("apiservices.apiregistration.k8s.io")]
+    named = {(one["spec"].get("group") or "", one["spec"]["version"]) for one in found}
+    assert named == groups - {("apiregistration.k8s.io", "v1")}
+    assert {one["status"]["conditions"][0]["reason"] for one in found} == {"Local"}
+    core = stored(server, "apiservices.apiregistration.k8s.io", "v1.")
+    assert (core["spec"]["groupPriorityMinimum"], core["spec"]["versionPriority"]) == (18000, 1)
 
 
 async def test_without_a_provisioner_there_is_no_default_class() -> None:

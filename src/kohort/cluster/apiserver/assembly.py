@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Plugin
 from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.admission.services import endpoint_resolver
+from kohort.cluster.apiserver.aggregation.local import local_api_services
 from kohort.cluster.apiserver.aggregation.registry import RemoteClient
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.escalation import EscalationCheck
@@ -30,6 +31,7 @@ from kohort.cluster.apiserver.endpoints.call import StoreReader
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.nodes import NodeClient
 from kohort.cluster.apiserver.endpoints.proxying import Forwarder
+from kohort.cluster.apiserver.flowcontrolobjects import flow_control_objects
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.gates import IN_PLACE_RESIZE, enabled
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -68,6 +70,7 @@ async def assemble(
     issuer = TokenIssuer(reader, signer, static=tokens)
     authorizer = Authorizer(store)
     catalog = Catalog(_kinds(gates or {}))
+    built_in_groups = catalog.groups()
     webhooks = WebhookClient(endpoint_resolver(reader))
     built_in = default_plugins(store, gates=gates, service_accounts=controllers)
     plugins: list[Plugin] = [EscalationCheck(authorizer), SignerCheck(authorizer), *built_in]
@@ -87,7 +90,15 @@ async def assemble(
     await server.load()
     is_new = not store.buckets()
     await create_missing(server, namespaces())
-    await create_missing(server, [*bootstrap_objects(provisioner=controllers), *bootstrap_roles()])
+    await create_missing(
+        server,
+        [
+            *bootstrap_objects(provisioner=controllers),
+            *bootstrap_roles(),
+            *flow_control_objects(),
+            *local_api_services(built_in_groups),
+        ],
+    )
     await _write_if_changed(server, authentication(client_ca, front_proxy_ca))
     if is_new:
         store.begin_history()
