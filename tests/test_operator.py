@@ -4,7 +4,7 @@ import pytest
 
 from kohort import operator
 from kohort.admission.configurations import Address
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from kohort.objects.jsontypes import Json
 from kohort.testing import Cluster, virtual_time
 
@@ -37,5 +37,14 @@ def test_definitions_that_are_as_they_should_be_are_not_written_again() -> None:
             assert (await cluster.client.list(CUSTOM_RESOURCE_DEFINITIONS)).resource_version == first
             await operator.install_definitions(cluster.client, Address(b"certificate", url="https://127.0.0.1:2"))
             assert (await cluster.client.list(CUSTOM_RESOURCE_DEFINITIONS)).resource_version != first
+
+    virtual_time.run(story())
+
+
+def test_an_embedded_cluster_has_the_namespace_for_traffic_scripts() -> None:
+    async def story() -> None:
+        async with Cluster(parts=("operator",)) as cluster:
+            found = await cluster.client.find(NAMESPACES, "kruise-rollout")
+            assert found is not None and found["status"]["phase"] == "Active"
 
     virtual_time.run(story())

@@ -17,9 +17,16 @@ from kohort.admission.rollouts import CONVERT, RolloutWebhooks
 from kohort.groups import crd as group_definition
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
-from kohort.kube.errors import Invalid, NotFound
+from kohort.kube.errors import AlreadyExists, Invalid, NotFound
 from kohort.kube.manager import Manager
-from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, Resource
+from kohort.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    VALIDATING_WEBHOOKS,
+    Key,
+    Resource,
+)
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
 from kohort.rollouts.features import Features
@@ -74,9 +81,18 @@ def register(
         address = await host.open(endpoints)
         await install_definitions(manager.client, address)
         await install_webhooks(manager.client, address)
+        if rollouts:
+            await _ensure_namespace(manager.client, scripts_namespace)
 
     manager.prepare(prepare)
     manager.clean_up(host.close)
+
+
+async def _ensure_namespace(client: Client, name: str) -> None:
+    """Where users put the ConfigMap with their traffic scripts; tools of Kruise Rollouts expect it to be there."""
+    if await client.find(NAMESPACES, name) is None:
+        with contextlib.suppress(AlreadyExists):
+            await client.create(NAMESPACES, {"metadata": {"name": name, "labels": dict(LABELS)}})
 
 
 def definitions(address: Address | None = None, *, rollouts: bool = True) -> list[JsonObject]:

@@ -92,3 +92,6 @@ BATCH_RELEASES = Resource("rollouts.kruise.io", "v1beta1", "batchreleases", "Bat
 TRAFFIC_ROUTINGS = Resource("rollouts.kruise.io", "v1alpha1", "trafficroutings", "TrafficRouting")
 ROLLOUT_HISTORIES = Resource("rollouts.kruise.io", "v1alpha1", "rollouthistories", "RolloutHistory")
 HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
+HTTP_ROUTES_V1BETA1 = Resource("gateway.networking.k8s.io", "v1beta1", "httproutes", "HTTPRoute")
+HTTP_ROUTE_VERSIONS = (HTTP_ROUTES, HTTP_ROUTES_V1BETA1)
+"""The same routes; Gateway API before 1.0 serves only the second."""

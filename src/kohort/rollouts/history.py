@@ -16,7 +16,6 @@ from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     DEPLOYMENTS,
-    HTTP_ROUTES,
     INGRESSES,
     LEADER_WORKER_SETS,
     PODS,
@@ -32,6 +31,7 @@ from kohort.objects.view import View
 from kohort.rollouts import wire
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.traffic.finding import find_http_route
 from kohort.rules.safe_text import safe_text
 
 ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
@@ -160,7 +160,8 @@ class HistoryController:
             if route.ingress is not None:
                 routing["ingress"] = await self._data(rollout, INGRESSES, route.ingress.name)
             if route.gateway is not None and route.gateway.http_route_name:
-                routing["httpRoute"] = await self._data(rollout, HTTP_ROUTES, route.gateway.http_route_name)
+                name, namespace = route.gateway.http_route_name, rollout.metadata.namespace
+                routing["httpRoute"] = _data_of(name, await find_http_route(self.client, name, namespace))
         metadata = record.metadata
         try:
             await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, {"spec": spec})
@@ -169,8 +170,7 @@ class HistoryController:
         await self._write(record, {"phase": COMPLETED})
 
     async def _data(self, rollout: Rollout, resource: Resource, name: str) -> JsonObject:
-        found: JsonObject | None = await self.client.find(resource, name, rollout.metadata.namespace)
-        return {"name": name, **({"data": found["spec"]} if found is not None else {})}
+        return _data_of(name, await self.client.find(resource, name, rollout.metadata.namespace))
 
     async def _write(self, record: History, status: JsonObject) -> None:
         await self.client.patch_status(ROLLOUT_HISTORIES, record, status)
@@ -180,6 +180,10 @@ class HistoryController:
             await self.client.delete(ROLLOUT_HISTORIES, record.metadata.name, record.metadata.namespace)
         except NotFound:
             return
+
+
+def _data_of(name: str, found: JsonObject | None) -> JsonObject:
+    return {"name": name, **({"data": found["spec"]} if found is not None else {})}
 
 
 def _rollout_of(record: History) -> list[Key]:

@@ -15,6 +15,7 @@ from kohort.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     ENDPOINT_SLICES,
     HTTP_ROUTES,
+    HTTP_ROUTES_V1BETA1,
     INGRESSES,
     NAMESPACES,
     PODS,
@@ -91,14 +92,14 @@ class Story:
         self.marks: Mapping[str, str] = {}
         self.answers: list[Answer] = []
 
-    async def prepare(self) -> "Story":
+    async def prepare(self, routes: Resource = HTTP_ROUTES) -> "Story":
         client = self.cluster.client
         await client.create(SERVICES, service("llm").selecting(app="llm").port(80, target=8000))
         await client.create(INGRESSES, user_ingress())
-        for resource in (HTTP_ROUTES, VIRTUAL_SERVICES):
+        for resource in (routes, VIRTUAL_SERVICES):
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, free_definition(resource))
         await asyncio.sleep(1)
-        await client.create(HTTP_ROUTES, user_route())
+        await client.create(routes, user_route())
         spec = {"hosts": ["a"], "http": [{"route": [{"destination": {"host": "llm"}}]}]}
         await client.create(VIRTUAL_SERVICES, {"metadata": {"name": "llm", "namespace": "default"}, "spec": spec})
         await client.create(ENDPOINT_SLICES, slice_for("llm-canary"))
@@ -260,6 +261,18 @@ async def test_row_36_all_providers_of_a_reference_are_driven() -> None:
         await story.finish("route_all_to_stable")
         assert story.object(HTTP_ROUTES, "llm")["spec"] == user_route()["spec"]
         assert "weight" not in story.object(VIRTUAL_SERVICES, "llm")["spec"]["http"][0]["route"][0]
+
+
+async def test_a_cluster_that_serves_routes_only_in_v1beta1() -> None:
+    async with Cluster() as cluster:
+        story = await Story(cluster, BY_GATEWAY).prepare(HTTP_ROUTES_V1BETA1)
+        assert (await story.ask("check")).done
+        await story.finish("route", TrafficStep(20))
+        (rule,) = story.object(HTTP_ROUTES_V1BETA1, "llm")["spec"]["rules"]
+        assert [one["weight"] for one in rule["backendRefs"]] == [80, 20]
+        await story.finish("route_all_to_new")
+        await story.finish("route_all_to_stable")
+        assert story.object(HTTP_ROUTES_V1BETA1, "llm")["spec"] == user_route()["spec"]
 
 
 async def test_ending_a_release_whose_objects_are_gone_is_no_obstacle() -> None:

@@ -22,7 +22,7 @@ from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     EVENTS,
-    HTTP_ROUTES,
+    HTTP_ROUTE_VERSIONS,
     INGRESSES,
     LEADER_WORKER_SETS,
     NAMESPACES,
@@ -182,7 +182,9 @@ async def _routes(client: Client, rollout: Rollout | None, namespace: str) -> li
     refs = rollout.strategy.traffic_routings if rollout is not None else ()
     gateways = {one.gateway.http_route_name for one in refs if one.gateway is not None}
     ingresses = {f"{one.ingress.name}{CANARY_SUFFIX}" for one in refs if one.ingress is not None}
-    known = await if_known(client, HTTP_ROUTES, namespace, JsonObject, bool(gateways))
+    known: list[JsonObject] = []
+    for version in HTTP_ROUTE_VERSIONS:
+        known = known or await if_known(client, version, namespace, JsonObject, bool(gateways))
     beside = await if_known(client, INGRESSES, namespace, JsonObject, bool(ingresses))
     return [
         *({"kind": "HTTPRoute", **one} for one in known if one["metadata"]["name"] in gateways),

@@ -1,7 +1,8 @@
 """Definitions of the Gateway API kinds, for clusters that have none.
 
 They say what is served here and keep everything else that a manifest carries, so manifests for other implementations
-can be applied. A cluster that has the official definitions keeps them.
+can be applied. As in the official ones, versions v1, which is stored, and v1beta1 are the same. A cluster that has the
+official definitions keeps them.
 """
 
 from typing import Final
@@ -10,6 +11,7 @@ from kohort.cluster.gateway.views import CONTROLLER, GROUP
 from kohort.objects.jsontypes import Json, JsonObject
 
 CLASS: Final = "kohort"
+STORED: Final = "v1"
 _TEXT: Final[JsonObject] = {"type": "string"}
 _ANYTHING: Final[JsonObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -58,18 +60,21 @@ def _definition(
     names["categories"] = ["gateway-api"]
     if short:
         names["shortNames"] = [short]
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": columns,
-        "schema": {"openAPIV3Schema": schema},
-    }
+    versions: list[JsonObject] = [
+        {
+            "name": name,
+            "served": True,
+            "storage": name == STORED,
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": columns,
+            "schema": {"openAPIV3Schema": schema},
+        }
+        for name in (STORED, "v1beta1")
+    ]
     approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api"}
     return {
         "metadata": {"name": f"{plural}.{GROUP}", "annotations": approved},
-        "spec": {"group": GROUP, "names": names, "scope": scope, "versions": [version]},
+        "spec": {"group": GROUP, "names": names, "scope": scope, "versions": versions},
     }
 
 

@@ -1,7 +1,16 @@
 """What a release finds in the cluster now: routes, Services, and scripts of the user."""
 
 from kohort.kube.client import Client
-from kohort.kube.resources import CONFIG_MAPS, ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Key, Resource
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    HTTP_ROUTE_VERSIONS,
+    INGRESSES,
+    PODS,
+    SERVICES,
+    Key,
+    Resource,
+)
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.traffic import httproute, ingress, services
@@ -30,8 +39,11 @@ class Found:
 
     async def route(self, ref: RouteRef, asking: Asking) -> JsonObject:
         assert ref.gateway is not None
-        found = await self.find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+        found = await self.http_route(ref.gateway.http_route_name or "", asking)
         return httproute.check_route(found, ref, asking.namespace)
+
+    async def http_route(self, name: str, asking: Asking) -> JsonObject | None:
+        return await find_http_route(self._client, name, asking.namespace) if name else None
 
     async def selected(self, service: JsonObject) -> list[JsonObject]:
         selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
@@ -48,6 +60,15 @@ class Found:
         if live is None or not live["spec"].get("selector"):
             return False
         return any(_is_ready_on_loopback(pod) for pod in await self.selected(live))
+
+
+async def find_http_route(client: Client, name: str, namespace: str) -> JsonObject | None:
+    """A route in the newest version that the cluster serves; None when there is none in any."""
+    for resource in HTTP_ROUTE_VERSIONS:
+        found: JsonObject | None = await client.find(resource, name, namespace)
+        if found is not None:
+            return found
+    return None
 
 
 class UserScripts:

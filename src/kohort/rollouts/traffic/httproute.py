@@ -23,7 +23,7 @@ from math import gcd
 import msgspec
 
 from kohort.kube.patches import equal, locked, merge_patch
-from kohort.kube.resources import HTTP_ROUTES
+from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rollouts.traffic.names import ORIGINAL_RULES
@@ -269,7 +269,13 @@ def _change(route: JsonObject, live: Rules, desired: Rules, kept: str | None, wh
         return NOTHING_TO_DO
     body = locked(patch, metadata["resourceVersion"])
     text = f"HTTPRoute {metadata['name']}: {what}"
-    return Plan((Write("patch", HTTP_ROUTES, metadata["namespace"], metadata["name"], text, body),))
+    return Plan((Write("patch", version_of(route), metadata["namespace"], metadata["name"], text, body),))
+
+
+def version_of(route: JsonObject) -> Resource:
+    """The version that a route was read in, and is written in: what the cluster serves."""
+    version = str(route.get("apiVersion") or "").rpartition("/")[2]
+    return next((one for one in HTTP_ROUTE_VERSIONS if one.version == version), HTTP_ROUTES)
 
 
 def _described(step: TrafficStep, canary: str) -> str:

@@ -21,7 +21,6 @@ import msgspec
 from kohort.kube import clock, errors
 from kohort.kube.client import Client
 from kohort.kube.resources import (
-    HTTP_ROUTES,
     INGRESSES,
     SERVICES,
     Key,
@@ -218,7 +217,7 @@ class ClusterTraffic:
                 copy = await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking)
                 plan += ingress.plan_deletion(copy, asking)
             if ref.gateway is not None:
-                route = await self._found.find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+                route = await self._found.http_route(ref.gateway.http_route_name or "", asking)
                 plan += httproute.plan_restore(route, ref.service, canary)
             return plan
 
@@ -389,7 +388,7 @@ class ClusterTraffic:
         if ref.ingress is not None and await self._found.find(INGRESSES, ref.ingress.name, asking) is None:
             ref = msgspec.structs.replace(ref, ingress=None)
         if ref.gateway is not None:
-            route = await self._found.find(HTTP_ROUTES, ref.gateway.http_route_name or "", asking)
+            route = await self._found.http_route(ref.gateway.http_route_name or "", asking)
             ref = ref if route is not None else msgspec.structs.replace(ref, gateway=None)
         networks = tuple([one for one in ref.custom_network_refs if await self._custom.exists(one, asking)])
         return msgspec.structs.replace(ref, custom_network_refs=networks)
