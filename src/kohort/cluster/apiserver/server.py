@@ -212,6 +212,19 @@ class ApiServer:
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
+    def check_access(self, request: Request, user: User) -> None:
+        """Raise the ApiError that `handle` answers to a sender who may not make a request, whatever its body says.
+        Bodies are read only after that."""
+        if request.path.startswith("//"):
+            raise PageNotFound()
+        paths.check_segments(request.path)
+        path = paths.parse(request.path)
+        user = self._acting_as(request, user, path)
+        if path is None:
+            access.check(self.parts.authorizer, AccessRequest(user, request.method.lower(), path=request.path))
+        else:
+            self.router.find(self._call(request, user, path, []))
+
     async def connect(self, request: Request, user: User) -> NodeLocation:
         """Where an exec, attach or port-forward request leads. Raises ApiError, unlike `handle`."""
         paths.check_segments(request.path)

@@ -2,8 +2,8 @@
 
 Only the first of them loads this module, and aiohttp with it: clusters start sooner without.
 
-Bodies are taken as they come: what claims to be compressed is not unpacked, in Kubernetes neither, so nobody can send a
-gigabyte in a kilobyte.
+A body is read only when its sender may make the request (`bodybudget.py`). Bodies are taken as they come: what claims
+to be compressed is not unpacked, in Kubernetes neither, so nobody can send a gigabyte in a kilobyte.
 """
 
 import asyncio
@@ -16,8 +16,10 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.http.answered import Answered
 from kohort.cluster.apiserver.http.answering import Exchange
+from kohort.cluster.apiserver.http.bodybudget import BodyBudget, ReadDeadlines, body_too_late
 from kohort.cluster.apiserver.http.connection import Authenticate
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.streams import Streams
@@ -44,7 +46,13 @@ class Elaborate:
     """Serves connections that are handed over."""
 
     def __init__(
-        self, server: ApiServer, authenticate: Authenticate, send: Send, nodes: HttpsNodeClient | None, idle: float
+        self,
+        server: ApiServer,
+        authenticate: Authenticate,
+        send: Send,
+        nodes: HttpsNodeClient | None,
+        idle: float,
+        deadlines: ReadDeadlines,
     ) -> None:
         """`send` writes answers; `nodes` is where upgraded connections lead; `idle` seconds of silence end one."""
         self._server = server
@@ -61,9 +69,28 @@ class Elaborate:
             keepalive_timeout=idle,
             auto_decompress=False,
         )
+        self._deadlines = deadlines
+        self._budget = BodyBudget()
+        self._headless: dict[RequestHandler, asyncio.TimerHandle] = {}
+        """Connections that have not sent the head of a request yet."""
+
+    def protocol(self) -> asyncio.Protocol:
+        """What a connection is handed over to. It must send the head of its first request in time; aiohttp looks after
+        the time between requests itself."""
+        protocol = self.protocols()
+        timer = asyncio.get_running_loop().call_later(self._deadlines.head, self._close_headless, protocol)
+        self._headless[protocol] = timer
+        return protocol
+
+    def _close_headless(self, protocol: RequestHandler) -> None:
+        if self._headless.pop(protocol, None) is not None and protocol.transport is not None:
+            protocol.transport.abort()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(incoming, Incoming)
+        timer = self._headless.pop(incoming.protocol, None)
+        if timer is not None:
+            timer.cancel()
         request = Request(incoming.method, "/", (), headers_of(incoming))
         exchange = incoming.exchange()
         try:
@@ -75,13 +102,33 @@ class Elaborate:
                 incoming.end_with_client()
             if streams is not None:
                 return await streams.serve(request, user, incoming)
-            body = await body_of(incoming)
+            if incoming.can_read_body and not self._may_send_body(request, user):
+                response = await self._server.handle(request, user)
+                exchange.lasting = False
+            else:
+                response = await self._answer(request, user, incoming)
         except errors.ApiError as error:
             response = failure_response(request, error)
-        else:
-            response = await self._server.handle(Request(request.method, path, query, request.headers, body), user)
+            exchange.lasting = exchange.lasting and incoming.content.is_eof()
         await self._send(exchange, request, response)
         return Answered(lasting=exchange.lasting)
+
+    def _may_send_body(self, request: Request, user: User) -> bool:
+        """Whether a request will come to its body. If not, it is answered without."""
+        try:
+            self._server.check_access(request, user)
+        except errors.ApiError:
+            return False
+        return True
+
+    async def _answer(self, request: Request, user: User, incoming: web.BaseRequest) -> Response:
+        reading = ReadBody(self._budget, user.name, self._deadlines.body)
+        try:
+            body = await reading.of(incoming)
+            whole = Request(request.method, request.path, request.query, request.headers, body)
+            return await self._server.handle(whole, user)
+        finally:
+            reading.close()
 
 
 class Incoming(web.BaseRequest):
@@ -129,26 +176,46 @@ def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
     return headers
 
 
-async def body_of(incoming: web.BaseRequest) -> bytes:
-    if not incoming.can_read_body:
-        return b""
-    if (incoming.content_length or 0) > MAX_BODY:
-        raise too_large()
-    if incoming.content.is_eof():
-        body = incoming.content.read_nowait()
-        if len(body) > MAX_BODY:
+class ReadBody:
+    """The body of one request, accounted for until the request is answered."""
+
+    def __init__(self, budget: BodyBudget, user: str, seconds: float) -> None:
+        """`seconds` is how long it may take to arrive."""
+        self._budget = budget
+        self._seconds = seconds
+        self._user = user
+        self._size = 0
+
+    async def of(self, incoming: web.BaseRequest) -> bytes:
+        if not incoming.can_read_body:
+            return b""
+        if (incoming.content_length or 0) > MAX_BODY:
             raise too_large()
-        return body
-    if incoming.headers.get("expect", "").lower() == "100-continue" and incoming.transport is not None:
-        incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in incoming.content.iter_any():
-        size += len(chunk)
-        if size > MAX_BODY:
+        if incoming.content.is_eof():
+            body = incoming.content.read_nowait()
+            self._account(len(body))
+            return body
+        if incoming.headers.get("expect", "").lower() == "100-continue" and incoming.transport is not None:
+            incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for chunk in incoming.content.iter_any():
+                    self._account(len(chunk))
+                    chunks.append(chunk)
+        except TimeoutError:
+            raise body_too_late(self._seconds) from None
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def close(self) -> None:
+        self._budget.give_back(self._user, self._size)
+        self._size = 0
+
+    def _account(self, size: int) -> None:
+        if self._size + size > MAX_BODY:
             raise too_large()
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._budget.take(self._user, size)
+        self._size += size
 
 
 def is_upgrade(headers: dict[str, str]) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.apiserver.http.answering import Exchange
+from kohort.cluster.apiserver.http.bodybudget import ReadDeadlines
 from kohort.cluster.apiserver.http.connection import Authenticate, Certificate, Connection
 from kohort.cluster.apiserver.http.listening import Listening
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
@@ -48,6 +49,7 @@ class Front:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
         nodes: HttpsNodeClient | None = None,
+        deadlines: ReadDeadlines | None = None,
     ) -> None:
         """`nodes` is where exec, attach and port-forward lead."""
         self._server = server
@@ -55,6 +57,7 @@ class Front:
         self._host = host
         self._tls = tls
         self._nodes = nodes
+        self._deadlines = deadlines or ReadDeadlines()
         self._listening: Listening | None = None
         self._elaborate: Elaborate | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -120,8 +123,10 @@ class Front:
         if self._elaborate is None:
             from kohort.cluster.apiserver.http.elaborate import Elaborate
 
-            self._elaborate = Elaborate(self._server, self._authenticate, self._send, self._nodes, IDLE_SECONDS)
-        return self._elaborate.protocols()
+            self._elaborate = Elaborate(
+                self._server, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
+            )
+        return self._elaborate.protocol()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
