@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,24 +59,33 @@ def test_a_kubeconfig_that_does_not_exist(name: str, tmp_path: Path) -> None:
     assert err == f"kohort: {missing}: no such file; `kohort up --detach` starts a cluster on this machine\n"
 
 
-def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["get"], ["install"], ["uninstall", "--yes"]], ids=" ".join)
+def test_a_cluster_that_does_not_answer(command: list[str], tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(
         "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
         "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
     )
-    code, _, err = invoke("get", "--kubeconfig", str(config))
+    code, _, err = invoke(*command, "--kubeconfig", str(config))
     assert code == 1
     assert err.startswith("kohort: no answer: http://127.0.0.1:9 cannot be reached; is the cluster running?")
     assert "is the cluster running? (kohort up --detach" in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["get"], ["install"], ["uninstall", "--yes"]], ids=" ".join)
+def test_a_context_that_does_not_exist(command: list[str], tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("contexts: [{name: a, context: {}}]\ncurrent-context: a\n")
-    code, _, err = invoke("get", "--kubeconfig", str(config), "--context", "b")
+    code, _, err = invoke(*command, "--kubeconfig", str(config), "--context", "b")
     assert (code, "no context 'b' (there are: a)" in err) == (1, True)
+
+
+def test_uninstall_has_only_options_that_it_uses() -> None:
+    _, out, _ = invoke("uninstall", "--help")
+    assert sorted(set(re.findall(r"--[a-z-]+", out))) == sorted(
+        ["--context", "--help", "--keep-objects", "--kubeconfig", "--namespace", "--yes"]
+    )
 
 
 @pytest.mark.parametrize(

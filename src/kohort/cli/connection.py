@@ -38,6 +38,8 @@ class Target(NamedTuple):
     kubeconfig: str | None
     context: str
     namespace: str
+    client: str = "kohort-cli"
+    """How the command calls itself: its user agent, and the field manager of what it writes."""
 
 
 Action = Callable[["Client", str], Awaitable[int]]
@@ -45,7 +47,7 @@ Action = Callable[["Client", str], Awaitable[int]]
 Runner = Callable[[Target, Action], int]
 
 
-def which_cluster(function: Callable[..., R]) -> Callable[..., R]:
+def which_server(function: Callable[..., R]) -> Callable[..., R]:
     """The options that kubectl has for it, by the same names."""
     for option in (
         click.option(
@@ -56,15 +58,21 @@ def which_cluster(function: Callable[..., R]) -> Callable[..., R]:
             shell_complete=suggested("contexts"),
             help="Context of the kubeconfig.  [default: its current one]",
         ),
+    ):
+        function = option(function)
+    return function
+
+
+def which_cluster(function: Callable[..., R]) -> Callable[..., R]:
+    """As `which_server`, and the namespace."""
+    return which_server(
         click.option(
             "-n",
             "--namespace",
             shell_complete=suggested("namespaces"),
             help="Namespace.  [default: that of the context]",
-        ),
-    ):
-        function = option(function)
-    return function
+        )(function)
+    )
 
 
 def cluster_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -175,7 +183,7 @@ async def _connected(target: Target, action: Action) -> int:
         return complain(f"{problem}; mend the file, or choose another with --kubeconfig")
     except KubeconfigError as problem:
         return complain(f"{problem}; {_nearest()}")
-    client = Client(transport, field_manager="kohort-cli", user_agent="kohort-cli")
+    client = Client(transport, field_manager=target.client, user_agent=target.client)
     try:
         return await guarded(action, client, target.namespace or transport.connection.namespace)
     finally:

@@ -1,11 +1,12 @@
 """`kohort install`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.installing import PATH, on_cluster, options_of, with_options
+from kohort.cli import values as values_of
+from kohort.cli.connection import which_server
+from kohort.cli.installing import on_cluster, options_of, with_options
 from kohort.objects.jsontypes import Json
 
 if TYPE_CHECKING:
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
 
 
 @click.command("install")
-@click.option("--kubeconfig", type=PATH, help="Configuration file.  [default: as kubectl]")
+@which_server
 @click.option(
-    "--wait", type=float, default=120.0, show_default=True, help="Seconds to wait for the operator; 0 not to wait."
+    "--wait",
+    type=values_of.Seconds(0),
+    default=120.0,
+    show_default=True,
+    help="Seconds to wait for the operator; 0 not to wait.",
 )
 @with_options
-def command(kubeconfig: Path | None, wait: float, **values: Json) -> None:
+def command(kubeconfig: str | None, context: str | None, wait: float, **values: Json) -> None:
     """Install the operator on a cluster, or change an installation. Can be repeated."""
     options = options_of(values)
 
@@ -27,4 +32,4 @@ def command(kubeconfig: Path | None, wait: float, **values: Json) -> None:
 
         await install(client, options, click.echo, wait=wait if options.replicas else 0.0)
 
-    on_cluster(kubeconfig, work)
+    on_cluster(kubeconfig, context, work)

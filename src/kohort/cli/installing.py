@@ -1,13 +1,11 @@
 """Options that `manifests`, `install` and `uninstall` share."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.connection import fail
+from kohort.cli.connection import Refusal, Target, execute
 from kohort.cli.values import listed
 from kohort.objects.jsontypes import Json
 
@@ -15,10 +13,10 @@ if TYPE_CHECKING:
     from kohort.install.options import Options
     from kohort.kube.client import Client
 
-PATH = click.Path(path_type=Path)
+CLIENT: Final = "kohort-install"
 
-_SHARED = (
-    click.option("--namespace", metavar="NAME", help="Namespace of the operator.  [default: lws-system]"),
+_NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of the operator.  [default: lws-system]")
+_CHOICES = (
     click.option("--image", metavar="NAME", help="The operator's image."),
     click.option("--replicas", type=click.IntRange(0), help="Replicas of the operator.  [default: 2]"),
     click.option("--namespaces", metavar="LIST", help="Confine the operator to these namespaces.  [default: all]"),
@@ -37,9 +35,15 @@ _SHARED = (
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_SHARED):
+    """Everything that can be chosen about an installation."""
+    for option in reversed(_CHOICES):
         command = option(command)
-    return command
+    return with_namespace(command)
+
+
+def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
+    """Only where the installation is."""
+    return _NAMESPACE(command)
 
 
 def options_of(values: dict[str, Json]) -> "Options":
@@ -64,23 +68,16 @@ def _check_names(option: str, *names: str) -> None:
             raise click.UsageError(f"{option}: {name!r} cannot be a namespace: {problems[0]}")
 
 
-def on_cluster(kubeconfig: Path | None, work: "Callable[[Client], Awaitable[None]]") -> None:
-    """Do something with a cluster; a failure is one line."""
-    from kohort.install.installation import InstallationFailed
-    from kohort.kube.client import Client
-    from kohort.kube.errors import ApiError
-    from kohort.kube.kubeconfig import KubeconfigError, load
+def on_cluster(kubeconfig: str | None, context: str | None, work: "Callable[[Client], Awaitable[None]]") -> None:
+    """Do something with a cluster; a failure is told as by every other command."""
 
-    async def run() -> None:
-        client = Client(load(kubeconfig), field_manager="kohort-install", user_agent="kohort-install")
+    async def action(client: "Client", namespace: str) -> int:
+        from kohort.install.installation import InstallationFailed
+
         try:
             await work(client)
-        finally:
-            await client.close()
+        except InstallationFailed as problem:
+            raise Refusal(str(problem)) from problem
+        return 0
 
-    try:
-        asyncio.run(run())
-    except (InstallationFailed, KubeconfigError) as problem:
-        fail(str(problem))
-    except ApiError as problem:
-        fail(problem.message)
+    execute(Target(kubeconfig, context or "", "", CLIENT), action)

@@ -1,14 +1,12 @@
 """`kohort uninstall`."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.connection import fail
-from kohort.cli.installing import PATH, on_cluster, options_of, with_options
-from kohort.objects.jsontypes import Json
+from kohort.cli.connection import fail, which_server
+from kohort.cli.installing import on_cluster, options_of, with_namespace
 
 if TYPE_CHECKING:
     from kohort.kube.client import Client
@@ -17,13 +15,13 @@ _NAMED_AT_MOST = 10
 
 
 @click.command("uninstall")
-@click.option("--kubeconfig", type=PATH, help="Configuration file.  [default: as kubectl]")
+@which_server
 @click.option("--keep-objects", is_flag=True, help="Keep the definitions, all sets and their pods.")
 @click.option("--yes", is_flag=True, help="Do not ask before sets are removed.")
-@with_options
-def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Json) -> None:
+@with_namespace
+def command(kubeconfig: str | None, context: str | None, keep_objects: bool, yes: bool, namespace: str | None) -> None:
     """Remove the operator. Without --keep-objects, this also removes all sets and their pods."""
-    options = options_of(values)
+    options = options_of({"namespace": namespace})
     sure = yes or keep_objects
     if not sure and not sys.stdin.isatty():  # a script cannot be asked, and silence is no consent
         fail("this would remove all sets and their pods: say --yes if that is meant, or --keep-objects to keep them")
@@ -38,7 +36,7 @@ def command(kubeconfig: Path | None, keep_objects: bool, yes: bool, **values: Js
             click.confirm("Go on?", abort=True)
         await uninstall(client, options, click.echo, keep_objects=keep_objects)
 
-    on_cluster(kubeconfig, work)
+    on_cluster(kubeconfig, context, work)
 
 
 def _warning(doomed: list[str]) -> str:
