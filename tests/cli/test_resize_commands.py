@@ -110,3 +110,53 @@ async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> N
         text, code = await user.run(looking.explain, "llm", "json")
         assert code == NOT_YET
         assert [(one["kind"], one["objects"]) for one in json.loads(text)] == [("resize", ["llm-0"])]
+
+
+POD = "spec.leaderWorkerTemplate.workerTemplate.spec"
+
+
+async def test_resize_of_pods_as_a_whole(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        block = {"requests": {"memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+        await user.create(lws("llm").replicas(1).size(2).but(f"{POD}.resources", block))
+        before = user.uids()
+        _, code = await user.run(writing.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False)
+        assert code == REFUSED
+        assert "kohort resize llm -n default --pod --memory 3Gi" in user.complaint
+        _, code = await user.run(writing.resize_pods, "llm", {"memory": "3Gi"}, "", "all", True, True)
+        assert (code, user.complaint) == (0, "")
+        _, code = await user.run(writing.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False, True)
+        assert (code, user.complaint) == (0, "")
+        await user.cluster.settle()
+        assert user.uids() == before
+        blocks = [one["spec"]["resources"] for one in user.cluster.objects(PODS, NAMESPACE)]
+        assert [(one["requests"]["memory"], one["limits"]["memory"]) for one in blocks] == [("3Gi", "3Gi")] * 2
+
+
+@pytest.mark.parametrize("whole_pod", [False, True])
+async def test_a_resize_that_would_undo_itself_is_refused(whole_pod: bool, story: Callable[..., Json]) -> None:
+    """A container that restarts for it takes its group along, which is made anew at the old size."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    built = lws("llm").replicas(1).size(2).but(f"{POD}.containers.0.resizePolicy", policy)
+    if whole_pod:
+        built = built.but(f"{POD}.resources", {"requests": {"memory": "1Gi"}})
+    else:
+        built = built.but(f"{POD}.containers.0.resources", {"requests": {"memory": "1Gi"}})
+    async with story() as user:
+        await user.create(built)
+        _, code = await user.run(writing.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod)
+        assert code == REFUSED
+        assert "recreates their groups from the template, at the old size" in user.complaint
+        _, code = await user.run(writing.resize_pods, "llm", {"cpu": "1"}, "", "all", True, whole_pod)
+        assert "restart" not in user.complaint
+        text, code = await user.run(writing.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod, True)
+        assert (code, "their groups are recreated at the old size" in text) == (0, True)
+
+
+async def test_a_set_that_leaves_its_groups_alone_may_be_resized(story: Callable[..., Json]) -> None:
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    built = lws("llm").replicas(1).size(2).restart("None").but(f"{POD}.containers.0.resizePolicy", policy)
+    async with story() as user:
+        await user.create(built.but(f"{POD}.containers.0.resources", {"requests": {"memory": "1Gi"}}))
+        _, code = await user.run(writing.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False)
+        assert (code, user.complaint) == (0, "")

@@ -22,6 +22,12 @@ def _amount(context: click.Context, parameter: click.Parameter, value: str) -> s
 @click.option("--cpu", default="", callback=_amount, help="New CPU of running pods, in place.")
 @click.option("--memory", default="", callback=_amount, help="New memory of running pods, in place.")
 @click.option("--container", default="", help="With --cpu and --memory: which container.  [default: the first]")
+@click.option("--pod", "whole_pod", is_flag=True, help="With --cpu and --memory: of each pod as a whole.")
+@click.option(
+    "--allow-recreate",
+    is_flag=True,
+    help="Resize containers that restart for it, although the set then recreates their groups at the old size.",
+)
 @click.option("--role", type=click.Choice(["all", "leader", "worker"]), default="all", help="Which pods to resize.")
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
@@ -32,6 +38,8 @@ def command(
     cpu: str,
     memory: str,
     container: str,
+    whole_pod: bool,
+    allow_recreate: bool,
     role: str,
     dry_run: bool,
     target: Target,
@@ -42,6 +50,8 @@ def command(
     amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
     if (size is None) == (not amounts):
         raise click.UsageError("give either --size, or --cpu and/or --memory")
+    if whole_pod and (container or size is not None):
+        raise click.UsageError("--pod is about pods as a whole: leave out --container and --size")
     if size is not None:
         wanted = size
         execute(
@@ -49,5 +59,7 @@ def command(
         )
     execute(
         target,
-        lambda client, namespace: writing.resize_pods(client, namespace, name, amounts, container, role, dry_run),
+        lambda client, namespace: writing.resize_pods(
+            client, namespace, name, amounts, container, role, dry_run, whole_pod, allow_recreate
+        ),
     )

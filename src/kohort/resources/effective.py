@@ -44,6 +44,7 @@ from kohort.objects.pods import Container, ContainerStatus, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import (
     CPU,
+    EPHEMERAL_STORAGE,
     MEMORY,
     Amounts,
     added,
@@ -89,6 +90,10 @@ NON_ZERO: Final[Mapping[str, Quantity]] = {CPU: Quantity.parse("100m"), MEMORY: 
 """What a container without requests counts for when nodes are compared: nothing is really free."""
 
 _Reader = Callable[[Container], Amounts]
+
+
+_OVERCOMMITTED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+"""What a container without a limit may use as much of as there is."""
 
 
 def requests(pod: Pod, options: Options = SPEC) -> dict[str, Quantity]:
@@ -193,10 +198,22 @@ def limit_declared(spec: PodSpec, name: str) -> bool:
     return bool(spec.main_containers) and all(_positive(c.resources.limits.get(name)) for c in spec.all_containers)
 
 
+def binding_limits(pod: Pod, options: Options = SPEC) -> dict[str, Quantity]:
+    """Effective limits that stop the pod as a whole: for `status.resources` and for metrics.
+
+    | one container has no limit | the pod |
+    |---|---|
+    | of cpu, memory or ephemeral storage | has none: that container may use all |
+    | of a device, huge pages | has the sum: that container gets none |
+    """
+    given = limits(pod, options)
+    spec = pod.spec
+    return {name: value for name, value in given.items() if name not in _OVERCOMMITTED or limit_declared(spec, name)}
+
+
 def reported(pod: Pod) -> tuple[dict[str, Quantity], dict[str, Quantity]]:
-    """(requests, limits) for `status.resources` of a pod at rest: without overhead, and a limit only if it is one."""
-    given = limits(pod, SANDBOX)
-    return requests(pod, SANDBOX), {name: value for name, value in given.items() if limit_declared(pod.spec, name)}
+    """(requests, limits) for `status.resources` of a pod at rest: without overhead."""
+    return requests(pod, SANDBOX), binding_limits(pod, SANDBOX)
 
 
 def view_of(document: JsonObject) -> Pod:

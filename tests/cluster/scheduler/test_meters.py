@@ -1,11 +1,13 @@
 """Effective requests and limits of pods as figures, for Prometheus."""
 
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kohort.cluster.scheduler.meters import ResourceCollector, limit_samples, request_samples
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.pods import Pod
+from kohort.resources import reported
 
 
 def counted(**status: str) -> Pod:
@@ -49,3 +51,20 @@ def test_prometheus_reads_it() -> None:
         'kube_pod_resource_limit{namespace="team",node="n1",pod="p",priority="7",resource="cpu",'
         'scheduler="default-scheduler",unit="cores"} 2.25' in text
     )
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({}, {"x.io/gpu": 1.0}),
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": 3.0, "memory": 2.0**31, "x.io/gpu": 1.0}),
+        ({"cpu": "1"}, {"cpu": 3.0, "x.io/gpu": 1.0}),
+    ],
+)
+def test_limits_agree_with_what_the_status_says(second: dict[str, str], expected: dict[str, float]) -> None:
+    """A container without a limit may use all there is, so that the pod has none; of a device it gets none."""
+    first = {"cpu": "2", "memory": "1Gi", "x.io/gpu": "1"}
+    containers = [{"name": "a", "resources": {"limits": first}}, {"name": "b", "resources": {"limits": second}}]
+    pod = msgspec.convert({"metadata": {"name": "p"}, "spec": {"containers": containers}}, Pod)
+    assert {sample.labels[5]: sample.value for sample in limit_samples([pod])} == expected
+    assert set(reported(pod)[1]) == set(expected)

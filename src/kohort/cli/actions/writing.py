@@ -25,6 +25,8 @@ from kohort.objects.quantity import Quantity
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.wire import READY
 
+NO_RECREATION = "None"
+"""The restartPolicy of a set that leaves the group alone when one of its containers restarts."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
@@ -225,27 +227,83 @@ async def resize_groups(client: Client, namespace: str, name: str, size: int, re
 
 
 async def resize_pods(
-    client: Client, namespace: str, name: str, amounts: Mapping[str, str], container: str, role: str, dry_run: bool
+    client: Client,
+    namespace: str,
+    name: str,
+    amounts: Mapping[str, str],
+    container: str,
+    role: str,
+    dry_run: bool,
+    whole_pod: bool = False,
+    allow_recreate: bool = False,
 ) -> int:
-    """Other resources for pods that run, in place. The template stays: it is what later pods are made of."""
+    """Other resources for pods that run, in place: of one container each, or of each pod as a whole. The template
+    stays: it is what later pods are made of."""
     found = await reading.snapshot(client, namespace, name)
     pods = [pod for pod in found.pods if not pod.metadata.deleting and role in ("all", _role(pod))]
     if not pods:
         raise Refusal(f"LeaderWorkerSet {name} has no {'pods' if role == 'all' else role + ' pods'} to resize")
     if container:
         pods = _with(container, pods)
+    elif not whole_pod and (bound := _bound_by_pod(pods, amounts)):
+        words = " ".join(f"--{key} {value}" for key, value in amounts.items())
+        raise Refusal(
+            f"pods of {name} have {bound} as a whole (spec.resources): kohort resize {name} -n {namespace} --pod "
+            f"{words} changes that; --container NAME changes one container within it"
+        )
+    restarted = _restarted(pods, container, amounts, whole_pod)
+    policy = found.group_set.template.restart_policy
+    if restarted and policy != NO_RECREATION and not allow_recreate:
+        raise Refusal(
+            f"containers {', '.join(restarted)} of {name} restart when they are resized (their resizePolicy is "
+            f"RestartContainer), and the restartPolicy {policy} of the set then recreates their groups from the "
+            "template, at the old size; change the template instead, set restartPolicy to None, or add "
+            "--allow-recreate to do it all the same"
+        )
     for trial in (True,) if dry_run else (True, False):  # a pod that cannot have it is found before any is changed
         for pod in pods:
-            await _resize(client, pod, _resources(pod, container, amounts), trial)
+            change = _pod_block(pod, amounts) if whole_pod else {"containers": [_resources(pod, container, amounts)]}
+            await _resize(client, pod, change, trial)
     text = ", ".join(f"{key} {value}" for key, value in amounts.items())
     if dry_run:
         show([f"{len(pods)} pods of {name} could get {text} in place"])
         return 0
-    show([f"{len(pods)} pods of {name} get {text} in place; kohort explain {name} says how far they are"])
+    show([f"{len(pods)} pods of {name} get {text} in place; {command(found, Verb.EXPLAIN).text} says how far they are"])
     show(["The template is as before: pods that are made later get what it says."])
+    if restarted and policy != NO_RECREATION:
+        show([f"Their containers {', '.join(restarted)} restart, and their groups are recreated at the old size."])
     if unenforced := await _unenforced(client, pods):
         show([f"Limits are not enforced on {unenforced}"])
     return 0
+
+
+def _bound_by_pod(pods: list[Pod], amounts: Mapping[str, str]) -> str:
+    """Which of these resources pods have as a whole: containers cannot outgrow that."""
+    blocks = [one.spec.resources for one in pods if one.spec.resources is not None]
+    names = [key for key in amounts if any(key in {*one.requests, *one.limits} for one in blocks)]
+    return " and ".join(names)
+
+
+def _restarted(pods: list[Pod], container: str, amounts: Mapping[str, str], whole_pod: bool) -> list[str]:
+    """Containers that their own policy restarts. A change of a pod as a whole is felt by those without a limit of their
+    own."""
+    found: dict[str, None] = {}
+    for pod in pods:
+        for position, one in enumerate(pod.spec.main_containers):
+            chosen = one.name == container if container else position == 0
+            for key in amounts:
+                concerned = key not in one.resources.limits if whole_pod else chosen
+                policies = {each.resource_name: each.restart_policy for each in one.resize_policy}
+                if concerned and policies.get(key) == "RestartContainer":
+                    found[one.name] = None
+    return list(found)
+
+
+def _pod_block(pod: Pod, amounts: Mapping[str, str]) -> JsonObject:
+    """As of a container: requests change, and limits where they must."""
+    before = pod.spec.resources or ResourceRequirements()
+    limits = {key: value for key, value in amounts.items() if _moves_limit(before, key, value)}
+    return {"resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
 
 
 def _with(container: str, pods: list[Pod]) -> list[Pod]:
@@ -257,8 +315,8 @@ def _with(container: str, pods: list[Pod]) -> list[Pod]:
     raise Refusal(f"no pod has a container {container}; there are: {there}")
 
 
-async def _resize(client: Client, pod: Pod, container: JsonObject, dry_run: bool) -> None:
-    name, body = pod.metadata.name, {"spec": {"containers": [container]}}
+async def _resize(client: Client, pod: Pod, change: JsonObject, dry_run: bool) -> None:
+    name, body = pod.metadata.name, {"spec": change}
     try:
         await client.patch(
             PODS, name, pod.metadata.namespace, body, PatchType.STRATEGIC, subresource="resize", dry_run=dry_run

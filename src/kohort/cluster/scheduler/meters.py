@@ -2,7 +2,7 @@
 
 `kube_pod_resource_request` and `kube_pod_resource_limit` are computed when somebody looks, from the pods that the
 scheduler knows: effective values of the spec, overhead included, per resource; nothing for finished pods and zero
-values.
+values, and no limit where one container has none: that is what `status.resources` says of a pod at rest, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ def request_samples(pods: Iterable[Pod]) -> Iterator[Sample]:
 def limit_samples(pods: Iterable[Pod]) -> Iterator[Sample]:
     for pod in pods:
         if not pod.finished:
-            yield from _samples(pod, resources.limits(pod))
+            yield from _samples(pod, resources.binding_limits(pod))
 
 
 def _samples(pod: Pod, amounts: resources.Amounts) -> Iterator[Sample]:
