@@ -1,12 +1,22 @@
 """RolloutHistory: what was released, when it is over.
 
-A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. It outlives
-its Rollout; of each Rollout only the newest are kept. Its name follows from the release: it is never made twice.
+A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. It goes with
+its Rollout; of each Rollout only the newest are kept. Its name follows from the release: it is never made twice, and a
+version that is released again opens its record again.
+
+| the Rollout is | the newest open record ends as | older open records end as |
+|---|---|---|
+| Progressing, and it is another release's | superseded | superseded |
+| Healthy, Succeeded is True | succeeded | superseded |
+| Healthy or Disabled, Succeeded is False because it was disabled | disabled | superseded |
+| Healthy, otherwise | rolled_back | superseded |
+| Initial: its workload is gone | deleted | superseded |
 """
 
 import hashlib
 from collections import defaultdict
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,6 +30,7 @@ from kohort.kube.resources import (
     LEADER_WORKER_SETS,
     PODS,
     ROLLOUT_HISTORIES,
+    ROLLOUTS,
     SERVICES,
     Key,
     Resource,
@@ -36,6 +47,7 @@ from kohort.rules.safe_text import safe_text
 
 ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 COMPLETED: Final = "completed"
+Ending = Literal["succeeded", "rolled_back", "superseded", "disabled", "deleted"]
 
 
 class HistoryStatus(View, frozen=True):
@@ -60,20 +72,31 @@ class HistoryController:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         rollout = self.cache.rollouts.get(key)
-        if rollout is None or rollout.status.progress is None:
+        if rollout is None:
+            await self._forget_all(key)
             return None
-        records = self._records(key, rollout.status.progress.observed_rollout_id)
+        progress = rollout.status.progress
+        records = self._records(key, progress.observed_rollout_id if progress is not None else "")
         if rollout.status.phase == wire.PROGRESSING:
             await self._follow(rollout, records)
-        elif rollout.status.phase == wire.HEALTHY:
+        if rollout.status.phase == wire.HEALTHY:
             too_many = max(0, len(records) - self.limit)
             for record in records[:too_many]:
                 await self._forget(record)
-            # One at a time: its own event brings the next, and no record is gathered twice from a cache that lags.
-            open_one = next((one for one in records[too_many:] if one.status.phase != COMPLETED), None)
-            if open_one is not None:
-                await self._complete(rollout, open_one)
+            records = records[too_many:]
+        # One at a time: its own event brings the next, and no record is gathered twice from a cache that lags.
+        ended = next(iter(endings(rollout, records)), None)
+        if ended is not None:
+            await self._complete(rollout, *ended)
         return None
+
+    async def _forget_all(self, key: Key) -> None:
+        """Of a Rollout that is gone. Records from before they were owned, and those that were orphaned, go too; but not
+        on the word of a cache."""
+        left = self._records(key, "")
+        if left and await self.client.find(ROLLOUTS, key.name, key.namespace) is None:
+            for record in left:
+                await self._forget(record)
 
     def _records(self, key: Key, release: str) -> list[History]:
         """Oldest first. The present release is the newest, also where several were recorded in the same second."""
@@ -97,6 +120,8 @@ class HistoryController:
         if record is None:
             await self._begin(rollout, release)
             return
+        if record.status.phase == COMPLETED:
+            await self._write(record, {"phase": None})
         steps = await self._steps(rollout, release, record)
         if steps != list(record.status.canary_steps):
             await self._write(record, {"canarySteps": steps})
@@ -111,6 +136,7 @@ class HistoryController:
                 "name": f"{name}-{safe_text(digest)[:6]}",
                 "namespace": namespace,
                 "labels": {wire.ROLLOUT_ID: release, ROLLOUT_NAME: name},
+                "ownerReferences": [_owner(rollout)],
             },
             "spec": {"rollout": {"rolloutID": release, "name": name}},
         }
@@ -141,9 +167,7 @@ class HistoryController:
         known |= {batch: {"canaryStepIndex": batch, "pods": pods} for batch, pods in found.items()}
         return [known[batch] for batch in sorted(known)]
 
-    async def _complete(self, rollout: Rollout, record: History) -> None:
-        succeeded = rollout.status.condition(wire.SUCCEEDED)
-        outcome = "succeeded" if succeeded is not None and succeeded.status == "True" else "rolled_back"
+    async def _complete(self, rollout: Rollout, record: History, outcome: Ending) -> None:
         ref, refs = rollout.spec.workload_ref, rollout.strategy.traffic_routings
         resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
         plan: JsonObject = msgspec.to_builtins(rollout.spec)
@@ -184,6 +208,36 @@ class HistoryController:
 
 def _data_of(name: str, found: JsonObject | None) -> JsonObject:
     return {"name": name, **({"data": found["spec"]} if found is not None else {})}
+
+
+def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History, Ending]]:
+    """Open records whose release is over, and how it ended. `records` are of this Rollout, oldest first."""
+    status, progress = rollout.status, rollout.status.progress
+    unfinished = [one for one in records if one.status.phase != COMPLETED]
+    if not unfinished:
+        return []
+    older: list[tuple[History, Ending]] = [(one, "superseded") for one in unfinished[:-1]]
+    newest = unfinished[-1]
+    if status.phase == wire.PROGRESSING:
+        release = progress.observed_rollout_id if progress is not None else ""
+        others = progress is not None and progress.current_step_state != wire.COMPLETED and not progress.finalising_step
+        replaced = others and newest.metadata.labels.get(wire.ROLLOUT_ID) != release
+        return [*older, (newest, "superseded")] if replaced else older
+    if status.phase == wire.INITIAL:
+        return [*older, (newest, "deleted")]
+    if status.phase not in (wire.HEALTHY, wire.DISABLED):
+        return older
+    succeeded = status.condition(wire.SUCCEEDED)
+    if succeeded is not None and succeeded.status == "True":
+        return [*older, (newest, "succeeded")]
+    disabled = status.phase == wire.DISABLED or (succeeded is not None and succeeded.reason == wire.DISABLED)
+    return [*older, (newest, "disabled" if disabled else "rolled_back")]
+
+
+def _owner(rollout: Rollout) -> JsonObject:
+    """Not its controller, and nothing waits for a record: who deletes a Rollout does not have to."""
+    reference = rollout.owner_reference()
+    return {name: reference[name] for name in ("apiVersion", "kind", "name", "uid")}
 
 
 def _rollout_of(record: History) -> list[Key]:

@@ -34,6 +34,7 @@ NOT_FOUND: Final = "Workload Not Found"
 NOT_GUARDED: Final = "workload not yet guarded"
 HEALTHY_MESSAGE: Final = "rollout is healthy"
 DISABLED_MESSAGE: Final = "Rollout is disabled"
+BROKEN_OFF_MESSAGE: Final = "Rollout was disabled before the release was completed"
 _ENDING: Final[dict[str, Reason]] = {wire.DISABLING: "RolloutDisabled", wire.TERMINATING: "RolloutDeleting"}
 
 
@@ -94,7 +95,7 @@ def next_phase(world: World) -> Move:
     if phase == wire.DISABLING:
         return Move(state)
     if phase == wire.DISABLED:
-        return Move(_said(state, wire.HEALTHY, HEALTHY_MESSAGE), requeue=0.0)
+        return Move(_said(_without_steps(world), wire.HEALTHY, HEALTHY_MESSAGE), requeue=0.0)
     if workload is None:
         if phase == wire.PROGRESSING:
             return Move(state)
@@ -208,8 +209,9 @@ def _ended(world: World, found: Finalised) -> Move:
         return found.move
     state = found.move.state
     if world.state.phase == wire.DISABLING:
+        ended = _broken_off(world.at(state))
         return Move(
-            _said(state, wire.DISABLED, DISABLED_MESSAGE), requeue=0.0, notes=found.move.notes, outcome="disabled"
+            _said(ended, wire.DISABLED, DISABLED_MESSAGE), requeue=0.0, notes=found.move.notes, outcome="disabled"
         )
     text = "Rollout has been terminated"
     old = state.condition(wire.TERMINATING)
@@ -218,6 +220,28 @@ def _ended(world: World, found: Finalised) -> Move:
     state = with_condition(state, wire.TERMINATING, "False", wire.COMPLETED, text, world.now)
     at_rest = world.state.progress is None or world.progress.finalising_step == wire.END
     return Move(state, requeue=0.0, notes=found.move.notes, outcome="" if at_rest else "deleted")
+
+
+def _broken_off(world: World) -> State:
+    """Nothing is released any more: neither a step nor the condition says otherwise, now or when the Rollout is enabled
+    again."""
+    state = with_condition(world.state, wire.SUCCEEDED, "False", wire.DISABLED, BROKEN_OFF_MESSAGE, world.now)
+    state = with_reason(state, wire.COMPLETED, BROKEN_OFF_MESSAGE, world.now, status="False")
+    return _without_steps(world.at(state))
+
+
+def _without_steps(world: World) -> State:
+    """The progress of a release that was broken off, once it is over: as if what runs now had been released."""
+    progress, workload = world.state.progress, world.workload
+    if progress is None or progress.current_step_state == wire.COMPLETED:
+        return world.state
+    at_rest = {"current_step_state": wire.COMPLETED, "next_step_index": arithmetic.NO_STEP}
+    if workload is None or workload.in_progress or workload.left_held:
+        return world.state.with_progress(**at_rest)
+    finished = msgspec.structs.replace(
+        finished_progress(world), observed_rollout_id=progress.observed_rollout_id, finalising_step=wire.END
+    )
+    return msgspec.structs.replace(world.state, progress=finished)
 
 
 def _fresh_cursor(world: World) -> State:
