@@ -1,11 +1,17 @@
 """Certificates: who signs, how long, and what a change of authority means for those who trust."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+import pytest
 from cryptography import x509
+from prometheus_client import CollectorRegistry
 
 from kohort.admission.bundles import Bundle
 from kohort.admission.certificates import issue, must_renew, problem_with, successor
+from kohort.admission.metrics import WebhookMetrics
+from kohort.admission.server import WebhookServer
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NAMES = ["lws-webhook-service.lws-system.svc"]
@@ -82,3 +88,13 @@ def test_problems_are_found() -> None:
     mixed = Bundle(bundle.ca_certificate, bundle.ca_key, bundle.certificate, other.key)
     assert "key does not belong" in problem_with(mixed, NAMES, NOW)
     assert "not PEM" in problem_with(Bundle(b"x", b"x", b"x", b"x"), NAMES, NOW)
+
+
+def test_certificates_taken_into_use_are_counted() -> None:
+    registry = CollectorRegistry()
+    bundle = issue(["localhost"])
+    server = WebhookServer({}, bundle, metrics=WebhookMetrics(registry))
+    with pytest.raises(ssl.SSLError):
+        server.use(msgspec.structs.replace(bundle, certificate=b"no certificate"))
+    assert registry.get_sample_value("certwatcher_read_certificate_total") == 2.0
+    assert registry.get_sample_value("certwatcher_read_certificate_errors_total") == 1.0

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kohort.admission.hosting import SERVICE, InProcess
+from kohort.admission.metrics import WebhookMetrics
 from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
 from kohort.objects.jsontypes import JsonObject
 
@@ -76,3 +78,25 @@ def test_once_closed_the_service_is_looked_for_like_any_other() -> None:
             await client.post(config("/allow"), review(), 5)
 
     hosted(story)
+
+
+def test_what_is_answered_is_counted() -> None:
+    registry = CollectorRegistry()
+    seen: list[float | None] = []
+
+    def looking(_: JsonObject) -> JsonObject:
+        seen.append(registry.get_sample_value("controller_runtime_webhook_requests_in_flight", {"webhook": "/look"}))
+        return {"allowed": True}
+
+    async def run() -> None:
+        client = WebhookClient(nowhere)
+        await InProcess(client, WebhookMetrics(registry)).open({**ENDPOINTS, "/look": looking})
+        await client.post(config("/look"), review(), 5)
+        with pytest.raises(CallFailed):
+            await client.post(config("/broken"), review(), 5)
+        await client.close()
+
+    asyncio.run(run())
+    in_flight = registry.get_sample_value("controller_runtime_webhook_requests_in_flight", {"webhook": "/look"})
+    assert (seen, in_flight) == ([1.0], 0.0)
+    assert registry.get_sample_value("controller_runtime_webhook_panics_total") == 1.0

@@ -74,6 +74,8 @@ class Rendering:
         ):
             text = self._render((CHART / "templates" / found[1]).read_text()).strip()
             return f'"{hashlib.sha256(text.encode()).hexdigest()}"'
+        if expression.startswith('"'):
+            return expression.strip('"')
         first, _, default = expression.partition(" | default ")
         place: Json = self._scope
         for step in first.removeprefix(".").split("."):
@@ -90,7 +92,7 @@ def test_rendered_it_is_the_plain_manifests(rollouts: bool, cert_manager: bool, 
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     values |= {"enableRollouts": rollouts, "enableCertManager": cert_manager, "enablePrometheus": monitor}
     values |= {"defaultResizePolicy": "Recreate", "replicaCount": 3}
-    values["image"]["manager"] = {"repository": IMAGE.rpartition(":")[0], "tag": ""}
+    values["image"]["manager"] |= {"repository": IMAGE.rpartition(":")[0], "tag": ""}
     rendered = Rendering(values, "somewhere").objects()
     options = Options(
         namespace="somewhere",
@@ -132,11 +134,42 @@ def test_where_the_pods_of_the_operator_run_can_be_chosen() -> None:
         "nodeSelector": {"pool": "system"},
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "resources": {"requests": {"cpu": "1"}},
+        "affinity": {"nodeAffinity": {}},
     }
     objects = {one["kind"]: one for one in Rendering({**values, **chosen}, "somewhere").objects()}
     pod = objects["Deployment"]["spec"]["template"]["spec"]
     assert {name: {**pod, **pod["containers"][0]}[name] for name in chosen} == chosen
     assert "priorityClassName" not in pod
+
+
+def test_names_pods_and_service_of_the_operator_can_be_chosen() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    chosen: JsonObject = {
+        "nameOverride": "groups",
+        "podAnnotations": {"team": "a"},
+        "podSecurityContext": {"runAsUser": 7},
+        "securityContext": {"privileged": False},
+        "service": {"type": "NodePort", "port": 9000},
+    }
+    values["image"]["manager"]["pullPolicy"] = "Always"
+    objects = Rendering({**values, **chosen}, "somewhere").objects()
+    (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert {one["metadata"]["name"] for one in objects if one["kind"] in ("Deployment", "NetworkPolicy")} == {
+        "groups-controller-manager"
+    }
+    assert template["metadata"]["annotations"].items() >= {"team": "a"}.items()
+    assert "kohort.dev/configuration" in template["metadata"]["annotations"]
+    assert (template["spec"]["securityContext"], container["securityContext"]) == (
+        {"runAsUser": 7},
+        {"privileged": False},
+    )
+    assert container["imagePullPolicy"] == "Always"
+    (metrics,) = (one for one in objects if one["kind"] == "Service" and "metrics" in one["metadata"]["name"])
+    assert (metrics["spec"]["type"], metrics["spec"]["ports"][0]["port"]) == ("NodePort", 9000)
+    full = Rendering({**values, **chosen, "fullnameOverride": "mine"}, "somewhere").objects()
+    assert "mine-controller-manager" in {one["metadata"]["name"] for one in full if one["kind"] == "Deployment"}
 
 
 def test_another_configuration_means_other_pods() -> None:

@@ -366,6 +366,13 @@ async def test_metrics_tell_what_happened(server: ModelServer, manager: Manager)
         'controller_runtime_reconcile_total{controller="test",result="error"} 1.0',
         'controller_runtime_reconcile_total{controller="test",result="requeue_after"} 1.0',
         'controller_runtime_reconcile_errors_total{controller="test"} 1.0',
+        'controller_runtime_reconcile_panics_total{controller="test"} 1.0',
+        'controller_runtime_reconcile_timeouts_total{controller="test"} 0.0',
+        'controller_runtime_terminal_reconcile_errors_total{controller="test"} 0.0',
+        'controller_runtime_max_concurrent_reconciles{controller="test"} 1.0',
+        'controller_runtime_active_workers{controller="test"} 0.0',
+        'workqueue_unfinished_work_seconds{name="test"} 0.0',
+        'workqueue_longest_running_processor_seconds{name="test"} 0.0',
         'workqueue_adds_total{name="test"} 3.0',
         'workqueue_depth{name="test"} 0.0',
         'workqueue_retries_total{name="test"} 1.0',
@@ -373,6 +380,31 @@ async def test_metrics_tell_what_happened(server: ModelServer, manager: Manager)
         'kohort_informer_objects{resource="configmaps"} 1.0',
         'kohort_informer_lists_total{resource="configmaps"} 1.0',
         'rest_client_requests_total{code="200",method="WATCH"} 1.0',
+    ):
+        assert line in text, line
+
+
+async def test_metrics_tell_what_is_under_way(server: ModelServer, manager: Manager) -> None:
+    server.put("configmaps", "n", "a")
+    server.put("configmaps", "n", "b")
+    text: list[str] = []
+
+    async def slow(key: Key) -> None:
+        await asyncio.sleep(3 if key.name == "a" else 5)
+        if key.name == "a":
+            text.extend(manager.metrics.render().decode().splitlines())
+        else:
+            raise TimeoutError
+
+    manager.controller("test", slow, workers=4).watches(manager.informer(CONFIG_MAPS, PartialObject))
+    async with manager.running():
+        await asyncio.sleep(5.5)
+        assert 'controller_runtime_reconcile_timeouts_total{controller="test"} 1.0' in manager.metrics.render().decode()
+    for line in (
+        'controller_runtime_active_workers{controller="test"} 2.0',
+        'controller_runtime_max_concurrent_reconciles{controller="test"} 4.0',
+        'workqueue_unfinished_work_seconds{name="test"} 6.0',
+        'workqueue_longest_running_processor_seconds{name="test"} 3.0',
     ):
         assert line in text, line
 

@@ -61,6 +61,8 @@ class InProcess:
             raise OSError(f"no webhook at {path}")
         begun = time.perf_counter()
         code = 200
+        if self._metrics is not None:
+            self._metrics.began(path)
         try:
             return msgspec.json.encode(await review(self._endpoints, path, body))
         except ValueError as problem:

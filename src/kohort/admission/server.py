@@ -38,7 +38,14 @@ class WebhookServer:
 
     def use(self, bundle: Bundle) -> None:
         """Serve with another certificate from the next connection on; those that are open stay."""
-        load(self._tls, bundle)
+        try:
+            load(self._tls, bundle)
+        except (OSError, ValueError):
+            if self._metrics is not None:
+                self._metrics.certificate_failed()
+            raise
+        if self._metrics is not None:
+            self._metrics.certificate_used()
 
     async def start(self) -> int:
         """Listen; returns the port."""
@@ -57,13 +64,16 @@ class WebhookServer:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        if self._metrics is None:
+        if self._metrics is None or request.path not in self._endpoints:
             return await self._review(request)
         clock = asyncio.get_running_loop().time
-        begun = clock()
-        answer = await self._review(request)
-        if answer.status != 404:
-            self._metrics.answered(request.path, answer.status, clock() - begun)
+        begun, code = clock(), 499  # the caller has gone, unless it gets an answer
+        self._metrics.began(request.path)
+        try:
+            answer = await self._review(request)
+            code = answer.status
+        finally:
+            self._metrics.answered(request.path, code, clock() - begun)
         return answer
 
     async def _review(self, request: web.Request) -> web.Response:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from kohort.cli.connection import fail
+from kohort.cli.goflags import GoFlagsCommand
 from kohort.cli.values import listed
 from kohort.objects.jsontypes import Json, JsonObject
 
@@ -41,7 +42,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
     context.exit()
 
 
-@click.command("operator")
+@click.command("operator", cls=GoFlagsCommand)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
 @click.option("--kubeconfig", type=PATH, help="The cluster to run on.  [default: the pod's own, else as kubectl]")
 @click.option("--config", "config_file", type=PATH, help="Configuration file (config.lws.x-k8s.io/v1alpha1).")

@@ -10,6 +10,7 @@ Helm fills nothing into its folder `crds`. Definitions that name the operator, b
 therefore templates; Helm is told to leave them when it goes, as it leaves the others: objects of users would go too.
 """
 
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -46,6 +47,16 @@ _MARKED: Final = Options(
 )
 _GANG: Final = ".Values.gangSchedulingManagement.schedulerProvider"
 REPOSITORY, _, _TAG = IMAGE.rpartition(":")
+_NAME: Final = '{{ .Values.fullnameOverride | default .Values.nameOverride | default "lws" }}-controller-manager'
+_POD: Final[JsonObject] = workload.deployment(_MARKED)["spec"]["template"]["spec"]
+_CHOSEN: Final = {
+    "podSecurityContext": ("securityContext", "      ", _POD["securityContext"]),
+    "affinity": ("affinity", "      ", _POD["affinity"]),
+    "resources": ("resources", "        ", workload.RESOURCES),
+    "securityContext": ("securityContext", "        ", _POD["containers"][0]["securityContext"]),
+}
+"""Values whose default is what `kohort manifests` writes: the field, its margin in the Deployment, and that default."""
+METRICS_PORT: Final = 8443
 
 VALUES: Final = f"""\
 # Of the operator; all of them answer webhooks, one of them works.
@@ -54,6 +65,10 @@ image:
   manager:
     repository: {REPOSITORY}
     tag: ""
+    pullPolicy: {workload.PULL_POLICY}
+# The Deployment is called NAME-controller-manager; NAME is fullnameOverride, else nameOverride, else lws.
+nameOverride: ""
+fullnameOverride: ""
 # Look after Rollouts, too; not where another operator does.
 enableRollouts: true
 # cert-manager makes the webhook certificate, instead of the operator itself.
@@ -65,9 +80,13 @@ gangSchedulingManagement:
   schedulerProvider: ""
 # What a set without resizePolicy gets when its size changes: None or Recreate.
 defaultResizePolicy: None
+# The Service of the metrics. That of the webhooks is a ClusterIP with port 443: only the API server calls it.
+service:
+  type: ClusterIP
+  port: {METRICS_PORT}
 # Of the operator's pods, as in any pod.
-resources:
-{textwrap.indent(yaml.safe_dump(workload.RESOURCES, sort_keys=False).rstrip(), "  ")}
+podAnnotations: {{}}
+{"".join(yaml.safe_dump({name: default}, sort_keys=False) for name, (_, _, default) in _CHOSEN.items())}\
 imagePullSecrets: []
 nodeSelector: {{}}
 tolerations: []
@@ -140,28 +159,55 @@ def _settings(cert_manager: bool) -> str:
 def _manager(cert_manager: bool) -> str:
     """Everything but access, configuration, webhooks, definitions and the namespace, which is Helm's own affair."""
     options = _choose(cert_manager=cert_manager)
-    objects = [
-        *workload.certificate_store(options),
-        *workload.services(options),
-        *workload.surroundings(options),
-    ]
-    return _deployment(options) + _template(objects)
+    return (
+        _deployment(options)
+        + _template(workload.certificate_store(options))
+        + _services(options)
+        + _renamed(_template(workload.surroundings(options)))
+    )
+
+
+def _services(options: Options) -> str:
+    webhooks, metrics = workload.services(options)
+    text = _replaced(_template([metrics]), f"port: {METRICS_PORT}\n", "port: {{ .Values.service.port }}\n")
+    return _template([webhooks]) + _replaced(text, "type: ClusterIP\n", "type: {{ .Values.service.type }}\n")
+
+
+def _replaced(text: str, written: str, expression: str) -> str:
+    """Something that stands in the text once."""
+    assert len(re.findall(rf"^ *{re.escape(written)}", text, flags=re.MULTILINE)) == 1, written
+    return re.sub(rf"^( *){re.escape(written)}", rf"\g<1>{expression}", text, flags=re.MULTILINE)
+
+
+def _renamed(text: str) -> str:
+    """Objects that are named after the Deployment; its service account is not."""
+    return re.sub(rf"^  name: {workload.DEPLOYMENT}$", f"  name: {_NAME}", text, flags=re.MULTILINE)
 
 
 def _deployment(options: Options) -> str:
-    text = _template([workload.deployment(options)]).replace(workload.digest(options), _DIGEST)
+    text = _renamed(_template([workload.deployment(options)]))
+    noted = f"{workload.CONFIGURED}: {workload.digest(options)}\n"
+    (place,) = (line for line in text.splitlines(keepends=True) if line.endswith(noted))
+    margin = place[: -len(place.lstrip())]
+    annotations = "".join(
+        f"{line}\n" for line in ("{{- with .Values.podAnnotations }}", _nested(len(margin)), "{{- end }}")
+    )
+    text = text.replace(place, place.replace(workload.digest(options), _DIGEST) + annotations)
     (place,) = (line for line in text.splitlines(keepends=True) if line.strip().startswith(_BEFORE_PLACED))
     margin = place[: -len(place.lstrip())]
-    text = text.replace(place, place + "".join(_insertion(name, margin) for name in _PLACED))
-    written = yaml.safe_dump({"resources": workload.RESOURCES}, sort_keys=False)
-    deeper = margin + "  "
-    assert textwrap.indent(written, deeper) in text
-    return text.replace(textwrap.indent(written, deeper), _insertion("resources", deeper))
+    text = text.replace(place, place + "".join(_insertion(name, name, margin) for name in _PLACED))
+    pulling = "imagePullPolicy: {{ .Values.image.manager.pullPolicy }}\n"
+    text = _replaced(text, f"imagePullPolicy: {workload.PULL_POLICY}\n", pulling)
+    for value, (field, margin, default) in _CHOSEN.items():
+        written = textwrap.indent(yaml.safe_dump({field: default}, sort_keys=False), margin)
+        assert text.count(written) == 1, written
+        text = text.replace(written, _insertion(value, field, margin))
+    return text
 
 
-def _insertion(name: str, margin: str) -> str:
+def _insertion(value: str, field: str, margin: str) -> str:
     """A field whose value is what the user gave, if anything."""
-    lines = (f"{{{{- with .Values.{name} }}}}", f"{margin}{name}:", _nested(len(margin) + 2), "{{- end }}")
+    lines = (f"{{{{- with .Values.{value} }}}}", f"{margin}{field}:", _nested(len(margin) + 2), "{{- end }}")
     return "".join(f"{line}\n" for line in lines)
 
 

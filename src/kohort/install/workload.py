@@ -23,6 +23,7 @@ CERTIFICATE: Final = "lws-serving-cert"
 ISSUER: Final = "lws-selfsigned-issuer"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 RESOURCES: Final[JsonObject] = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+PULL_POLICY: Final = "IfNotPresent"
 CONFIGURED: Final = "kohort.dev/configuration"
 
 
@@ -71,9 +72,11 @@ def certificate_store(options: Options) -> list[JsonObject]:
 def services(options: Options) -> list[JsonObject]:
     webhook = {"port": 443, "protocol": "TCP", "targetPort": 9443}
     metrics = {"name": "https", "port": 8443, "protocol": "TCP", "targetPort": 8443}
+    of_webhooks = {"ports": [webhook], "selector": SELECTOR}
+    of_metrics = {"type": "ClusterIP", "ports": [metrics], "selector": SELECTOR}
     return [
-        _object("v1", "Service", SERVICE, options, {"spec": {"ports": [webhook], "selector": SELECTOR}}),
-        _object("v1", "Service", METRICS_SERVICE, options, {"spec": {"ports": [metrics], "selector": SELECTOR}}),
+        _object("v1", "Service", SERVICE, options, {"spec": of_webhooks}),
+        _object("v1", "Service", METRICS_SERVICE, options, {"spec": of_metrics}),
     ]
 
 
@@ -179,6 +182,7 @@ def _container(options: Options) -> JsonObject:
     return {
         "name": "manager",
         "image": options.image,
+        "imagePullPolicy": PULL_POLICY,
         "command": ["kohort", "operator"],
         "args": [f"--config=/etc/kohort/{CONFIGURATION_FILE}", "--zap-log-level=2"],
         "ports": [

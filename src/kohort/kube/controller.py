@@ -92,7 +92,7 @@ class Controller:
         self.informers: list[Informer[Json]] = []
         self._reconcile = reconcile
         self._workers = workers
-        self._metrics = metrics.reconciler(name) if metrics else None
+        self._metrics = metrics.reconciler(name, workers) if metrics else None
         self._log = _log.bind(controller=name)
 
     def watches(self, informer: Informer[T], mapper: Mapper = own_key, *, when: When[T] | None = None) -> "Controller":
@@ -135,9 +135,13 @@ class Controller:
             except QueueClosed:
                 return
             start = clock()
+            if self._metrics is not None:
+                self._metrics.began()
             try:
                 await self._reconcile_one(key)
             finally:
+                if self._metrics is not None:
+                    self._metrics.ended()
                 self.queue.done(key, rest=self._pace(key).rest_after(clock() - start))
 
     async def _reconcile_one(self, key: Key) -> None:
@@ -151,7 +155,9 @@ class Controller:
         except ApiError as problem:
             self._failed(key, problem=problem.message)
             return self._count("error", clock() - start)
-        except Exception:
+        except Exception as problem:
+            if self._metrics is not None:
+                self._metrics.raised(problem)
             self._failed(key, exc_info=True)
             return self._count("error", clock() - start)
         self._count(self._schedule(key, answer), clock() - start)

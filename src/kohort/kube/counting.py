@@ -7,7 +7,7 @@ prometheus_client takes.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -79,8 +79,16 @@ class Counter(_Family[Count]):
 
 
 class Gauge(_Family[Count]):
+    def __init__(self, name: str, text: str, labels: tuple[str, ...]) -> None:
+        super().__init__(name, text, labels)
+        self._computed: dict[tuple[str, ...], Callable[[], float]] = {}
+
     def labels(self, *values: str) -> Count:
         return self.children.setdefault(values, Count())
+
+    def compute(self, function: Callable[[], float], *values: str) -> None:
+        """A value that is computed when it is read."""
+        self._computed[values] = function
 
     def metric(self) -> "Metric":
         from prometheus_client.core import GaugeMetricFamily
@@ -88,6 +96,8 @@ class Gauge(_Family[Count]):
         family = GaugeMetricFamily(self.name, self.text, labels=self.label_names)
         for values, child in self.children.items():
             family.add_metric(values, child.value)
+        for values, function in self._computed.items():
+            family.add_metric(values, function())
         return family
 
 

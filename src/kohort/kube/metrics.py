@@ -8,6 +8,7 @@ Children are bound once, where the labels become known; counting is then a singl
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.kube.counting import Count, Families, Spread
@@ -32,6 +33,29 @@ class Metrics:
             "workqueue_queue_duration_seconds", "Wait in the queue", "name", bounds=_QUEUE_LATENCY
         )
         self._worked = kept.histogram("workqueue_work_duration_seconds", "Work on a key", "name", bounds=_QUEUE_LATENCY)
+        self._unfinished = kept.gauge(
+            "workqueue_unfinished_work_seconds", "Time spent so far on keys that are being worked on", "name"
+        )
+        self._longest = kept.gauge(
+            "workqueue_longest_running_processor_seconds", "Time spent so far on the key that takes longest", "name"
+        )
+        self._active = kept.gauge("controller_runtime_active_workers", "Reconciles under way", "controller")
+        self._workers = kept.gauge(
+            "controller_runtime_max_concurrent_reconciles", "Reconciles that may be under way at once", "controller"
+        )
+        self._panics = kept.counter(
+            "controller_runtime_reconcile_panics_total",
+            "Reconciles that raised what they should have handled",
+            "controller",
+        )
+        self._timeouts = kept.counter(
+            "controller_runtime_reconcile_timeouts_total", "Reconciles that ran out of time", "controller"
+        )
+        self._terminal = kept.counter(
+            "controller_runtime_terminal_reconcile_errors_total",
+            "Reconciles that failed and are not tried again; there are none",
+            "controller",
+        )
         self._reconciles = kept.counter(
             "controller_runtime_reconcile_total", "Reconciles by result", "controller", "result"
         )
@@ -67,8 +91,8 @@ class Metrics:
     def queue(self, name: str) -> "QueueMetrics":
         return QueueMetrics(self, name)
 
-    def reconciler(self, name: str) -> "ReconcileMetrics":
-        return ReconcileMetrics(self, name)
+    def reconciler(self, name: str, workers: int = 1) -> "ReconcileMetrics":
+        return ReconcileMetrics(self, name, workers)
 
     def informer(self, resource: str) -> "InformerMetrics":
         return InformerMetrics(self, resource)
@@ -86,9 +110,10 @@ class Metrics:
 class QueueMetrics:
     """Times one queue. Loop time, so that virtual time shows in the figures."""
 
-    __slots__ = ("_added", "_adds", "_depth", "_retries", "_started", "_waited", "_worked")
+    __slots__ = ("_added", "_adds", "_clock", "_depth", "_retries", "_started", "_waited", "_worked")
 
     def __init__(self, metrics: Metrics, name: str) -> None:
+        self._clock: Callable[[], float] | None = None
         self._depth = metrics._depth.labels(name)
         self._adds = metrics._adds.labels(name)
         self._retries = metrics._retries.labels(name)
@@ -96,6 +121,13 @@ class QueueMetrics:
         self._worked = metrics._worked.labels(name)
         self._added: dict[object, float] = {}
         self._started: dict[object, float] = {}
+        metrics._unfinished.compute(lambda: sum(self._running()), name)
+        metrics._longest.compute(lambda: max(self._running(), default=0.0), name)
+
+    def _running(self) -> list[float]:
+        """For how long each key has been worked on."""
+        now = self._clock() if self._clock is not None else 0.0
+        return [now - started for started in self._started.values()]
 
     def added(self, key: object) -> None:
         self._adds.inc()
@@ -103,7 +135,8 @@ class QueueMetrics:
         self._added[key] = asyncio.get_running_loop().time()
 
     def taken(self, key: object) -> None:
-        now = asyncio.get_running_loop().time()
+        self._clock = asyncio.get_running_loop().time
+        now = self._clock()
         self._depth.dec()
         self._started[key] = now
         self._waited.observe(now - self._added.pop(key, now))
@@ -117,21 +150,36 @@ class QueueMetrics:
 
 
 class ReconcileMetrics:
-    __slots__ = ("_duration", "_failures", "_results")
+    __slots__ = ("_active", "_duration", "_failures", "_panics", "_results", "_timeouts")
 
-    def __init__(self, metrics: Metrics, name: str) -> None:
+    def __init__(self, metrics: Metrics, name: str, workers: int) -> None:
         self._failures = metrics._failures.labels(name)
+        self._panics = metrics._panics.labels(name)
+        self._timeouts = metrics._timeouts.labels(name)
+        self._active = metrics._active.labels(name)
         self._duration = metrics._durations.labels(name)
         self._results = {
             result: metrics._reconciles.labels(name, result)
             for result in ("success", "error", "requeue", "requeue_after")
         }
+        metrics._workers.labels(name).set(workers)
+        metrics._terminal.labels(name)
+
+    def began(self) -> None:
+        self._active.inc()
+
+    def ended(self) -> None:
+        self._active.dec()
 
     def finished(self, result: str, seconds: float) -> None:
         self._results[result].inc()
         self._duration.observe(seconds)
         if result == "error":
             self._failures.inc()
+
+    def raised(self, problem: Exception) -> None:
+        """An exception that is no answer of the API server."""
+        (self._timeouts if isinstance(problem, TimeoutError) else self._panics).inc()
 
 
 class InformerMetrics:
