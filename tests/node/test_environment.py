@@ -21,7 +21,7 @@ from kohort.objects.nodepods import NodePod
 from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
-CONFIG = {"A": "1", "not a name!": "x"}
+CONFIG = {"A": "1", "no=name": "x"}
 BINARY = {"NUL": "a\0b", "LATIN": os.fsdecode(b"\xe9")}
 FACTS = {"status.podIP": "10.0.0.1", "status.hostIP": "10.0.0.2"}
 SIZE = {"cpu": Quantity.parse("4"), "memory": Quantity.parse("1Gi")}

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 
 import msgspec
 
@@ -15,7 +16,7 @@ from kohort.node.lifecycle import Run
 from kohort.node.probing import Probing
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch
 from kohort.node.sandbox import Sandbox
-from kohort.node.starting import InvalidContainer, instance_id, launch_of, log_path, message_path
+from kohort.node.starting import InvalidContainer, instance_id, launch_of, layer_path, log_path, message_path
 from kohort.node.views import figures_of
 from kohort.node.volumes import MountProblem
 from kohort.objects.nodepods import NodeContainer, NodePod
@@ -53,6 +54,8 @@ class ContainerStarts:
         if instance.problem:
             return self._could_not_run(run, instance)
         held.event("Normal", "Started", f"Container started: {container.name}")
+        for note in instance.notes:
+            held.event("Warning", "ContainerNotIsolated", f"Container {container.name}: {note}")
         self._watch_over(container, run)
 
     async def _launch(self, allocated: NodePod, container: NodeContainer, attempt: int) -> tuple[Launch, Instance]:
@@ -118,9 +121,11 @@ class ContainerStarts:
         self._held.wake(delay)
 
     async def _forget_old(self, run: Run, attempt: int) -> None:
-        """Only the last attempt before the present one is kept."""
+        """Only the last attempt before the present one is kept, without the files that it has written."""
+        node, uid = self._held.node, self._held.uid
+        if attempt >= 1:
+            await asyncio.to_thread(shutil.rmtree, layer_path(node, uid, run.name, attempt - 1), True)
         if attempt >= 2:
-            node, uid = self._held.node, self._held.uid
             await node.runtime.remove(instance_id(uid, run.name, attempt - 2))
             for path in (log_path(node, uid, run.name, attempt - 2), message_path(node, uid, run.name, attempt - 2)):
                 with contextlib.suppress(OSError):

@@ -15,7 +15,8 @@ from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
-_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_NAME: Final = re.compile(r"[ -<>-~]+")
+"""Printable ASCII without `=`."""
 
 Sources = Callable[[str, str], Mapping[str, str] | None]
 """The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are no text are
@@ -81,8 +82,17 @@ def _check_possible(name: str, value: str) -> None:
         raise ConfigProblem(f'environment variable "{name}" holds bytes that are no text') from None
 
 
-def command_line(container: NodeContainer, known: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(expanded(word, known) for word in (*container.command, *container.args))
+def command_line(
+    container: NodeContainer,
+    known: Mapping[str, str],
+    entrypoint: tuple[str, ...] = (),
+    command: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """`entrypoint` and `command` are the image's, used as they are where the container says nothing."""
+    arguments = tuple(expanded(word, known) for word in container.args)
+    if container.command:
+        return (*(expanded(word, known) for word in container.command), *arguments)
+    return (*entrypoint, *(arguments or command))
 
 
 def field_value(pod: NodePod, selector: ObjectFieldSelector, facts: Mapping[str, str]) -> str:

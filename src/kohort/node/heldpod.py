@@ -1,6 +1,7 @@
 """What is known of one pod on this machine, shared by those who look after its parts."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kohort.kube.resources import PODS, Key
 from kohort.node.lifecycle import Run
 from kohort.node.probes import output_of
 from kohort.node.probing import Probing
+from kohort.node.rights import unenforced
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch
 from kohort.node.starting import execution_of
 from kohort.node.surroundings import Surroundings
@@ -38,6 +40,7 @@ class HeldPod:
         self.places: dict[str, str] | None = None
         """Where volumes are, once they are there."""
         self.started_at = pod.status.start_time or clock.timestamp()
+        self.unenforced = unenforced(pod, root=os.geteuid() == 0)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def seen(self, pod: NodePod) -> None:

@@ -26,6 +26,7 @@ from kohort.node.ending import Ending
 from kohort.node.heldpod import HeldPod
 from kohort.node.pushing import Pushing
 from kohort.node.reporting import Reporting
+from kohort.node.rights import forbidden_sysctls
 from kohort.node.runtimes.interface import Instance
 from kohort.node.sandbox import Sandbox
 from kohort.node.starting import instance_id
@@ -158,15 +159,23 @@ class PodWorker(HeldPod):
         return steps.wait
 
     async def _admit(self, pod: NodePod) -> bool:
+        if forbidden := forbidden_sysctls(pod):
+            return await self._refuse("SysctlForbidden", f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
         refusal = self.node.allocations.admit(pod, self.node.others(self.uid), self.node.facts())
         if refusal is not None:
-            self.refused = True
-            await self._reporting.refuse(refusal.reason, refusal.message)
-            return False
+            return await self._refuse(refusal.reason, refusal.message)
         self.admitted = True
+        if self.unenforced:
+            fields = ", ".join(self.unenforced)
+            self.event("Warning", "SecurityContextNotEnforced", f"this node does not follow: {fields}")
         self.node.admitted(pod)
         self._pushing.begin()
         return True
+
+    async def _refuse(self, reason: str, message: str) -> bool:
+        self.refused = True
+        await self._reporting.refuse(reason, message)
+        return False
 
     def _overdue(self) -> str:
         if self.pod.spec.active_deadline_seconds is None or clock.seconds() < self._age_limit():

@@ -54,6 +54,7 @@ class Reporting:
             reason=reason,
             message=message,
             stopping=stopping,
+            unenforced=held.unenforced,
             gates=held.node.facts().gates,
         )
         await self._write(pod_status(report, self._said))

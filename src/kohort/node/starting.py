@@ -1,5 +1,6 @@
 """From a container's spec to the process that is started for it."""
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.node.environment import command_line, environment, service_environment
+from kohort.node.imageconfig import read_image
 from kohort.node.images import directory_of
 from kohort.node.names.hosts import full_name, write_hosts
 from kohort.node.rights import rights_of
@@ -16,6 +18,7 @@ from kohort.node.surroundings import Surroundings
 from kohort.node.volumes import mounts_of
 from kohort.objects.nodepods import NodeContainer, NodePod
 from kohort.resources import oom_score_adj
+from kohort.rules import safe_sysctls
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LONGEST_KERNEL_NAME = 64
@@ -36,6 +39,11 @@ def log_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path
 def message_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path:
     """What a container says at its end."""
     return pod_directory(node, uid) / "messages" / container / str(attempt)
+
+
+def layer_path(node: Surroundings, uid: str, container: str, attempt: int) -> Path:
+    """What one start of a container changes in its image."""
+    return pod_directory(node, uid) / "layers" / container / str(attempt)
 
 
 def instance_id(uid: str, container: str, attempt: int) -> str:
@@ -94,23 +102,27 @@ async def launch_of(
     netns: str = "",
 ) -> Launch:
     """Raises ConfigProblem, NoImage, MountProblem, InvalidContainer. `pod` is the allocated one."""
-    image = directory_of(container.image, node.images)
-    root = "" if image is None else str(image)
+    image = await asyncio.to_thread(lambda: read_image(directory_of(container.image, node.images)))
     env = await _environment(node, pod, container, address)
-    command = command_line(container, env)
+    command = command_line(container, env, image.config.entrypoint, image.config.command)
     if not command:
-        raise InvalidContainer("no command specified, and local images have none of their own")
+        raise InvalidContainer("no command specified, and the image has none of its own")
     if any("\0" in word for word in command):
         raise InvalidContainer("the command holds a NUL byte, which no program can be given")
     uid, name = pod.metadata.uid, kernel_name_of(pod)
     mounts = (*mounts_of(pod, container, places, env), *_own_files(node, pod, container, attempt, address))
-    rights = rights_of(pod, container)
+    rights = rights_of(pod, container, image)
+    sysctls = {each.name: each.value for each in pod.spec.security_context.sysctls} if pod.spec.security_context else {}
     return Launch(
         instance_id(uid, container.name, attempt),
         command,
-        {"PATH": DEFAULT_PATH, "HOSTNAME": name, "HOME": "/root" if not rights.uid else "/", **env},
-        directory=container.working_dir or ("/" if root else ""),
-        root=root,
+        {"PATH": DEFAULT_PATH, "HOSTNAME": name, "HOME": "/root" if not rights.uid else "/", **image.config.env, **env},
+        directory=container.working_dir or image.config.directory or ("/" if image.root else ""),
+        root=image.root,
+        layer=str(layer_path(node, uid, container.name, attempt)),
+        own_processes=bool(image.root) and not pod.spec.host_pid,
+        own_ipc=any(safe_sysctls.is_of_ipc(name) for name in sysctls),
+        sysctls=sysctls,
         cgroup=cgroup,
         log=str(log_path(node, uid, container.name, attempt)),
         mounts=mounts,

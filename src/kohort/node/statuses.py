@@ -22,6 +22,8 @@ from kohort.resources import CPU, MEMORY, SANDBOX, amounts_of, reported, request
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 from kohort.rules.resize_conditions import IN_PROGRESS, PENDING, ResizeState
 
+SECURITY_CONTEXT_ENFORCED: Final = "node.kohort.dev/SecurityContextEnforced"
+"""False on pods with fields that the node does not follow; absent from all others."""
 OURS: Final = (
     "PodReadyToStartContainers",
     "Initialized",
@@ -29,6 +31,7 @@ OURS: Final = (
     "ContainersReady",
     PENDING,
     IN_PROGRESS,
+    SECURITY_CONTEXT_ENFORCED,
 )
 """Conditions that belong to the node. Others are not touched."""
 
@@ -56,6 +59,8 @@ class Report(msgspec.Struct):
     reason: str = ""
     message: str = ""
     stopping: bool = False
+    unenforced: tuple[str, ...] = ()
+    """Fields of the pod that the node does not follow."""
     gates: NodeGates = ALL_ON
 
 
@@ -314,6 +319,9 @@ def _conditions(report: Report, said: JsonObject, terminal: bool) -> list[JsonOb
         condition("Ready", all_ready and not closed, pod_reason, pod_words),
         condition("ContainersReady", all_ready, reason, words),
     ]
+    if report.unenforced:
+        words = f"this node does not follow: {', '.join(report.unenforced)}"
+        found.append(condition(SECURITY_CONTEXT_ENFORCED, False, "FieldsNotEnforced", words))
     if report.reason == EVICTED:
         target = condition("DisruptionTarget", True)
         found.append({**target, "reason": "TerminationByKubelet", "message": report.message})

@@ -2,6 +2,7 @@
 
 from msgspec import field
 
+from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import KeySelector, ObjectMeta
 from kohort.objects.pods import Container, Pod, PodSpec, PodStatus
 from kohort.objects.view import View
@@ -101,6 +102,20 @@ class Capabilities(View, frozen=True):
     drop: tuple[str, ...] = ()
 
 
+class SeccompProfile(View, frozen=True):
+    type: str = ""
+    localhost_profile: str = ""
+
+
+class AppArmorProfile(View, frozen=True):
+    type: str = ""
+
+
+class Sysctl(View, frozen=True):
+    name: str = ""
+    value: str = ""
+
+
 class SecurityContext(View, frozen=True):
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -109,6 +124,11 @@ class SecurityContext(View, frozen=True):
     read_only_root_filesystem: bool | None = None
     allow_privilege_escalation: bool | None = None
     capabilities: Capabilities | None = None
+    seccomp_profile: SeccompProfile | None = None
+    app_armor_profile: AppArmorProfile | None = None
+    se_linux_options: JsonObject | None = None
+    windows_options: JsonObject | None = None
+    proc_mount: str = ""
 
 
 class RestartRuleExitCodes(View, frozen=True):
@@ -148,6 +168,12 @@ class PodSecurityContext(View, frozen=True):
     run_as_non_root: bool | None = None
     fs_group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
+    supplemental_groups_policy: str = ""
+    sysctls: tuple[Sysctl, ...] = ()
+    seccomp_profile: SeccompProfile | None = None
+    app_armor_profile: AppArmorProfile | None = None
+    se_linux_options: JsonObject | None = None
+    windows_options: JsonObject | None = None
 
 
 class HostAlias(View, frozen=True):
@@ -174,6 +200,8 @@ class NodePodSpec(PodSpec, frozen=True):
     dns_config: DnsConfig | None = None
     host_aliases: tuple[HostAlias, ...] = ()
     host_pid: bool = field(default=False, name="hostPID")
+    host_users: bool | None = None
+    share_process_namespace: bool | None = None
     enable_service_links: bool | None = None
     set_hostname_as_fqdn: bool | None = field(default=None, name="setHostnameAsFQDN")
     security_context: PodSecurityContext | None = None

@@ -38,8 +38,18 @@ class Launch(msgspec.Struct, frozen=True):
     groups: tuple[int, ...] = ()
     read_only_root: bool = False
     no_new_privileges: bool = False
-    dropped_capabilities: tuple[int, ...] = ()
-    """By number: what not even root may do in it."""
+    privileged: bool = False
+    capabilities: tuple[int, ...] | None = None
+    """By number: all that root may have in it; None for everything."""
+    seccomp: bytes = b""
+    """A filter for calls to the kernel; empty for none."""
+    layer: str = ""
+    """A directory for this start of a container alone: what it changes in its image is kept there."""
+    own_processes: bool = False
+    """It sees no process but its own."""
+    own_ipc: bool = False
+    unmasked_proc: bool = False
+    sysctls: dict[str, str] = {}
     oom_score_adj: int | None = None
     stdin: bool = False
     stdin_once: bool = False
@@ -60,6 +70,8 @@ class Instance(msgspec.Struct, frozen=True):
     oom_killed: bool = False
     lost: bool = False
     """Nobody was there to see how it ended."""
+    notes: tuple[str, ...] = ()
+    """What could not be done as asked, although it was started."""
     problem: str = ""
     """Why its program could not be run: it has ended before it began."""
 

@@ -1,6 +1,7 @@
 """Places to mount on in directories that belong to somebody else.
 
-Who is not root may mount in a namespace of its own, but may not make `/data` or `/var/run/secrets` to mount on. So the
+A container with the machine's own root may want a volume at `/data`, where there is nothing to mount on. A user who is
+not root may not make it, and root should not leave it behind on the machine. So the
 nearest directory that is there is covered with one in memory that holds everything that it held, link by link and mount
 by mount; in that one anything can be made, and nobody else sees it. The root itself cannot be covered: it is put
 together elsewhere, and becomes the root of the process.
@@ -15,6 +16,8 @@ Mount = Callable[[str, str, str], None]
 Raises OSError."""
 shown: list[str] = []
 """What was put into directories that were opened up: of the process that did it, which is on its way to be another."""
+opened: set[str] = set()
+"""Directories that were opened up, by the same process."""
 
 
 def nearest(path: str) -> str:
@@ -26,12 +29,14 @@ def nearest(path: str) -> str:
 
 def open_up(directory: str, mount: Mount, stage: str) -> None:
     """Let anything be made in a directory; `stage` is one that nobody else uses. Raises OSError."""
+    opened.add(directory)
     if directory == "/":
         _open_up_root(mount, stage)
         return
     names, origin = os.listdir(directory), _held(directory)
     mount("tmpfs", directory, "tmpfs")
     _fill(origin, directory, names, mount)
+    _take_mode(origin, directory)
     shown.extend(f"{directory}/{name}" for name in names)
 
 
@@ -40,9 +45,18 @@ def _open_up_root(mount: Mount, stage: str) -> None:
     os.makedirs(stage, exist_ok=True)
     mount("tmpfs", stage, "tmpfs")
     _fill(origin, stage, names, mount)
+    _take_mode(origin, stage)
     os.chroot(stage)
     os.chdir("/")
     shown.extend(f"/{name}" for name in names)
+
+
+def _take_mode(origin: str, place: str) -> None:
+    """Who may write to a directory does not change because it is covered."""
+    found = os.stat(origin)
+    with contextlib.suppress(OSError):
+        os.chown(place, found.st_uid, found.st_gid)
+        os.chmod(place, found.st_mode & 0o7777)
 
 
 def _held(path: str) -> str:

@@ -178,7 +178,7 @@ class Supervisor:
                 given = [stdin, stdout, stderr]
             env = marks.marked(launch.env, marks.mark(self._state, container))
             marked = msgspec.structs.replace(launch, env=env)
-            pid = launching.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
+            pid, notes = launching.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
         except (CannotStart, OSError):
             for source in list(supervised.sources):
                 supervised.unfollow(source)
@@ -186,7 +186,7 @@ class Supervisor:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        supervised.instance = Instance(launch.id, pid, launching.birth(pid) or 0, stamp()[:19] + "Z")
+        supervised.instance = Instance(launch.id, pid, launching.birth(pid) or 0, stamp()[:19] + "Z", notes=notes)
         self._by_pid[pid] = supervised
         return supervised.instance
 

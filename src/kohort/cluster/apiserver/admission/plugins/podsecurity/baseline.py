@@ -16,6 +16,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
 )
 from kohort.objects.jsontypes import JsonObject
 from kohort.rules.host_images import uses_machine_files
+from kohort.rules.safe_sysctls import safe_sysctls
 
 
 def app_armor(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -218,34 +219,8 @@ def seccomp_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Find
     return ("seccompProfile", f"forbidden {worded('annotation', len(bad))} {', '.join(bad)}") if bad else None
 
 
-_SYSCTLS: Final = (
-    (
-        0,
-        (
-            "kernel.shm_rmid_forced",
-            "net.ipv4.ip_local_port_range",
-            "net.ipv4.tcp_syncookies",
-            "net.ipv4.ping_group_range",
-            "net.ipv4.ip_unprivileged_port_start",
-        ),
-    ),
-    (27, ("net.ipv4.ip_local_reserved_ports",)),
-    (
-        29,
-        (
-            "net.ipv4.tcp_keepalive_time",
-            "net.ipv4.tcp_fin_timeout",
-            "net.ipv4.tcp_keepalive_intvl",
-            "net.ipv4.tcp_keepalive_probes",
-        ),
-    ),
-    (32, ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")),
-)
-"""Safe kernel settings, and the release that added them."""
-
-
 def sysctls(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
-    allowed = {name for since, names in _SYSCTLS if since <= minor for name in names}
+    allowed = safe_sysctls(minor)
     bad = [one.get("name") or "" for one in context_of(spec).get("sysctls") or [] if one.get("name") not in allowed]
     return ("forbidden sysctls", ", ".join(bad)) if bad else None
 
