@@ -14,6 +14,7 @@ def default_plugins(
     from kohort.cluster.apiserver.admission.plugins.ingress import DefaultIngressClass
     from kohort.cluster.apiserver.admission.plugins.limits import LimitRanger
     from kohort.cluster.apiserver.admission.plugins.namespaces import NamespaceLifecycle
+    from kohort.cluster.apiserver.admission.plugins.noderestriction import NodeRestriction
     from kohort.cluster.apiserver.admission.plugins.podsecurity.step import PodSecurity
     from kohort.cluster.apiserver.admission.plugins.priority import Priority
     from kohort.cluster.apiserver.admission.plugins.quota.step import ResourceQuota
@@ -35,6 +36,7 @@ def default_plugins(
         NamespaceLifecycle(store),
         LimitRanger(),
         *([ServiceAccount()] if service_accounts else []),
+        NodeRestriction(),
         TaintNodesByCondition(),
         PodSecurity(store),
         Priority(),
