@@ -158,6 +158,22 @@ def output_option(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return click.option("-o", "--output", type=choice, default="text", help="Output format.")
 
 
+def selector_option(function: Callable[P, R]) -> Callable[P, R]:
+    return click.option(
+        "-l", "--selector", default="", callback=_selector, metavar="LABELS", help="Only those with these labels: a=b,c"
+    )(function)
+
+
+def _selector(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from kohort.objects.selectors import LabelSelector
+
+    try:
+        LabelSelector.parse(value)
+    except ValueError as problem:
+        raise click.BadParameter(f"{value!r} selects nothing: {problem}") from None
+    return value
+
+
 def execute(target: Target, action: Action) -> None:
     """Run an action and end the process with its exit code. Who calls the command with an `obj` runs it instead."""
     runner: Runner | None = click.get_current_context().find_root().obj

@@ -81,10 +81,17 @@ def build(group_set: LeaderWorkerSet, revisions: Sequence[Revision], key: str = 
             "namespace": group_set.metadata.namespace,
             "labels": {wire.NAME: name, wire.REVISION: key or digest},
             "ownerReferences": [group_set.owner_reference()],
+            **_change_cause(group_set),
         },
         "data": data,
         "revision": number,
     }
+
+
+def _change_cause(group_set: LeaderWorkerSet) -> JsonObject:
+    """Why the template was changed, as the user noted it on the set: kept with the revision."""
+    cause = group_set.metadata.annotations.get(wire.CHANGE_CAUSE)
+    return {"annotations": {wire.CHANGE_CAUSE: cause}} if cause else {}
 
 
 def as_written(revision: JsonObject) -> JsonObject:

@@ -58,3 +58,5 @@ LEADER_WORKER: Final = "LeaderWorker"
 
 SERVED_AT: Final = "kohort.dev/served-at"
 """On a ControllerRevision: when all groups were first ready at it. One that was replaced before that has no mark."""
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+"""On a set and on its revisions: why it was changed, in the words of the user."""

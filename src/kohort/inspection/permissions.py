@@ -5,7 +5,7 @@ The commands ask before they write, and what recommends a command asks before it
 | command | goes ahead if |
 |---|---|
 | approve | a step of its Rollout waits, for an approval or for its time to pass |
-| approve --step N | its Rollout is rolling, and has a step N |
+| approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
 | abort | the version that is wanted is not the stable one, and that is still kept |
 | resume | its Rollout is paused, or without one the workload itself |
 """
@@ -55,6 +55,8 @@ def jump_refusal(subject: Subject, step: int) -> str:
     count = len(rollout.strategy.steps)
     if not 1 <= step <= count:
         return f"Rollout {rollout.metadata.name} has no step {step}: there are 1 to {count}"
+    if step == rollout.status.current_step_index + 1:
+        return approval_refusal(subject)
     return ""
 
 

@@ -174,3 +174,13 @@ def told(release: Release) -> str:
     elif release.pause_seconds_left is not None:
         words.append(f"{release.pause_seconds_left} s left")
     return ", ".join(words)
+
+
+def short(release: Release) -> str:
+    """A few words, for a column."""
+    if not release.step:
+        return "beginning"
+    state = "paused" if release.paused else "approve" if release.waits_for_approval else release.step_state
+    share = f" {release.traffic_asked}" if release.traffic_asked else ""
+    left = f" {release.pause_seconds_left}s" if release.pause_seconds_left is not None else ""
+    return f"{release.step}/{release.steps}{share} {state}{left}"

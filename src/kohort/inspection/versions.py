@@ -28,7 +28,7 @@ from kohort.groups import wire
 from kohort.objects.jsontypes import JsonObject
 
 SERVED_AT: Final = wire.SERVED_AT
-CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+CHANGE_CAUSE: Final = wire.CHANGE_CAUSE
 
 
 class Served(Enum):

@@ -50,16 +50,8 @@ async def _pictures(client: Client, namespace: str, name: str | None, form: str,
     if form in ("json", "yaml"):
         return [document(trees[0] if name else trees, form)]
     if not trees:
-        return [await _nothing(client, namespace, labels)]
+        return [await reading.nothing(client, namespace, labels)]
     return [line for one in trees for line in _drawn(one, wide=form == "wide")]
-
-
-async def _nothing(client: Client, namespace: str, labels: str) -> str:
-    await reading.see_namespace(client, namespace)
-    place = f"namespace {namespace}" if namespace else "any namespace"
-    if labels:
-        return f"No LeaderWorkerSets with labels {labels} in {place}."
-    return f"No LeaderWorkerSets in {place}. Try: {reading.first_set(namespace)}"
 
 
 def _tree(subject: Snapshot | Workload) -> tree.SetTree | WorkloadTree:

@@ -1,6 +1,7 @@
 """A set and what belongs to it, read from a cluster."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ from kohort.objects.apps import ReplicaSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
+from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.api import Rollout
 from kohort.rollouts.wire import CANARY_DEPLOYMENT, CANARY_SET
 
@@ -295,3 +297,24 @@ async def keys(client: Client, namespace: str, labels: str = "") -> list[Key]:
         for key, one in everybody.items()
         if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in everybody
     )
+
+
+async def nothing(client: Client, namespace: str, labels: str) -> str:
+    await see_namespace(client, namespace)
+    place = f"namespace {namespace}" if namespace else "any namespace"
+    if labels:
+        return f"No LeaderWorkerSets with labels {labels} in {place}."
+    return f"No LeaderWorkerSets in {place}. Try: {first_set(namespace)}"
+
+
+async def named_by(client: Client, rollout: Rollout) -> Workload | None:
+    """The Deployment or StatefulSet that a Rollout names, if it exists."""
+    ref, namespace = rollout.spec.workload_ref, rollout.metadata.namespace
+    try:
+        return await _workload(client, namespace, WORKLOADS[ref.kind.lower()], ref.name, False)
+    except Refusal:
+        return None
+
+
+def matches(selector: str, labels: Mapping[str, str]) -> bool:
+    return not selector or LabelSelector.parse(selector).matches(labels)

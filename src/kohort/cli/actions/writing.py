@@ -40,18 +40,18 @@ async def undo(client: Client, namespace: str, name: str, to: int | None, dry_ru
     if wanted.key == found.update_key:
         show([f"{name} is at revision {wanted.number} already"])
         return 0
-    await _return_to(client, found, wanted, dry_run=dry_run)
+    await return_to(client, found, wanted, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
-    show([f"{name} {verb} to {history.renewed(found, wanted)}{_then(found, dry_run)}"])
+    show([f"{name} {verb} to {history.renewed(found, wanted)}{what_follows(found, dry_run)}"])
     return 0
 
 
-async def _return_to(client: Client, found: Subject, to: Version, *, dry_run: bool = False) -> None:
+async def return_to(client: Client, found: Subject, to: Version, *, dry_run: bool = False) -> None:
     metadata, patch = found.metadata, history.return_patch(found, to)
     await client.patch(resource_of(found), metadata.name, metadata.namespace, patch, PatchType.JSON, dry_run=dry_run)
 
 
-def _then(found: Subject, dry_run: bool) -> str:
+def what_follows(found: Subject, dry_run: bool) -> str:
     """What comes next. There is nothing to follow where nothing happens."""
     if dry_run:
         return ""
@@ -107,7 +107,7 @@ async def approve(client: Client, namespace: str, name: str, step: int | None = 
     assert rollout is not None, "a workload without one is refused"
     index = rollout.status.current_step_index
     last = len(rollout.strategy.steps)
-    if step is None or (full and index == last):
+    if step is None or step == index + 1 or (full and index == last):
         await _patch_progress(client, rollout, {"currentStepState": READY})
         show([f"step {index} of Rollout {rollout.metadata.name} is approved"])
         return 0
@@ -149,8 +149,8 @@ async def retry(client: Client, namespace: str, name: str) -> int:
             f"{title(found)} has no release that was given up; to return to an earlier revision: "
             f"{command(found, Verb.UNDO).text}"
         )
-    await _return_to(client, found, others[-1])
-    show([f"{name} is given {history.renewed(found, others[-1])} again{_then(found, dry_run=False)}"])
+    await return_to(client, found, others[-1])
+    show([f"{name} is given {history.renewed(found, others[-1])} again{what_follows(found, dry_run=False)}"])
     return 0
 
 
@@ -166,7 +166,7 @@ async def abort(client: Client, namespace: str, name: str) -> int:
     if refused := permissions.abort_refusal(found):
         raise Refusal(refused)
     stable = next(one for one in found.versions if one.key == found.stable_key)
-    await _return_to(client, found, stable)
+    await return_to(client, found, stable)
     show([f"{name} returns to {history.renewed(found, stable)}{_back(found)}"])
     return 0
 
@@ -184,7 +184,7 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
         metadata = found.metadata
         await client.patch(resource_of(found), metadata.name, metadata.namespace, _restarting(found))
         what = "groups" if isinstance(found, Snapshot) else "pods"
-        show([f"{name} recreates its {what} step by step{_then(found, dry_run=False)}"])
+        show([f"{name} recreates its {what} step by step{what_follows(found, dry_run=False)}"])
         return 0
     if not isinstance(found, Snapshot):
         raise Refusal(f"{title(found)} has no groups; leave --group out to recreate its pods step by step")
@@ -222,7 +222,7 @@ async def resize_groups(client: Client, namespace: str, name: str, size: int, re
     body = {"spec": {"leaderWorkerTemplate": change}}
     await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
     verb = "would be recreated" if dry_run else "are recreated"
-    show([f"groups of {name} {verb} with {size} pods{_then(found, dry_run)}"])
+    show([f"groups of {name} {verb} with {size} pods{what_follows(found, dry_run)}"])
     return 0
 
 

@@ -1,0 +1,20 @@
+"""`kohort list`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, output_option, selector_option
+
+
+@click.command("list")
+@output_option()
+@selector_option
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the workloads of all namespaces.")
+@cluster_options
+def command(output: str, selector: str, all_namespaces: bool, target: Target) -> None:
+    """List workloads, one line each: all LeaderWorkerSets, and the other workloads that a Rollout releases."""
+    from kohort.cli.actions import listing
+
+    execute(
+        target,
+        lambda client, namespace: listing.list_workloads(client, "" if all_namespaces else namespace, output, selector),
+    )

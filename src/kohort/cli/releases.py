@@ -1,0 +1,16 @@
+"""`kohort releases`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
+
+
+@click.command("releases")
+@workload_argument()
+@output_option()
+@cluster_options
+def command(name: str, output: str, target: Target) -> None:
+    """List the releases of a workload by its Rollout: when each began and how it ended."""
+    from kohort.cli.actions import listing
+
+    execute(target, lambda client, namespace: listing.releases(client, namespace, name, output))

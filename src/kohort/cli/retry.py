@@ -1,0 +1,15 @@
+"""`kohort retry`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+
+
+@click.command("retry")
+@workload_argument()
+@cluster_options
+def command(name: str, target: Target) -> None:
+    """Begin the current step of a release again; without a release, begin the one again that was aborted last."""
+    from kohort.cli.actions import writing
+
+    execute(target, lambda client, namespace: writing.retry(client, namespace, name))
