@@ -6,8 +6,15 @@ it. Durations are always differences of `loop.time()`; only time stamps that oth
 
 import asyncio
 import time
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final, TypeVar
+
+Result = TypeVar("Result")
+
+_moment: Final[ContextVar[float]] = ContextVar("moment", default=0.0)
 
 
 def seconds() -> float:
@@ -15,9 +22,16 @@ def seconds() -> float:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return time.time()
+        return _moment.get() or time.time()
     wall_time = getattr(loop, "wall_time", None)
     return wall_time() if wall_time is not None else time.time()
+
+
+def at_this_moment(function: Callable[[], Result]) -> Callable[[], Result]:
+    """The same function for another thread, where no loop says what time it is: there it is as late as it is now."""
+    context = copy_context()
+    context.run(_moment.set, seconds())
+    return lambda: context.run(function)
 
 
 def now() -> datetime:

@@ -136,6 +136,7 @@ class ApiServer:
     async def close(self) -> None:
         await self.events.close()
         await self.definitions.close()
+        self.parts.large.close()
         await self.aggregation.close()
         if self.webhooks is not None:
             await self.webhooks.close()

@@ -8,6 +8,7 @@ from kohort.cluster.apiserver.admission.model import Attributes, Reader
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
 from kohort.cluster.apiserver.crd.conversion import Resolve
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.largework import LargeWork
 from kohort.cluster.apiserver.endpoints.metering import Meters
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.views import View
@@ -53,6 +54,8 @@ class Parts:
     resolve: Resolve | None = None
     """Makes a conversion that only a webhook can make."""
     meters: Meters = field(default_factory=Meters)
+    large: LargeWork = field(default_factory=LargeWork)
+    """Does the work on large documents."""
     committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
     """By bucket: who must know of a write before its writer is answered."""
 
@@ -70,6 +73,11 @@ class Call:
     namespace: str = field(init=False)
     """The namespace that the object is stored under; empty for cluster-scoped kinds."""
     name: str = field(init=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return len(self.request.body)
 
     def __post_init__(self) -> None:
         self.kind = self.view.kind

@@ -148,7 +148,7 @@ class Deleter:
         self.writer = writer
 
     async def delete(self, call: Call) -> Response:
-        options = read_delete_options(call)
+        options = await self.parts.large.run(call.user.name, call.size, lambda: read_delete_options(call))
         document, removed = await self.delete_one(call, options)
         status = 200
         if not removed and options.orphan_dependents is False:
@@ -249,7 +249,7 @@ class Deleter:
     async def delete_collection(self, call: Call) -> Response:
         """Delete what a list selects, one by one; the answer is the list as it was selected."""
         listing = list_options(call.request)
-        options = read_delete_options(call)
+        options = await self.parts.large.run(call.user.name, call.size, lambda: read_delete_options(call))
         selection = select(call.kind, call.namespace, listing.label_selector, listing.field_selector)
         page = await read_page(self.parts.store, call.kind.bucket, selection, listing)
         for stored in page.items:

@@ -39,7 +39,10 @@ class IdentityEndpoints:
 
     async def review(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
-        document = bodies.read_object(self._parts, call, options.field_validation or bodies.DEFAULT_VALIDATION)
+        validation = options.field_validation or bodies.DEFAULT_VALIDATION
+        document = await self._parts.large.run(
+            call.user.name, call.size, lambda: bodies.read_object(self._parts, call, validation)
+        )
         stamping.settle_namespace(call, document.setdefault("metadata", {}))
         await transient.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, call.kind.schema())
@@ -49,7 +52,9 @@ class IdentityEndpoints:
     async def token(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
         group, version, kind = TOKEN_REQUEST
-        document, duplicates = bodies.decode_request(call, kind)
+        document, duplicates = await self._parts.large.run(
+            call.user.name, call.size, lambda: bodies.decode_request(call, kind)
+        )
         bodies.check_type(self._parts, call, document, kind, f"{group}/{version}")
         document["kind"], document["apiVersion"] = kind, f"{group}/{version}"
         validation = options.field_validation or bodies.DEFAULT_VALIDATION

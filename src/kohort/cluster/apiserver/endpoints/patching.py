@@ -50,10 +50,11 @@ def patch_type(call: Call) -> str:
 async def patch(writer: Writer, call: Call) -> Response:
     media_type = patch_type(call)
     options = write_options(call.request, "PatchOptions", apply=media_type == APPLY)
-    if media_type == APPLY:
-        produce = applier(writer, call, options)
-    else:
-        produce = patcher(writer, call, options, media_type)
+    produce = await writer.parts.large.run(
+        call.user.name,
+        call.size,
+        lambda: applier(writer, call, options) if media_type == APPLY else patcher(writer, call, options, media_type),
+    )
     written = await writer.replace(call, options, produce, create_allowed=media_type == APPLY)
     return writer.answer(call, written)
 

@@ -38,7 +38,7 @@ class PodActions:
     async def bind(self, call: Call) -> Response:
         """POST pods/{name}/binding, and the older POST bindings, which names the pod only in the body."""
         options = write_options(call.request, "CreateOptions")
-        binding = self._read(call, "Binding", "v1", options)
+        binding = await self._read(call, "Binding", "v1", options)
         metadata = binding.setdefault("metadata", {})
         name = call.name or metadata.get("name") or ""
         if metadata.get("name") != name:
@@ -67,7 +67,7 @@ class PodActions:
 
     async def evict(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
-        eviction = self._read(call, "Eviction", "policy/v1", options)
+        eviction = await self._read(call, "Eviction", "policy/v1", options)
         if (eviction.get("metadata") or {}).get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         deletion = _deletion(eviction, options)
@@ -155,8 +155,10 @@ class PodActions:
 
     # --- shared -------------------------------------------------------------------------------------------------------
 
-    def _read(self, call: Call, kind: str, api_version: str, options: WriteOptions) -> JsonObject:
-        document, duplicates = bodies.decode_request(call, kind)
+    async def _read(self, call: Call, kind: str, api_version: str, options: WriteOptions) -> JsonObject:
+        document, duplicates = await self.parts.large.run(
+            call.user.name, call.size, lambda: bodies.decode_request(call, kind)
+        )
         if kind == "Eviction" and document.get("apiVersion") == "policy/v1beta1":
             document["apiVersion"] = api_version
         bodies.check_type(self.parts, call, document, kind, api_version)

@@ -46,7 +46,9 @@ async def get(parts: Parts, call: Call) -> Response:
 
 async def update(writer: Writer, call: Call) -> Response:
     options = write_options(call.request, "UpdateOptions")
-    document, duplicates = bodies.decode_request(call, "Scale")
+    document, duplicates = await writer.parts.large.run(
+        call.user.name, call.size, lambda: bodies.decode_request(call, "Scale")
+    )
     bodies.check_type(writer.parts, call, document, "Scale", "autoscaling/v1")
     document["kind"], document["apiVersion"] = "Scale", "autoscaling/v1"
     bodies.shape(call, document, scale_node(), duplicates, options.field_validation or "Warn")
@@ -71,7 +73,9 @@ async def patch(writer: Writer, call: Call) -> Response:
     validation = options.field_validation or "Warn"
     if media_type == patching.APPLY:
         return await _apply(writer, call, options)
-    change = patching.parse(call, media_type, validation)
+    change = await writer.parts.large.run(
+        call.user.name, call.size, lambda: patching.parse(call, media_type, validation)
+    )
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
@@ -92,7 +96,7 @@ async def patch(writer: Writer, call: Call) -> Response:
 async def _apply(writer: Writer, call: Call, options: WriteOptions) -> Response:
     from kohort.cluster.apiserver.apply import serverside
 
-    intent, _ = patching.read_intent(call, options)
+    intent, _ = await writer.parts.large.run(call.user.name, call.size, lambda: patching.read_intent(call, options))
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None

@@ -35,6 +35,7 @@ from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
 from kohort.objects import fielderrors
+from kohort.objects.fielderrors import FieldError
 from kohort.objects.jsontypes import JsonObject
 
 NAME_ATTEMPTS: Final = 8
@@ -62,14 +63,18 @@ class Writer:
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
+        obj = await self.parts.large.run(call.user.name, call.size, lambda: self._read_new(call, options))
+        written = await self.insert(call, options, obj)
+        return self.answer(call, written)
+
+    def _read_new(self, call: Call, options: WriteOptions) -> JsonObject:
         obj = bodies.read_object(self.parts, call, options.field_validation or "Warn")
         metadata = obj.setdefault("metadata", {})
         stamping.wipe_system_fields(metadata)
         stamping.settle_namespace(call, metadata)
         stamping.drop_duplicate_owners(call, metadata, after_admission=False)
         self.record(call, options, None, obj)
-        written = await self.insert(call, options, obj)
-        return self.answer(call, written)
+        return obj
 
     async def insert(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
         """A new object, from admission to commit."""
@@ -126,7 +131,11 @@ class Writer:
         strategy.prepare_create(context, obj)
         # Until the commit succeeds, whatever the strategy allocated for the object must be given back on every way out.
         try:
-            found = metadata_rules.on_create(kind, obj) + strategy.validate(context, obj)
+            found = await self.parts.large.run(
+                call.user.name,
+                call.size,
+                lambda: metadata_rules.on_create(kind, obj) + strategy.validate(context, obj),
+            )
             if found:
                 raise self.invalid(kind, obj, found)
             call.warnings.extend(strategy.warnings(context, obj, None))
@@ -161,11 +170,8 @@ class Writer:
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
-        body = bodies.read_object(self.parts, call, options.field_validation or "Warn")
-        metadata = body.setdefault("metadata", {})
-        stamping.settle_namespace(call, metadata)
-        stamping.check_name(call, metadata)
-        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        body = await self.parts.large.run(call.user.name, call.size, lambda: self._read_changed(call, options))
+        metadata = body["metadata"]
         pristine = copies_of(body)
 
         def produce(live: JsonObject | None) -> JsonObject:
@@ -181,6 +187,14 @@ class Writer:
 
         written = await self.replace(call, options, produce, create_allowed=call.kind.strategy.create_on_update)
         return self.answer(call, written)
+
+    def _read_changed(self, call: Call, options: WriteOptions) -> JsonObject:
+        body = bodies.read_object(self.parts, call, options.field_validation or "Warn")
+        metadata = body.setdefault("metadata", {})
+        stamping.settle_namespace(call, metadata)
+        stamping.check_name(call, metadata)
+        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        return body
 
     async def replace(
         self, call: Call, options: WriteOptions, produce: Produce, *, create_allowed: bool = False
@@ -200,7 +214,7 @@ class Writer:
     ) -> Written:
         if not create_allowed or call.path.subresource:
             raise missing(call)
-        obj = produce(None)
+        obj = await self.parts.large.run(call.user.name, call.size, lambda: produce(None))
         access.check(self.parts.authorizer, access.to_create(call))
         stamping.wipe_system_fields(obj["metadata"])
         await self.admit(call, options, "CREATE", obj, None, call.name)
@@ -209,16 +223,15 @@ class Writer:
 
     async def _replace_once(self, call: Call, options: WriteOptions, produce: Produce, stored: Stored) -> Written:
         live = call.view.document(stored)
-        obj = produce(live)
+        size = max(call.size, len(stored.raw))
+        obj = await self.parts.large.run(call.user.name, size, lambda: produce(live))
         await self.admit(call, options, "UPDATE", obj, live, call.name)
         self._check_revision(call, obj["metadata"], stored)
         context = write_context(self.parts, call, dry_run=options.dry_run)
         obj = self._settle(call, context, obj, live)
         status = call.path.subresource == "status"
         strategy = call.kind.strategy
-        found = metadata_rules.on_update(call.kind, obj, live, status=status)
-        rules = strategy.validate_status_update if status else strategy.validate_update
-        found += rules(context, obj, live)
+        found = await self.parts.large.run(call.user.name, size, lambda: self._found(call, context, obj, live))
         if found:
             raise self.invalid(call.kind, obj, found)
         if not status:
@@ -233,6 +246,12 @@ class Writer:
         if options.dry_run:
             return Written(document=with_type_first(obj, call.kind))
         return Written(stored=await self.store(call, obj, expected=stored.revision))
+
+    def _found(self, call: Call, context: WriteContext, obj: JsonObject, live: JsonObject) -> list[FieldError]:
+        """What is wrong with an update."""
+        status, strategy = call.path.subresource == "status", call.kind.strategy
+        rules = strategy.validate_status_update if status else strategy.validate_update
+        return metadata_rules.on_update(call.kind, obj, live, status=status) + rules(context, obj, live)
 
     def _check_revision(self, call: Call, metadata: JsonObject, stored: Stored) -> None:
         """Optimistic locking: a resourceVersion that is sent must be the present one."""

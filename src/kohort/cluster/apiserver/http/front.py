@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kohort.cluster.apiserver.http.elaborate import Elaborate
 
 GZIP_FROM: Final = 128 * 1024
+GZIP_ELSEWHERE: Final = 1024 * 1024
+"""Bytes from which on compressing takes so long that it is done in another thread."""
 IDLE_SECONDS: Final = 180.0
 """After which a connection without a request is closed."""
 IDLE_LOOK: Final = 30.0
@@ -136,7 +138,10 @@ class Front:
             await self._stream(exchange, request, response, body)
             return
         if len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
-            body = gzip.compress(body, 1)
+            if len(body) > GZIP_ELSEWHERE:
+                body = await asyncio.get_running_loop().run_in_executor(None, gzip.compress, body, 1)
+            else:
+                body = gzip.compress(body, 1)
             headers = {**headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
         await exchange.answer(response.status, headers, body)
 
