@@ -7,15 +7,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel crash clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel crash lock clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml requirements/run.lock requirements/build.lock
 	@$(PYTHON) tools/setup_venv.py $(VENV)
 	@touch $(STAMP)
 
-$(TOOLS): $(STAMP)
+$(TOOLS): $(STAMP) requirements/dev.lock
 	@$(PYTHON) tools/setup_venv.py $(VENV) dev
 	@touch $(TOOLS)
 
@@ -38,7 +38,7 @@ format: $(TOOLS)
 reference: $(TOOLS)
 	PYTHONPATH=src:. $(BIN)/python -m tools.reference
 
-$(VENV)/.docs: $(STAMP)
+$(VENV)/.docs: $(STAMP) requirements/docs.lock
 	@$(PYTHON) tools/setup_venv.py $(VENV) docs
 	@touch $(VENV)/.docs
 
@@ -63,6 +63,10 @@ test-wheel: $(TOOLS)
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
+
+# Renew requirements/*.lock after a change of pyproject.toml; LOCK=--upgrade takes the newest versions.
+lock:
+	@$(PYTHON) tools/lock.py $(LOCK)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

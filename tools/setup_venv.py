@@ -2,12 +2,13 @@
 
 python3 tools/setup_venv.py .venv           what it needs to run
 python3 tools/setup_venv.py .venv dev       a group of pyproject.toml on top: dev for tests, docs for the site
+
+Versions and hashes are those of the lock files in `requirements`; `make lock` renews them.
 """
 
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 MINIMUM = (3, 11)
@@ -22,7 +23,8 @@ def main(target: Path, group: str = "") -> int:
         print(f"making {target}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
     print(f"installing {group or 'kohort'} into {target} (once; needs the package index)", flush=True)
-    subprocess.run([*installer(target), *packages(group)], check=True)
+    for words in steps(group):
+        subprocess.run([*installer(target), *words], check=True)
     if not group:
         compile_modules(target)
     return 0
@@ -42,9 +44,13 @@ def installer(target: Path) -> list[str]:
     return [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
-def packages(group: str) -> list[str]:
-    groups: dict[str, list[str]] = tomllib.loads(Path("pyproject.toml").read_text())["dependency-groups"]
-    return groups[group] if group else ["--editable", "."]
+def steps(group: str) -> list[list[str]]:
+    """What the installer is called with, one call after the other. kohort itself is the only thing without a hash, and
+    it is built by what is locked, too."""
+    if group:
+        return [["--require-hashes", "--requirement", f"requirements/{group}.lock"]]
+    locked = ["--requirement", "requirements/run.lock", "--requirement", "requirements/build.lock"]
+    return [["--require-hashes", *locked], ["--no-deps", "--no-build-isolation", "--editable", "."]]
 
 
 if __name__ == "__main__":

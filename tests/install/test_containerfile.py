@@ -36,8 +36,10 @@ def test_nothing_is_built_or_fetched_in_the_final_stage() -> None:
 
 
 def test_base_images_are_named_in_full_and_with_a_version() -> None:
-    images = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
-    assert images
+    """One argument names it for all stages, so that a build can name a digest instead."""
+    assert {rest.split()[0] for word, rest in instructions() if word == "FROM"} == {"${BASE}"}
+    images = [rest.removeprefix("BASE=") for word, rest in instructions() if word == "ARG"]
+    assert len(images) == 1
     for image in images:
         assert re.fullmatch(r"[a-z.]+/[a-z/]+:\d+\.\d+[\w.-]*", image), image
 

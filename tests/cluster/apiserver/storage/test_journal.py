@@ -252,6 +252,7 @@ def test_others_cannot_read_the_files(path: Path) -> None:
 
 OPEN_AS_NOBODY = """
 import os, sys
+import urllib.parse  # Python 3.13 imports it when it is needed, which may be where this user cannot read
 from pathlib import Path
 from kohort.cluster.apiserver.storage.errors import DatabaseReadOnly
 from kohort.cluster.apiserver.storage.journal import Journal
