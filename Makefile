@@ -1,4 +1,5 @@
-# Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, crash.
+# Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, test-wheel,
+# test-pythons, crash, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -7,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel crash lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash lock clean
 
 setup: $(STAMP)
 
@@ -60,6 +61,9 @@ test-kernel: $(TOOLS)
 
 test-wheel: $(TOOLS)
 	$(BIN)/pytest -m wheel tests/packaging
+
+test-pythons: $(TOOLS)
+	$(BIN)/python tools/pythons.py
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
