@@ -45,7 +45,7 @@ FLAGS = {
 
 
 @cache
-def _compiled_operator() -> dict[str, str]:
+def compiled_operator() -> dict[str, str]:
     """Whoever compiles needs memory for it; an installed operator does not."""
     environment = compiled_once()
     command = [sys.executable, "-c", "import aiohttp.web, kohort.cli.main, kohort.manager.process"]
@@ -59,7 +59,7 @@ def our_operator(plane: ControlPlane, directory: Path) -> Iterator[int]:
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "kohort.log").open("ab") as log:
         words = (*command, "--no-leader-elect", "--no-rollouts")
-        process = subprocess.Popen(words, stdout=log, stderr=log, env=_compiled_operator())
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=compiled_operator())
     try:
         yield process.pid
     finally:
