@@ -77,9 +77,9 @@ class Kohort:
             content = answer.read()
         return json.loads(content) if content.startswith((b"{", b"[")) else content.decode()
 
-    def status(self, path: str, *, token: str | None = None) -> int:
+    def status(self, path: str, *, token: str | None = None, body: JsonObject | None = None, method: str = "") -> int:
         try:
-            self.request(path, token=token)
+            self.request(path, body, method=method, token=token)
         except urllib.error.HTTPError as error:
             return error.code
         return 200

@@ -63,6 +63,26 @@ def test_strangers_get_health_and_version_and_nothing_else(kohort: "Kohort") -> 
     assert kohort.status("/healthz", token="wrong") == 401
 
 
+@pytest.mark.parametrize(("words", "status"), [((), 403), (("--default-resize-policy", "Recreate"), 200)])
+def test_whether_sizes_may_change_can_be_chosen(kohort: "Kohort", words: tuple[str, ...], status: int) -> None:
+    kohort.up("--parts", "apiserver,operator", *words)
+    pod = {"spec": {"containers": [{"name": "main", "image": "host"}]}}
+    sets = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
+    body = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "llm"},
+        "spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": pod}},
+    }
+    kohort.request(sets, body)
+    found = 409
+    while found == 409:  # the operator has written the status in between
+        made = kohort.request(f"{sets}/llm")
+        made["spec"]["leaderWorkerTemplate"]["size"] = 3
+        found = kohort.status(f"{sets}/llm", body=made, method="PUT")
+    assert found == status
+
+
 def test_it_listens_on_loopback_only(kohort: "Kohort") -> None:
     child = kohort.up("--parts", "apiserver")
     port = int(kohort.server.rpartition(":")[2])

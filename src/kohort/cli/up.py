@@ -41,6 +41,13 @@ DEFAULT_PORT = 6443
     metavar="LIST",
     help="Feature gates of the API server, such as PodLevelResources=false.",
 )
+@click.option(
+    "--default-resize-policy",
+    type=click.Choice(["None", "Recreate"]),
+    default="None",
+    show_default=True,
+    help="Whether the size of sets without resizePolicy may change: Recreate rolls their groups.",
+)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes",
@@ -73,6 +80,7 @@ def command(
     parts: str,
     kubeconfig: Path | None,
     feature_gates: str,
+    default_resize_policy: str,
     detach: bool,
     simulated_nodes: int,
     simulated_capacity: str,
@@ -87,7 +95,7 @@ def command(
         if simulated_nodes:
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
             simulation |= _nodes(simulated_capacity, simulated_labels, simulated_topology)
-        options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates)
+        options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates, default_resize_policy)
         if detach:
             server, note = detached.start(data, _arguments(data))
             _show(server, data.export if options.is_cluster else "", note)
@@ -138,6 +146,7 @@ def _options(
     kubeconfig: Path | None,
     simulation: Mapping[str, Json],
     feature_gates: str,
+    default_resize_policy: str,
 ) -> "Options":
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
@@ -149,7 +158,8 @@ def _options(
         turned = gates.parse(feature_gates)
     except ValueError as problem:
         raise BadOption(f"--feature-gates: {problem}") from problem
-    options = Options(data, host, port, chosen(parts, simulated=bool(simulation)), simulation, kubeconfig, turned)
+    wanted = chosen(parts, simulated=bool(simulation))
+    options = Options(data, host, port, wanted, simulation, kubeconfig, turned, default_resize_policy)
     if kubeconfig is not None and options.is_cluster:
         raise BadOption("--kubeconfig names a cluster to run parts on; leave apiserver out of --parts, or --kubeconfig")
     return options

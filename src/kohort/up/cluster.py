@@ -55,6 +55,8 @@ class Options:
     """Another cluster to run the parts against, when the API server is not one of them."""
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates of the API server that are not as usual."""
+    default_resize_policy: str = "None"
+    """Of LeaderWorkerSets that do not specify one."""
 
     @property
     def is_cluster(self) -> bool:
@@ -99,6 +101,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                     address,
                     server.webhooks,
                     AuthorityFiles(pki.ca_certificate, pki.ca_key),
+                    options.default_resize_policy,
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
@@ -133,7 +136,11 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
     connection = transport.connection
     surroundings = parts.Surroundings(
-        connection.ca.decode(), options.data.volumes, options.simulation, connection.server
+        connection.ca.decode(),
+        options.data.volumes,
+        options.simulation,
+        connection.server,
+        default_resize_policy=options.default_resize_policy,
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
     # front of a terminal leave nothing there and need not have it alone.

@@ -49,6 +49,8 @@ class Surroundings:
     """What calls webhooks, when that is in this process."""
     authority: AuthorityFiles | None = None
     """The cluster's own, when that is on this machine."""
+    default_resize_policy: str = "None"
+    """Of LeaderWorkerSets that do not specify one."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -77,7 +79,10 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         from kohort.admission.metrics import WebhookMetrics
 
         metrics = WebhookMetrics(manager.metrics.registry)
-        plug(manager, webhooks=InProcess(surroundings.webhooks, metrics))
+        webhooks = InProcess(surroundings.webhooks, metrics)
+        plug(manager, webhooks=webhooks, default_resize_policy=surroundings.default_resize_policy)
+    elif name == OPERATOR:
+        plug(manager, default_resize_policy=surroundings.default_resize_policy)
     elif name == "workloads":
         plug(
             manager,
