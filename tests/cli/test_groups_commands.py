@@ -231,8 +231,8 @@ async def test_plan_server_side(story: Callable[..., Json]) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("kind: LeaderWorkerset", "kohort: f holds no LeaderWorkerSet, but: LeaderWorkerset\n"),
-        ("", "kohort: f holds nothing; name a file with a LeaderWorkerSet\n"),
+        ("kind: LeaderWorkerset", "kohort: f holds no LeaderWorkerSet or Rollout, but: LeaderWorkerset\n"),
+        ("", "kohort: f holds nothing; name a file with a LeaderWorkerSet or a Rollout\n"),
         ("a: [", "kohort: f is no YAML: "),
         ("kind: LeaderWorkerSet", "kohort: f: a LeaderWorkerSet has no metadata.name\n"),
     ],

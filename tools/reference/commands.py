@@ -1,9 +1,38 @@
 """The reference of the command line, from the commands themselves."""
 
-import click
+from collections.abc import Sequence
+from typing import Final, get_args, get_origin
 
+import click
+import msgspec
+
+from kohort.cli.actions.listing import Line, ReleaseRecord
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
+from kohort.inspection.history import Entry
+from kohort.inspection.progress import Progress
+from kohort.inspection.release import Release
+from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
+from kohort.inspection.workloadviews import WorkloadTree
+
+OUTPUTS: Final = (
+    ("kohort get NAME (without NAME, a list)", SetTree),
+    ("kohort get: each of groups", GroupBranch),
+    ("kohort get: each of pods", PodBranch),
+    ("kohort get deployment/NAME, statefulset/NAME", WorkloadTree),
+    ("release, in get, list and status", Release),
+    ("kohort status", Progress),
+    ("kohort list (a list)", Line),
+    ("kohort history (a list)", Entry),
+    ("kohort releases (a list)", ReleaseRecord),
+)
+CAUSE: Final = (
+    ("kind", "str"),
+    ("objects", "list of str"),
+    ("found", "str"),
+    ("action", "str"),
+    ("commands", "list of str"),
+)
 
 
 def page() -> str:
@@ -35,7 +64,35 @@ def page() -> str:
         options = [_row(one) for one in command.params if isinstance(one, click.Option) and not one.hidden]
         if options:
             lines += ["| option | meaning |", "|---|---|", *options, ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_outputs()])
+
+
+def _outputs() -> list[str]:
+    """What `-o json` and `-o yaml` print: the fields of the structures themselves."""
+    lines = [
+        "## Output for scripts",
+        "",
+        "Fields of `-o json` and `-o yaml`. New fields may be added; none is renamed.",
+        "",
+    ]
+    for command, type in OUTPUTS:
+        rows = [f"| `{one.encode_name}` | `{_type_name(one.type)}` |" for one in msgspec.structs.fields(type)]
+        lines += [f"### {command}", "", "| field | type |", "|---|---|", *rows, ""]
+    cause = [f"| `{name}` | `{kind}` |" for name, kind in CAUSE]
+    return [*lines, "### kohort explain (a list)", "", "| field | type |", "|---|---|", *cause, ""]
+
+
+def _type_name(annotation: object) -> str:
+    """
+    >>> _type_name(int | None), _type_name(tuple[str, ...])
+    ('int or null', 'list of str')
+    """
+    arguments = get_args(annotation)
+    if arguments and type(None) in arguments:
+        return f"{_type_name(next(one for one in arguments if one is not type(None)))} or null"
+    if arguments and get_origin(annotation) in (tuple, Sequence):
+        return f"list of {_type_name(arguments[0])}"
+    return str(getattr(annotation, "__name__", annotation)).strip("'")
 
 
 def _row(option: click.Option) -> str:

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "status": ("kohort.cli.status", "Show the progress of a roll or of scaling; -w waits for its end."),
     "explain": ("kohort.cli.explain", "Explain why a set is not ready, and what to do."),
     "plan": ("kohort.cli.plan", "Show what applying a file would do."),
+    "lint": ("kohort.cli.lint", "Check sets, Rollouts and routes in files."),
     "history": ("kohort.cli.history", "List the revisions of a set."),
     "diff": ("kohort.cli.diff", "Show how two revisions differ."),
     "releases": ("kohort.cli.releases", "List the releases of a workload, and how each ended."),

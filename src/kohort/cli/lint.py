@@ -1,0 +1,31 @@
+"""`kohort lint`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, output_option
+
+
+@click.command("lint")
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="What to check: a file, a directory of files, or - for standard input.",
+)
+@output_option()
+@cluster_options
+def command(filenames: tuple[str, ...], output: str, target: Target) -> None:
+    """Check sets, Rollouts, Services and routes in files: what the cluster would refuse, names that lead nowhere, and
+    steps that do nothing. Nothing is changed. Exit code 1 if there is anything to complain about."""
+    from kohort.cli.actions import planning
+    from kohort.cli.connection import Refusal, complain
+
+    try:
+        files = planning.read(filenames)
+    except Refusal as problem:
+        click.get_current_context().exit(complain(str(problem)))
+    execute(target, lambda client, namespace: planning.lint(client, namespace, files, output))
