@@ -37,7 +37,11 @@ class Home:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said, _ = await process.communicate()
+        try:
+            said, _ = await process.communicate()
+        except asyncio.CancelledError:
+            await asyncio.shield(_stopped(process))
+            raise
         return process.returncode or 0, said.decode(errors="replace").rstrip()
 
 
@@ -62,26 +66,39 @@ def _place() -> str | None:
 @contextlib.asynccontextmanager
 async def _running(data: Path, log: Path) -> AsyncIterator[None]:
     """`kohort up` in a session of its own: Ctrl-C is for the demo, which ends the cluster when its client has gone."""
-    with log.open("wb") as complaints:
+    reading, writing = os.pipe()
+    with log.open("wb") as complaints, os.fdopen(writing, "wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0"),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=output,
             stderr=complaints,
             env={**os.environ, "KOHORT_LOG": "error"},
             start_new_session=True,
             preexec_fn=lambda: end_with_parent(signal.SIGTERM),
         )
     try:
-        assert process.stdout is not None
-        with contextlib.suppress(TimeoutError):
-            first = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
-            if first.startswith(b"ready"):
-                yield
-                return
-        raise CannotBegin(f"the cluster did not start: {_last_line(log)}")
+        if not (await first_line(reading)).startswith(b"ready"):
+            raise CannotBegin(f"the cluster did not start: {_last_line(log)}")
+        yield
     finally:
         await asyncio.shield(_stopped(process))
+
+
+async def first_line(descriptor: int) -> bytes:
+    """What is written to a pipe first; nothing if that takes too long. The pipe is ours and not the subprocess's: that
+    one would stay open for as long as any process of the cluster has it, and asyncio would close it after its loop."""
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(descriptor, "rb")
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        return await asyncio.wait_for(reader.readline(), START_SECONDS)
+    except TimeoutError:
+        return b""
+    finally:
+        transport.close()
 
 
 def _last_line(log: Path) -> str:
