@@ -5,7 +5,7 @@ computed from exactly the text that Go's encoder would write: fields in the orde
 ones left out, `<`, `>` and `&` escaped. In the plan of a Rollout, pauses and the failure threshold do not count: they
 may be edited at any time.
 
-The fingerprint of a template never leaves a status, so any stable hash does.
+The hash of a Deployment's template is that of `templatehash`.
 """
 
 import hashlib

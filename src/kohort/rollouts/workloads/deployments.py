@@ -18,6 +18,7 @@ from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import wire
 from kohort.rollouts.api import BatchRelease, PatchMetadata
 from kohort.rollouts.planhash import fingerprint
+from kohort.rollouts.templatehash import template_hash
 from kohort.rules.canonical_form import without_nulls
 from kohort.rules.pod_template import pod_template_content, same_pod_template
 from kohort.rules.safe_text import safe_text
@@ -46,7 +47,8 @@ def template_content(template: JsonObject, ignored: PatchMetadata | None = None)
 
 
 def revision_of(template: JsonObject) -> str:
-    return fingerprint(template_content(template))
+    """As Kruise Rollouts names it."""
+    return template_hash(template)
 
 
 def earlier_revision_of(template: JsonObject) -> str:
