@@ -128,6 +128,25 @@ async def test_history_is_limited() -> None:
         await cluster.until(lambda: len(cluster.objects(CONTROLLER_REVISIONS, NS)) == 2)
 
 
+async def test_a_deleted_revision_is_written_again_and_a_copy_of_it_serves_as_well() -> None:
+    async with at_work() as cluster:
+        await cluster.client.create(DAEMON_SETS, daemon_set())
+        await cluster.until(lambda: rolled_out(cluster, 3))
+        (first,) = cluster.objects(CONTROLLER_REVISIONS, NS)
+        await cluster.client.delete(CONTROLLER_REVISIONS, first["metadata"]["name"], NS)
+        await cluster.until(lambda: len(cluster.objects(CONTROLLER_REVISIONS, NS)) == 1)
+        copy = {key: value for key, value in first.items() if key != "metadata"} | {"revision": 7}
+        labels = {**first["metadata"]["labels"], "controller-revision-hash": "other"}
+        copy["metadata"] = {"name": "agent-other", "namespace": NS, "labels": labels}
+        await cluster.client.create(CONTROLLER_REVISIONS, copy)
+        await cluster.client.delete(CONTROLLER_REVISIONS, first["metadata"]["name"], NS)
+        await cluster.settle()
+        (left,) = cluster.objects(CONTROLLER_REVISIONS, NS)
+        assert left["metadata"]["name"] == "agent-other", "equal templates need no second revision"
+        assert left["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+        assert rolled_out(cluster, 3)
+
+
 async def test_on_delete_replaces_pods_only_when_they_are_deleted() -> None:
     async with at_work() as cluster:
         await cluster.client.create(DAEMON_SETS, daemon_set(updateStrategy={"type": "OnDelete"}))

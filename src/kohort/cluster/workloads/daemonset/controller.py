@@ -43,8 +43,10 @@ class DaemonSets:
         self.sets.on_change(self._forget)
         controller = manager.controller("daemonset", self.reconcile, workers=2, max_delay=30)
         controller.watches(self.sets)
-        controller.watches(self.pods, self._sets_of_pod)
+        controller.watches(self.pods, self._sets_of_object)
         controller.watches(self.nodes, self._all_sets, when=_fits_others)
+        # A deleted revision is written again, and one without an owner is adopted.
+        controller.watches(cache, self._sets_of_object)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         daemon_set = self.sets.get(key)
@@ -90,13 +92,13 @@ class DaemonSets:
         if new is None and old is not None:
             self.failures.forget(old["metadata"]["uid"])
 
-    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
-        if controller_of(pod) is not None:
-            return map_to_controller_owner("DaemonSet", "apps")(pod)
+    def _sets_of_object(self, obj: Pod | StoredRevision) -> Iterable[Key]:
+        if controller_of(obj) is not None:
+            return map_to_controller_owner("DaemonSet", "apps")(obj)
         return [
-            Key(pod.metadata.namespace, one["metadata"]["name"])
-            for one in self.sets.list(pod.metadata.namespace)
-            if ownership.selector_of(one).matches(pod.metadata.labels)
+            Key(obj.metadata.namespace, one["metadata"]["name"])
+            for one in self.sets.list(obj.metadata.namespace)
+            if ownership.selector_of(one).matches(obj.metadata.labels)
         ]
 
     def _all_sets(self, _: Node) -> Iterable[Key]:
