@@ -11,7 +11,7 @@ from kohort.groups.gang import Gangs
 from kohort.groups.identity import index_of, parse_pod_name
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observation import size_of
-from kohort.groups.restarts import Baselines, GroupFacts, PodFacts, Recreations
+from kohort.groups.restarts import Baselines, GroupFacts, PodFacts
 from kohort.groups.succession import leaders_behind, predecessors
 from kohort.groups.views import BY_GROUP, Failure, GroupCache, GroupStatefulSet, by_group
 from kohort.groups.waiting import REFUSALS
@@ -23,6 +23,7 @@ from kohort.kube.owners import map_to_controller_owner
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS, Key
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.restart_backoff import RestartBackoff
 
 _NAME_TAKEN: Final = 15.0
 """Seconds after which a name that was taken is tried again."""
@@ -40,8 +41,8 @@ class PodController:
         self.gangs = gangs
         self.recorder = manager.recorder("leaderworkerset")
         self._baselines = Baselines()
-        self._recreations = Recreations()
-        self._replacements = Recreations()
+        self._recreations = RestartBackoff[Key]()
+        self._replacements = RestartBackoff[Key]()
         """Of pods that missed the webhook."""
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)

@@ -15,22 +15,18 @@ With RecreateGroupAfterStart, containers that restarted while the group started 
 never fall, so what they were when the last pod had started is remembered (`Baselines`) and only more than that counts.
 An operator that starts anew finds groups as they are and begins from there.
 
-A group whose containers fail again right after it was recreated is not recreated at full speed (`Recreations`). A pod
-that is deleted does recreate its group at once: it is gone the next moment, and nobody would know of it any more.
+A group whose containers fail again right after it was recreated is not recreated at full speed
+(`rules.restart_backoff`). A pod that is deleted does recreate its group at once: it is gone the next moment, and nobody
+would know of it any more.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from kohort.groups import wire
 from kohort.kube.resources import Key
-
-FIRST_PAUSE: Final = 10.0
-LONGEST_PAUSE: Final = 300.0
-FORGIVEN_AFTER: Final = 600.0
-"""Seconds without a recreation after which a group begins with a clean slate."""
 
 
 class PodFacts(msgspec.Struct, frozen=True):
@@ -101,29 +97,3 @@ class Baselines:
 
     def forget(self, leader: Key) -> None:
         self._known.pop(leader, None)
-
-
-class Recreations:
-    """How long to wait before a group is recreated again: not at all the first time, then longer and longer."""
-
-    def __init__(self) -> None:
-        self._known: dict[Key, tuple[int, float]] = {}
-        """By leader: how often in a row, and when last."""
-
-    def pause(self, leader: Key, now: float) -> float:
-        times, last = self._known.get(leader, (0, now))
-        if times == 0 or now - last > FORGIVEN_AFTER:
-            return 0.0
-        return max(0.0, last + min(FIRST_PAUSE * 2.0 ** min(times - 1, 10), LONGEST_PAUSE) - now)
-
-    def times(self, leader: Key) -> int:
-        """How often in a row."""
-        return self._known.get(leader, (0, 0.0))[0]
-
-    def done(self, leader: Key, now: float) -> None:
-        times, last = self._known.get(leader, (0, now))
-        self._known[leader] = (1 if now - last > FORGIVEN_AFTER else times + 1, now)
-
-    def forget_old(self, now: float) -> None:
-        for leader in [one for one, (_, last) in self._known.items() if now - last > FORGIVEN_AFTER]:
-            del self._known[leader]

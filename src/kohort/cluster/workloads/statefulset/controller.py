@@ -30,13 +30,14 @@ from kohort.cluster.workloads.statefulset.pods import (
 from kohort.kube.client import PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
-from kohort.kube.identity import newer
+from kohort.kube.identity import key_of, newer
 from kohort.kube.manager import Manager
 from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
 from kohort.objects.jsontypes import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.restart_backoff import RestartBackoff
 
 
 def register(manager: Manager) -> None:
@@ -54,6 +55,8 @@ class StatefulSets:
         cache = manager.informer(
             CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
         )
+        self._replacements = RestartBackoff[Key]()
+        """Of pods that failed: one that its node refuses would be made again as fast as the node refuses it."""
         self._written: dict[str, tuple[str, JsonObject]] = {}
         """By uid: the resource version and status of the last write."""
         self.sets.on_change(self._forget)
@@ -90,7 +93,7 @@ class StatefulSets:
         if failure is not None:
             return Requeue()
         if len(done) < len(plan.actions):
-            return Requeue(after=1.0)
+            return Requeue(after=max(1.0, self._pause(facts, pods)))
         return self._when_available(stateful_set, pods)
 
     def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
@@ -149,11 +152,16 @@ class StatefulSets:
         parallel one takes steps together in growing batches: if it cannot create pods, it finds out with one request
         and not with a thousand."""
         by_name = {pod.metadata.name: pod for pod in pods}
-        together = not set_facts(stateful_set, resolved).ordered
+        facts = set_facts(stateful_set, resolved)
+        together = not facts.ordered
         done: list[rules.Action] = []
 
         async def take(step: rules.Step) -> None:
             for action in step:
+                if isinstance(action, Delete) and action.reason == "finished":
+                    if self._pause(facts, [by_name[action.pod]]):
+                        return
+                    self._note_failure(by_name[action.pod])
                 if not isinstance(action, Create):
                     await self._act(stateful_set, by_name[action.pod], action)
                 elif not await self._create(stateful_set, resolved, action):
@@ -169,6 +177,20 @@ class StatefulSets:
                     if isinstance(problem, BaseException):
                         raise problem
         return done, None
+
+    def _pause(self, facts: rules.SetFacts, pods: Iterable[Pod]) -> float:
+        """Seconds until the first of these that failed again and again is replaced. It stays until then, to be looked
+        at. One that would get another template is replaced at once: that may be the remedy."""
+        now = asyncio.get_running_loop().time()
+        failed = [pod for pod in pods if pod.status.phase == "Failed" and not pod.metadata.deleting]
+        pauses = [self._replacements.pause(key_of(pod), now) for pod in failed if _has_its_revision(facts, pod)]
+        return min((pause for pause in pauses if pause), default=0.0)
+
+    def _note_failure(self, pod: Pod) -> None:
+        now = asyncio.get_running_loop().time()
+        self._replacements.forget_old(now)
+        if pod.status.phase == "Failed":
+            self._replacements.done(key_of(pod), now)
 
     async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
         match action:
@@ -298,3 +320,8 @@ def status_of(stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, cou
         "updateRevision": resolved.update.name,
         "collisionCount": resolved.collisions,
     }
+
+
+def _has_its_revision(facts: rules.SetFacts, pod: Pod) -> bool:
+    ordinal = int(pod.metadata.name.rpartition("-")[2])
+    return pod.metadata.labels.get(REVISION_LABEL) == rules.revision_for(facts, ordinal)
