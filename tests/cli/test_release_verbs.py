@@ -145,7 +145,8 @@ async def test_releases_and_how_they_ended(capsys: pytest.CaptureFixture[str]) -
         await story.change(V2)
         await story.at(1)
         text, _ = await user.run(listing.releases, "llm", "json")
-        assert [(one["outcome"], one["images"]) for one in json.loads(text)] == [("under way", [V2])]
+        (now,) = json.loads(text)
+        assert (now["outcome"], now["images"], now["by"]) == ("under way", [V2], cluster.client.field_manager)
         await user.run(writing.abort, "llm")
         await story.healthy(V1)
         await story.change(V3)

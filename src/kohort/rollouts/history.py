@@ -45,6 +45,8 @@ from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.traffic.finding import find_http_route
 from kohort.rules.safe_text import safe_text
 
+RELEASED_BY: Final = "kohort.dev/released-by"
+"""On a record: the client that wrote the template that is released."""
 ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 COMPLETED: Final = "completed"
 Ending = Literal["succeeded", "rolled_back", "superseded", "disabled", "deleted"]
@@ -129,6 +131,10 @@ class HistoryController:
     async def _begin(self, rollout: Rollout, release: str) -> None:
         name, namespace = rollout.metadata.name, rollout.metadata.namespace
         digest = hashlib.sha256(f"{rollout.metadata.uid}/{release}".encode()).hexdigest()
+        ref = rollout.spec.workload_ref
+        resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
+        workload: JsonObject | None = await self.client.find(resource, ref.name, namespace)
+        writer = last_writer(workload or {})
         body = {
             "apiVersion": ROLLOUT_HISTORIES.api_version,
             "kind": ROLLOUT_HISTORIES.kind,
@@ -137,6 +143,7 @@ class HistoryController:
                 "namespace": namespace,
                 "labels": {wire.ROLLOUT_ID: release, ROLLOUT_NAME: name},
                 "ownerReferences": [_owner(rollout)],
+                **({"annotations": {RELEASED_BY: writer}} if writer else {}),
             },
             "spec": {"rollout": {"rolloutID": release, "name": name}},
         }
@@ -243,3 +250,18 @@ def _owner(rollout: Rollout) -> JsonObject:
 def _rollout_of(record: History) -> list[Key]:
     name = record.metadata.labels.get(ROLLOUT_NAME, "")
     return [Key(record.metadata.namespace, name)] if name else []
+
+
+def last_writer(workload: JsonObject) -> str:
+    """The client that wrote the template of a workload last, as the server has recorded it; empty if it has not.
+
+    >>> fields = {"f:spec": {"f:template": {}}}
+    >>> last_writer({"metadata": {"managedFields": [{"manager": "kubectl-edit", "time": "1", "fieldsV1": fields}]}})
+    'kubectl-edit'
+    """
+    writers = [
+        (str(one.get("time", "")), str(one.get("manager", "")))
+        for one in (workload.get("metadata") or {}).get("managedFields") or ()
+        if {"f:template", "f:leaderWorkerTemplate"} & set((one.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    return max(writers)[1] if writers else ""

@@ -21,7 +21,7 @@ from kohort.kube.client import Client
 from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
 from kohort.objects.jsontypes import JsonObject
 from kohort.rollouts.api import Rollout
-from kohort.rollouts.history import ROLLOUT_NAME
+from kohort.rollouts.history import RELEASED_BY, ROLLOUT_NAME
 from kohort.rollouts.wire import ROLLOUT_ID
 
 
@@ -110,7 +110,7 @@ def _drawn(lines: Sequence[Line], *, everywhere: bool) -> list[str]:
 class ReleaseRecord(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     outcome: str
-    """succeeded, rolled_back, superseded, or under way"""
+    """succeeded, rolled_back, superseded, disabled, deleted, or under way"""
     started: str
     by: str
     """The client that wrote the new template, as the server has recorded it; empty if that is not known."""
@@ -158,13 +158,13 @@ def _record(record: JsonObject, subject: Subject, rollout: Rollout) -> ReleaseRe
     identity = metadata.get("labels", {}).get(ROLLOUT_ID, "")
     progress = rollout.status.progress
     present = subject.releasing and progress is not None and progress.observed_rollout_id == identity
-    outcome = (about.get("data") or {}).get("outcome") or ("under way" if present else "superseded")
+    outcome = "under way" if present else (about.get("data") or {}).get("outcome") or "superseded"
     return ReleaseRecord(
         id=identity,
         outcome=outcome,
         started=metadata["creationTimestamp"],
-        by=(metadata.get("annotations") or {}).get("kohort.dev/released-by", ""),
-        images=_images(workload.get("data") or {}) or (_newest(subject) if present else ()),
+        by=(metadata.get("annotations") or {}).get(RELEASED_BY, ""),
+        images=_newest(subject) if present else _images(workload.get("data") or {}),
         steps=len(steps),
         pods=sum(len(one.get("pods") or ()) for one in steps),
     )
