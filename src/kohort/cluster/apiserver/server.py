@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import access, paths
+from kohort.cluster.apiserver.endpoints.bodies import MAX_BODY, too_large
 from kohort.cluster.apiserver.endpoints.call import Admission, Authorizer, Call, Parts, StoreReader, Unhindered
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.deadlines import Deadlines
@@ -44,7 +45,6 @@ from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
 from kohort.objects.jsontypes import Json
 
-MAX_BODY: Final = 3 * 1024 * 1024
 WARNING_LIMIT: Final = 4096
 LONG_WARNING: Final = 256
 WRITE_DEADLINE: Final = 34.0
@@ -378,11 +378,6 @@ def _selected_name(request: Request) -> str:
         if field == "metadata.name" and mark and "/" not in value:
             return value.removeprefix("=")
     return ""
-
-
-def too_large() -> errors.ApiError:
-    message = f"Request entity too large: limit is {MAX_BODY}"
-    return errors.failure(413, "RequestEntityTooLarge", message)
 
 
 def failure_response(request: Request, error: errors.ApiError) -> Response:

@@ -22,9 +22,16 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import errors
 from kohort.objects.jsontypes import Json, JsonObject
 
+MAX_BODY: Final = 3 * 1024 * 1024
+"""Bytes of a body, and of an object that grows by patches."""
 DEFAULT_VALIDATION: Final = "Warn"
 SCHEME: Final = "pkg/runtime/scheme.go:111"
 _OPTIONS_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def too_large() -> errors.ApiError:
+    message = f"Request entity too large: limit is {MAX_BODY}"
+    return errors.failure(413, "RequestEntityTooLarge", message)
 
 
 def decode_request(call: Call, kind: str = "") -> tuple[JsonObject, list[str]]:

@@ -35,7 +35,9 @@ class _Piece:
 
 
 class LargeWork:
-    def __init__(self, waiting: int = MAX_WAITING) -> None:
+    def __init__(self, *, large: int = LARGE, waiting: int = MAX_WAITING) -> None:
+        """Documents of more than `large` bytes are large; `waiting` requests of one user may wait."""
+        self._large = large
         self._waiting = waiting
         self._queues: dict[str, deque[_Piece]] = {}
         """By user, in the order of their turns."""
@@ -44,7 +46,7 @@ class LargeWork:
 
     async def run(self, user: str, size: int, function: Callable[[], Result]) -> Result:
         """The result of a function of documents of that size, at once if they are small."""
-        if size <= LARGE:
+        if size <= self._large:
             return function()
         queue = self._queues.setdefault(user, deque())
         if len(queue) >= self._waiting:

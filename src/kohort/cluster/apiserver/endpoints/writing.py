@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.endpoints.settling import (
     storage_problem,
 )
 from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
+from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.disabled import drop_disabled
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
@@ -243,6 +244,7 @@ class Writer:
         (bodies.complete_status if status else bodies.complete)(call.kind, obj, nulls=True)
         if managed.is_noop(live, obj):
             return Written(stored=stored)
+        _check_growth(call, obj, stored)
         if options.dry_run:
             return Written(document=with_type_first(obj, call.kind))
         return Written(stored=await self.store(call, obj, expected=stored.revision))
@@ -415,3 +417,13 @@ class Writer:
             return answers.of_stored(call, written.stored, status)
         assert written.document is not None
         return answers.of_object(call, written.document, status)
+
+
+def _check_growth(call: Call, obj: JsonObject, stored: Stored) -> None:
+    """An object may not grow beyond the size of the largest body: patches could add to it again and again."""
+    before = len(stored.raw)
+    if before + call.size <= bodies.MAX_BODY:
+        return
+    after = len(compact(obj))
+    if after > bodies.MAX_BODY and after > before:
+        raise bodies.too_large()

@@ -17,6 +17,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.endpoints.bodies import MAX_BODY, too_large
 from kohort.cluster.apiserver.http.answered import Answered
 from kohort.cluster.apiserver.http.answering import Exchange
 from kohort.cluster.apiserver.http.bodybudget import BodyBudget, ReadDeadlines, body_too_late
@@ -24,7 +25,7 @@ from kohort.cluster.apiserver.http.connection import Authenticate
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.streams import Streams
 from kohort.cluster.apiserver.http.targets import split_target
-from kohort.cluster.apiserver.server import MAX_BODY, ApiServer, failure_response, too_large
+from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 

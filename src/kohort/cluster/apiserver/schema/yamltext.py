@@ -26,6 +26,8 @@ _MERGE: Final = "<<"
 _MAX_DIRECTIVES: Final = 100
 """libyaml compares every %TAG line with all the others."""
 _TAG_DIRECTIVE: Final = re.compile(rb"^%TAG", re.MULTILINE)
+MAX_CHARACTERS: Final = 6 * 1024 * 1024
+"""Of all texts of a document, aliases expanded: twice what a body can have."""
 _LONG_NUMBER: Final = 400
 """Digits beyond which a number is beyond the range of a float, too."""
 
@@ -77,6 +79,7 @@ class _Open:
     anchor: str | None
     values_before: int
     """Values that were built before this one."""
+    characters_before: int
     key: str | None = None
     """Of the mapping entry whose value comes next."""
     merging: bool = False
@@ -90,6 +93,8 @@ class _Anchored:
     value: Json
     size: int
     """Number of values in it, including itself."""
+    characters: int
+    """Of all texts in it."""
     merge_key: bool = False
 
 
@@ -102,6 +107,7 @@ class _Builder:
         self._anchors: dict[str, _Anchored | None] = {}
         """None while the value of an anchor is not complete."""
         self._values = 0
+        self._characters = 0
         self._root: Json = None
 
     def first_document(self, parser: CParser) -> Json:
@@ -127,9 +133,9 @@ class _Builder:
         plain = event.implicit[0]
         value = plain_scalar(event.value) if plain or event.tag in _RESOLVED else event.value
         merge_key = plain and event.value == _MERGE
-        self._count(1)
+        self._count(1, len(event.value))
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchored(value, 1, merge_key)
+            self._anchors[event.anchor] = _Anchored(value, 1, len(event.value), merge_key)
         self._put(value, event, merge_key=merge_key)
 
     def _begin(self, value: Json, event: yaml.CollectionStartEvent) -> None:
@@ -139,8 +145,8 @@ class _Builder:
             raise YamlFault(f"yaml: exceeded max depth of {MAX_DEPTH}")
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._stack.append(_Open(value, event.anchor, self._values))
-        self._count(1)
+        self._stack.append(_Open(value, event.anchor, self._values, self._characters))
+        self._count(1, 0)
 
     def _end(self) -> None:
         ended = self._stack.pop()
@@ -149,7 +155,8 @@ class _Builder:
             if key not in value:
                 value[key] = ended.merged[key]
         if ended.anchor is not None:
-            self._anchors[ended.anchor] = _Anchored(value, self._values - ended.values_before)
+            size, characters = self._values - ended.values_before, self._characters - ended.characters_before
+            self._anchors[ended.anchor] = _Anchored(value, size, characters)
         self._put(value)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
@@ -160,12 +167,13 @@ class _Builder:
             raise YamlFault(f"yaml: anchor '{event.anchor}' value contains itself")
         if self._expects_key() and isinstance(anchored.value, (dict, list)):
             raise YamlFault("yaml: invalid map key")
-        self._count(anchored.size)
+        self._count(anchored.size, anchored.characters)
         self._put(_copy(anchored.value, MAX_DEPTH - len(self._stack)), event, merge_key=anchored.merge_key)
 
-    def _count(self, values: int) -> None:
+    def _count(self, values: int, characters: int) -> None:
         self._values += values
-        if self._values > MAX_VALUES:
+        self._characters += characters
+        if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
             raise YamlFault("yaml: document contains excessive aliasing")
 
     def _expects_key(self) -> bool:
