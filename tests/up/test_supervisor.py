@@ -36,7 +36,11 @@ READY = '{"pid": %d, "startedAt": "", "server": "https://127.0.0.1:7777", "ready
 """
 BECOME_READY = CHILD + "(directory / 'status.json').write_text(READY)\n"
 CRASH = BECOME_READY + "os.kill(os.getpid(), signal.SIGSEGV)"
-WAIT = BECOME_READY + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nwhile True: signal.pause()"
+WAIT = (
+    "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    + BECOME_READY
+    + "signal.sigwait([signal.SIGTERM])"
+)
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
