@@ -46,7 +46,7 @@ EMPTY = (
     ("kohort status llm", 1, "there is no LeaderWorkerSet llm in namespace default, nor any other; kubectl apply -f"),
     ("kohort plan -f nothing.yaml", 1, "cannot read nothing.yaml: No such file or directory"),
     ("kohort plan -f Makefile", 1, "Makefile is no YAML: line \\d+, column \\d+: mapping values are not allowed here"),
-    ("kohort plan -f -", 1, "standard input holds no LeaderWorkerSet, but: Pod"),
+    ("kohort plan -f -", 1, "standard input holds no LeaderWorkerSet or Rollout, but: Pod"),
     (planned("size: 4", "size: 0"), 1, "llm is refused:\n .*size must be equal or greater than 1"),
     (planned("replicas: 2", "replicas: two"), 1, 'is refused:\n  spec.replicas: .* must be of type integer: "string"$'),
     (planned("replicas: 2", "replcas: 2"), 1, 'unknown field "spec.replcas"'),
@@ -57,7 +57,7 @@ STANDING = (
     ("kohort get llm -n nowhere", 1, "no LeaderWorkerSet llm in namespace nowhere, but in default: -n default"),
     ("kohort get llm --context nowhere", 1, "no context 'nowhere' \\(there are: kohort\\)"),
     ("kohort get llm -o table", 2, "'table' is not one of 'text', 'json', 'yaml', 'wide'"),
-    ("kohort get pod/llm-0", 2, "'pod/llm-0' is no LeaderWorkerSet: write its name, or lws/NAME"),
+    ("kohort get pod/llm-0", 2, "'pod/llm-0' names no workload: write the name of a LeaderWorkerSet, deployment/NAME"),
     ("kohort undo llm", 1, "has no earlier revision; kept are: 1 \\(kohort history llm\\)"),
     ("kohort undo llm --to 9", 1, "has no revision 9; kept are: 1"),
     ("kohort logs llm", 1, "pods on simulated nodes only pretend to run"),
@@ -77,7 +77,7 @@ STANDING = (
     (planned("size: 4", "size: 8"), 1, "size: .*immutable while .*resizePolicy is None; set resizePolicy to Recreate"),
     (
         planned("cpu: 100m", "cpu: 500"),
-        0,
+        3,
         "Room: step 1 does not fit, 4 of its pods find no node (not enough cpu on any)",
     ),
 )

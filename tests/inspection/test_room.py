@@ -262,6 +262,14 @@ def test_accelerators_that_are_only_limits_are_asked_for(resources: JsonObject) 
     assert small.room.fits
 
 
+@pytest.mark.parametrize("side", ["requests", "limits"])
+def test_amounts_that_are_numbers_count_too(side: str) -> None:
+    built = lws("llm").replicas(1).size(2).but(RESOURCES, {side: {"cpu": 500}})
+    found = forecast(scene(1, built=lws("llm").replicas(1).size(2)), group_set(built), [node("node-0", "8")])
+    assert found.room is not None
+    assert not found.room.fits
+
+
 def test_the_room_of_a_pod_as_a_whole_counts() -> None:
     spec = "spec.leaderWorkerTemplate.workerTemplate.spec"
     built = lws("llm").replicas(1).size(2).but(f"{spec}.resources", {"limits": {"cpu": "6"}})
