@@ -36,6 +36,7 @@ def pod_with(mount: JsonObject, **source: JsonObject) -> NodePod:
         ({"readOnly": True}, {"emptyDir": {}}, ("", True)),
         ({}, {"configMap": {"name": "x"}}, ("", True)),
         ({"subPath": "below"}, {"emptyDir": {}}, ("/below", False)),
+        ({}, {"image": {"reference": "model:v1"}}, ("", True)),
         ({"subPathExpr": "$(NAME)"}, {"emptyDir": {}}, ("/me", False)),
     ],
 )
@@ -44,6 +45,13 @@ def test_what_is_mounted(tmp_path: Path, mount: JsonObject, source: JsonObject, 
     assert pod.spec.containers is not None
     found = mounts_of(pod, pod.spec.containers[0], {"v": str(tmp_path)}, {"NAME": "me"})
     assert found == (Mount(f"{tmp_path}{expected[0]}", "/data", expected[1]),)
+
+
+def test_nothing_is_made_in_an_image(tmp_path: Path) -> None:
+    pod = pod_with({"subPath": "missing"}, image={"reference": "model:v1"})
+    with pytest.raises(MountProblem, match="'missing' is not in the image"):
+        mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(tmp_path)}, {})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", ["../out", "a/../../b"])

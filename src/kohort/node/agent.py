@@ -139,7 +139,7 @@ class Agent:
             directory=directory,
             addresses=addresses,
             sources=sources,
-            volumes=Volumes(manager.client, sources, allocatable),
+            volumes=Volumes(manager.client, sources, allocatable, directory / "images"),
             allocatable=allocatable,
             memory=int(Quantity.parse(self._size["memory"]).value),
             host=machine.outward_address(urlsplit(self._api_server).hostname or ""),

@@ -139,19 +139,22 @@ async def launch_of(
 def _own_files(
     node: Surroundings, pod: NodePod, container: NodeContainer, attempt: int, address: str
 ) -> Iterator[Mount]:
-    """Files that every container has: the names it knows, and where it leaves its last words."""
-    if not pod.spec.host_network:
+    """Files that every container has, unless it mounts a volume in their place: the names it knows, and where it leaves
+    its last words."""
+    taken = {os.path.normpath(each.mount_path) for each in container.volume_mounts}
+    if not pod.spec.host_network and "/etc/hosts" not in taken:
         yield Mount(str(write_pod_names(node, pod, address)), "/etc/hosts", optional=True)
-    if text := node.resolv_conf(pod):
-        path = pod_directory(node, pod.metadata.uid) / "resolv.conf"
-        write_hosts(path, text)
-        yield Mount(str(path), "/etc/resolv.conf", optional=True)
-    if container.termination_message_path:
+    if (text := node.resolv_conf(pod)) and "/etc/resolv.conf" not in taken:
+        resolv_conf = pod_directory(node, pod.metadata.uid) / "resolv.conf"
+        write_hosts(resolv_conf, text)
+        yield Mount(str(resolv_conf), "/etc/resolv.conf", optional=True)
+    path = container.termination_message_path
+    if path and os.path.normpath(path) not in taken:
         message = message_path(node, pod.metadata.uid, container.name, attempt)
         message.parent.mkdir(parents=True, exist_ok=True)
         message.touch()
         message.chmod(0o666)
-        yield Mount(str(message), container.termination_message_path, optional=True)
+        yield Mount(str(message), path, optional=True)
 
 
 def execution_of(inside: Launch, id: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Launch:

@@ -234,10 +234,10 @@ def _state(report: Report, run: Run, container: NodeContainer, message: str) -> 
         return {"waiting": {"reason": "CrashLoopBackOff", "message": words}}
     if run.ended and run.instance is not None:
         return {"terminated": _terminated(run.instance, report.scheme, message)}
-    if report.phase in ("Succeeded", "Failed"):
+    unfinished = initialised(report.pod.spec, report.runs)
+    if report.phase in ("Succeeded", "Failed") and not (unfinished and run.attempt < 0):
         words = "The container could not be located when the pod was terminated"
         return {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": words}}
-    unfinished = initialised(report.pod.spec, report.runs)
     waits_for_init = bool(report.pod.spec.init_containers) and (not unfinished or unfinished[0] != container.name)
     return {"waiting": {"reason": "PodInitializing" if waits_for_init else "ContainerCreating"}}
 

@@ -31,6 +31,8 @@ from kohort.kube.resources import (
 )
 from kohort.node import emptydirs
 from kohort.node.environment import ConfigProblem, expanded, field_value, resource_value
+from kohort.node.imageconfig import read_image
+from kohort.node.images import NoImage, directory_of
 from kohort.node.runtimes.interface import Mount
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
 from kohort.objects.jsontypes import JsonObject
@@ -105,8 +107,11 @@ class Sources:
 
 
 class Volumes:
-    def __init__(self, client: Client, sources: Sources, allocatable: Mapping[str, Quantity]) -> None:
+    def __init__(
+        self, client: Client, sources: Sources, allocatable: Mapping[str, Quantity], images: Path = Path("images")
+    ) -> None:
         self._client = client
+        self._images = images
         self._sources = sources
         self._allocatable = allocatable
         self._tokens: dict[tuple[str, str], tuple[float, bytes]] = {}
@@ -128,6 +133,8 @@ class Volumes:
             return _host_path(volume.host_path)
         if claim := volume.claim_name(pod.metadata.name):
             return await self._claimed(pod.metadata.namespace, claim)
+        if volume.image is not None:
+            return _image_root(volume.image.reference, self._images)
         if volume.unsupported_source:
             raise ConfigProblem(f"volumes of type {volume.unsupported_source} are not supported by this node")
         group = pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
@@ -224,20 +231,23 @@ def mounts_of(
 ) -> tuple[Mount, ...]:
     """What to mount where in a container. Raises MountProblem."""
     read_only = {
-        each.name for each in pod.spec.volumes if each.config_map or each.secret or each.projected or each.downward_api
+        each.name
+        for each in pod.spec.volumes
+        if each.config_map or each.secret or each.projected or each.downward_api or each.image
     }
     read_only |= {
         each.name
         for each in pod.spec.volumes
         if each.persistent_volume_claim is not None and each.persistent_volume_claim.read_only
     }
+    images = {each.name for each in pod.spec.volumes if each.image is not None}
     found = []
     for mount in container.volume_mounts:
         source = places[mount.name]
         below = expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         if below:
             try:
-                source = _inside(source, below)
+                source = _inside(source, below, make=mount.name not in images)
             except (ValueError, OSError) as problem:
                 words = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
                 raise MountProblem(f"{words}: {problem}") from None
@@ -245,13 +255,15 @@ def mounts_of(
     return tuple(found)
 
 
-def _inside(volume: str, below: str) -> str:
-    """A part of a volume, made if it is not there. Links that lead out of it are not followed: whoever may write to the
-    volume could have any file of the machine. Raises ValueError."""
+def _inside(volume: str, below: str, *, make: bool) -> str:
+    """A part of a volume, made if it is not there and the volume is not an image. Links that lead out of it are not
+    followed: whoever may write to the volume could have any file of the machine. Raises ValueError."""
     base = os.path.realpath(volume)
     found = os.path.realpath(os.path.join(base, below))
     if ".." in Path(below).parts or below.startswith("/") or os.path.commonpath((base, found)) != base:
         raise ValueError(f"{below!r} leads out of its volume")
+    if not os.path.lexists(found) and not make:
+        raise ValueError(f"{below!r} is not in the image")
     if not os.path.lexists(found):
         os.makedirs(found, exist_ok=True)
     return found
@@ -323,6 +335,14 @@ def _named(pod: NodePod, name: str) -> NodeContainer:
         if container.name == name:
             return container
     raise ConfigProblem(f"there is no container {name!r}")
+
+
+def _image_root(reference: str, images: Path) -> str:
+    """The files of an image, or of the machine for the image that is the machine itself."""
+    try:
+        return read_image(directory_of(reference, images)).root or "/"
+    except NoImage as problem:
+        raise ConfigProblem(str(problem)) from problem
 
 
 def _host_path(source: HostPath) -> str:

@@ -169,6 +169,11 @@ class ProjectedSource(View, frozen=True):
     default_mode: int | None = None
 
 
+class ImageSource(View, frozen=True):
+    reference: str = ""
+    pull_policy: str = ""
+
+
 class Volume(View, frozen=True):
     """A volume of a pod. Sources that nobody here can mount stay out; `unsupported_source` names what was asked."""
 
@@ -183,11 +188,11 @@ class Volume(View, frozen=True):
     downward_api: DownwardSource | None = field(default=None, name="downwardAPI")
     nfs: JsonObject | None = None
     csi: JsonObject | None = None
-    image: JsonObject | None = None
+    image: ImageSource | None = None
 
     @property
     def unsupported_source(self) -> str:
-        for name in ("nfs", "csi", "image"):
+        for name in ("nfs", "csi"):
             if getattr(self, name) is not None:
                 return name
         return ""

@@ -1,10 +1,12 @@
 """Pods that the node does not take in."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from tests.node.agent.onenode import container, node
 
+from kohort.kube.resources import PODS, STATEFUL_SETS
 from kohort.objects.jsontypes import JsonObject
 
 
@@ -39,3 +41,60 @@ async def test_pods_with_resources_of_their_own_need_cgroups(tmp_path: Path) -> 
         await bench.create(resources={"limits": {"cpu": "1", "memory": "64Mi"}})
         await bench.until(lambda: bench.phase() == "Failed")
         assert bench.pod()["status"]["reason"] == "PodLevelResourcesNotSupported"
+
+
+async def test_a_set_whose_pods_are_refused_tries_again_ever_more_slowly(tmp_path: Path) -> None:
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "nodeName": "n1",
+            "automountServiceAccountToken": False,
+            "resources": {"limits": {"cpu": "1", "memory": "64Mi"}},
+            "containers": [container("c")],
+        },
+    }
+    document = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"serviceName": "web", "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+    async with node(tmp_path, parts=("workloads",)) as bench:
+        await bench.cluster.client.create(STATEFUL_SETS, document, "default")
+        seen: set[str] = set()
+
+        def look() -> bool:
+            pods = bench.cluster.objects(PODS)
+            seen.update(each["metadata"]["uid"] for each in pods)
+            return len(seen) == 6
+
+        start = asyncio.get_running_loop().time()
+        await bench.until(look)
+        took = asyncio.get_running_loop().time() - start
+        assert took > 15, "pauses grow; nodes refuse a pod within milliseconds"
+        await bench.until(lambda: bench.phase("web-0") == "Failed")
+        status = bench.pod("web-0")["status"]
+        assert status["reason"] == "PodLevelResourcesNotSupported" and status["message"].startswith(
+            "Pod was rejected: "
+        )
+        await asyncio.sleep(5)
+        assert bench.pod("web-0")["status"] == status, "it stays, and with it the reason"
+        assert not bench.pod("web-0")["metadata"].get("deletionTimestamp")
+
+
+async def test_volumes_in_place_of_files_of_the_node_are_what_a_container_sees(tmp_path: Path) -> None:
+    mounts = [{"name": "v", "mountPath": path, "subPath": "f"} for path in ("/etc/resolv.conf", "/etc/hosts/")]
+    async with node(tmp_path) as bench:
+        await bench.create(containers=[container("c", volumeMounts=mounts)], volumes=[{"name": "v", "emptyDir": {}}])
+        await bench.until(lambda: bench.phase() == "Running")
+        worker = bench.agent.worker("default", "p")
+        assert worker is not None
+        targets = [each.target.rstrip("/") for each in worker.launches["c"].mounts]
+        assert sorted(targets) == ["/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"], "each once"
+
+
+async def test_containers_that_wait_for_a_failed_init_container_never_ran(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        uid = await bench.create(restartPolicy="Never", initContainers=[container("first")])
+        await bench.until(lambda: bench.running() == ["first_0"])
+        bench.runtime.end(f"{uid}_first_0", 1)
+        await bench.until(lambda: bench.phase() == "Failed")
+        assert bench.status()["state"] == {"waiting": {"reason": "PodInitializing"}}
