@@ -22,7 +22,6 @@ from kohort.kube.resources import (
     HTTP_ROUTES,
     INGRESSES,
     LEADER_WORKER_SETS,
-    NAMESPACES,
     ROLLOUTS,
     SERVICES,
     Resource,
@@ -146,7 +145,6 @@ async def test_a_missing_object_is_told_and_the_workload_has_a_way_out(
 )
 async def test_a_script_that_runs_wild_is_stopped_and_the_release_can_be_taken_back(script: str, why: str) -> None:
     async with release_cluster() as (cluster, _):
-        await cluster.client.create(NAMESPACES, {"metadata": {"name": "kruise-rollout"}})
         metadata = {"name": "kruise-rollout-configuration", "namespace": "kruise-rollout"}
         data = {"lua.traffic.routing.ingress.nginx": script}
         await cluster.client.create(CONFIG_MAPS, {"metadata": metadata, "data": data})

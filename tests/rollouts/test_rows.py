@@ -13,7 +13,6 @@ from kohort.kube.resources import (
     HTTP_ROUTES,
     INGRESSES,
     LEADER_WORKER_SETS,
-    NAMESPACES,
     ROLLOUTS,
     TRAFFIC_ROUTINGS,
     Resource,
@@ -143,7 +142,6 @@ async def test_row_49_a_class_of_its_own_script() -> None:
     return obj.annotations
     """
     async with release_cluster() as (cluster, _):
-        await cluster.client.create(NAMESPACES, {"metadata": {"name": "kruise-rollout"}})
         metadata = {"name": "kruise-rollout-configuration", "namespace": "kruise-rollout"}
         data = {"lua.traffic.routing.ingress.aliyun-alb": script}
         await cluster.client.create(CONFIG_MAPS, {"metadata": metadata, "data": data})
