@@ -15,7 +15,6 @@ from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN, User
-from kohort.cluster.apiserver.eventexpiry import EventExpiry
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
@@ -26,7 +25,6 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Unauthorized, Unreachable
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
-from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.jsontypes import Json
 from kohort.up import parts, supervision
@@ -252,13 +250,11 @@ async def _serving(
     except OSError as error:
         await server.aggregation.close()
         raise address_problem(options.host, options.port, error) from error
-    expiring = asyncio.create_task(EventExpiry(store).run(), name="event-expiry")
     try:
         address, ready = _advertised(options.host)
         await announce(server, address, front.port, ready=ready)
         yield server, f"https://{_reachable(options.host)}:{front.port}"
     finally:
-        await cancel_all(expiring)
         await front.stop()
         await server.aggregation.close()
         await nodes.close()

@@ -19,7 +19,7 @@ from kohort.kube.tasks import cancel_all
 
 BUCKET: Final = "events"
 KEEP_SECONDS: Final = 3600.0
-MOST_EVENTS: Final = 20_000
+MOST_EVENTS: Final = 10_000
 _AT_ONCE: Final = 256
 """Deletions that share a commit."""
 _PAUSE: Final = 10.0
