@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kohort.node import emptydirs, leftovers, netlink
-from kohort.node.namespaces import Namespaces, interface_of
-from kohort.node.network import AddressBook, assigned_block
+from kohort.node.address_blocks import ASSIGNED_POOL, interface_of
+from kohort.node.namespaces import Namespaces
+from kohort.node.network import AddressBook
 from kohort.node.runtimes.interface import Instance, Launch
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.process.launching import birth
@@ -109,18 +110,19 @@ async def test_a_directory_without_anything_is_left_alone(tmp_path: Path) -> Non
 async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> None:
     if not Namespaces.permitted():
         pytest.skip("the right to make networks is needed")
-    await Namespaces(tmp_path / "networks").ensure("uid1", str(assigned_block(str(tmp_path))[1]), None)
-    assert interface_of("uid1") in names_in(Path("/sys/class/net"))
+    address = str(ASSIGNED_POOL.first_choice(str(tmp_path))[1])
+    await Namespaces(tmp_path / "networks").ensure("uid1", address, None)
+    assert interface_of(address) in names_in(Path("/sys/class/net"))
     await leftovers.end(tmp_path)
     assert not is_mounted_below(tmp_path)
     assert names_in(tmp_path / "networks") == []
-    await until(lambda: interface_of("uid1") not in names_in(Path("/sys/class/net")))
+    await until(lambda: interface_of(address) not in names_in(Path("/sys/class/net")))
 
 
 async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
     if not Namespaces.permitted():
         pytest.skip("the right to make networks is needed")
-    networks, block = Namespaces(tmp_path / "networks"), assigned_block(str(tmp_path))
+    networks, block = Namespaces(tmp_path / "networks"), ASSIGNED_POOL.first_choice(str(tmp_path))
     for number, uid in enumerate(("stays", "goes"), 1):
         await networks.ensure(uid, str(block[number]), None)
     networks.remove_all(but={"stays"})
@@ -129,7 +131,7 @@ async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
 
 
 async def test_addresses_are_given_back(tmp_path: Path) -> None:
-    block = assigned_block(str(tmp_path))
+    block = ASSIGNED_POOL.first_choice(str(tmp_path))
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     record = tmp_path / "records" / "service-addresses"
@@ -142,7 +144,7 @@ async def test_addresses_are_given_back(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="mounts and networks are needed")
 async def test_what_services_and_volumes_have_left_goes_too(tmp_path: Path) -> None:
-    networks, pods = Namespaces(tmp_path / "networks"), AddressBook(assigned_block(str(tmp_path)))
+    networks, pods = Namespaces(tmp_path / "networks"), AddressBook(ASSIGNED_POOL.first_choice(str(tmp_path)))
     services = ServiceNetwork(networks, pods, tmp_path / "records" / "service-network")
     await services.start()
     await asyncio.to_thread(services.hold, {"10.96.0.77"})

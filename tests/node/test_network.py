@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from kohort.node import netlink
-from kohort.node.network import ASSIGNED, AddressBook, assigned_block, loopback_block
+from kohort.node.address_blocks import ASSIGNED, ASSIGNED_POOL, LOOPBACK_POOL
+from kohort.node.network import AddressBook
 
 
 @pytest.mark.parametrize("name", ["a", "b", "node-17"])
 def test_blocks_follow_the_name(name: str) -> None:
-    assert loopback_block(name) == loopback_block(name)
-    assert loopback_block(name).subnet_of(IPv4Network("127.0.0.0/8")) and IPv4Address(
+    assert LOOPBACK_POOL.first_choice(name) == LOOPBACK_POOL.first_choice(name)
+    assert LOOPBACK_POOL.first_choice(name).subnet_of(IPv4Network("127.0.0.0/8")) and IPv4Address(
         "127.0.0.1"
-    ) not in loopback_block(name)
-    assert assigned_block(name).subnet_of(ASSIGNED)
+    ) not in LOOPBACK_POOL.first_choice(name)
+    assert ASSIGNED_POOL.first_choice(name).subnet_of(ASSIGNED)
 
 
 def test_everybody_has_one_address_and_keeps_it() -> None:
@@ -34,7 +35,7 @@ def test_an_address_of_another_block_is_not_taken_over() -> None:
 
 
 def test_an_address_that_the_machine_has_already_is_not_given_out(tmp_path: Path) -> None:
-    block = assigned_block("a machine with leftovers")
+    block = ASSIGNED_POOL.first_choice("a machine with leftovers")
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     left_behind = str(block.network_address + 1)
@@ -46,7 +47,7 @@ def test_an_address_that_the_machine_has_already_is_not_given_out(tmp_path: Path
 
 
 def test_what_a_killed_agent_has_added_is_taken_away_by_the_next(tmp_path: Path) -> None:
-    block, record = assigned_block("an agent that is killed"), tmp_path / "addresses"
+    block, record = ASSIGNED_POOL.first_choice("an agent that is killed"), tmp_path / "addresses"
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     killed = AddressBook(block, assigns=True, record=record)
@@ -75,8 +76,11 @@ def test_an_address_is_kept_for_its_owner_while_no_agent_is_there(tmp_path: Path
 
 
 def test_addresses_in_networks_of_their_own_are_kept_as_well(tmp_path: Path) -> None:
-    first = AddressBook.for_node("own networks", own_networks=True, record=tmp_path / "addresses")
+    record, locks = tmp_path / "addresses", tmp_path / "locks"
+    locks.mkdir()
+    first = AddressBook.for_node("own networks", record, own_networks=True, locks=locks)
     kept = first.take("never reported")
-    second = AddressBook.for_node("own networks", own_networks=True, record=tmp_path / "addresses")
+    first.close()
+    second = AddressBook.for_node("another seed", record, own_networks=True, locks=locks)
     assert second.take("new") != kept
     assert second.take("never reported") == kept

@@ -11,7 +11,7 @@ from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.privatefiles import private_directory
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
-from kohort.node import incumbency, leftovers, machine
+from kohort.node import address_blocks, incumbency, leftovers, machine
 from kohort.node.actuation import Actuator
 from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups, find_parent, usable_parent, why_no_limits
@@ -90,7 +90,8 @@ class Agent:
         networks = _networks(directory) if own_networks else None
         self.limits = tree is not None
         self._unlimited = "" if tree is not None else why_no_limits() if cgroups else "containers are simulated"
-        addresses = addresses or _addresses(f"{name} {directory}", directory / "records" / "addresses", networks)
+        if addresses is None:
+            addresses, networks = _addresses(f"{name} {directory}", directory / "records" / "addresses", networks)
         self.names = self._directory_of_names(directory, addresses, networks, serve=serve_names)
         self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
         self.node.namespaces = networks
@@ -119,7 +120,7 @@ class Agent:
             self._addressed,
             lambda: self.node.api_server,
             self._rewrite_names,
-            _addresses(f"{self.name} {directory} services", record) if serve else None,
+            AddressBook.for_node(f"{self.name} {directory} services", record) if serve else None,
             ServiceNetwork(networks, addresses, directory / "records" / "service-network")
             if networks and serve
             else None,
@@ -283,6 +284,8 @@ class Agent:
         """What this node has taken of the machine is given back when no pod is left that could need it. One that was
         refused before it began has taken nothing, and what it finds is not its own."""
         if not self._began:
+            self.names.give_up_addresses()
+            self.node.addresses.close()
             return
         for_good = self._stop_pods or self._is_empty()
         with contextlib.suppress(OSError, asyncio.CancelledError):
@@ -295,6 +298,8 @@ class Agent:
             leftovers.unmount_volumes(self.node.directory)
             if self.node.namespaces is not None:
                 self.node.namespaces.remove_all()
+        self.names.give_up_addresses()
+        self.node.addresses.close()
         await self.heartbeat.leave()
 
     def _is_empty(self) -> bool:
@@ -377,9 +382,14 @@ def _networks(directory: Path) -> Namespaces | None:
     return networks
 
 
-def _addresses(seed: str, record: Path, networks: Namespaces | None = None) -> AddressBook:
-    """What this machine permits to be given out."""
-    return AddressBook.for_node(seed, own_networks=networks is not None, record=record)
+def _addresses(seed: str, record: Path, networks: Namespaces | None) -> tuple[AddressBook, Namespaces | None]:
+    """What this machine permits to be given out. Without a free block that can be routed, pods share its network."""
+    if networks is not None:
+        try:
+            return AddressBook.for_node(seed, record, own_networks=True), networks
+        except address_blocks.NoFreeBlock as problem:
+            _log.warning("pods share the network of this machine", problem=str(problem))
+    return AddressBook.for_node(seed, record), None
 
 
 def _matters(old: NodePod | None, new: NodePod | None) -> bool:

@@ -42,8 +42,9 @@ async def end(directory: Path) -> int:
         await _end_containers(state)
     unmount_volumes(directory)
     Namespaces(directory / "networks").remove_all()
-    servicenetwork.remove_recorded(directory / "records" / "service-network")
-    for record in (directory / "records" / "addresses", directory / "records" / "service-addresses"):
+    records = directory / "records"
+    servicenetwork.remove_recorded(records / "service-network", records / "addresses")
+    for record in (records / "addresses", records / "service-addresses"):
         release_recorded(record)
     return len(pods)
 

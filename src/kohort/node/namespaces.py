@@ -1,8 +1,8 @@
 """A network of its own for every pod: two pods may both listen on 0.0.0.0:8080.
 
-    machine                                    pod
-    route 198.18.0.7 dev khtXXXX               eth0 198.18.0.7/32
-    khtXXXX 169.254.1.1/32  ◀── veth pair ──▶  default via 169.254.1.1
+    machine                                        pod
+    route 198.18.0.7 dev khtc6120007               eth0 198.18.0.7/32
+    khtc6120007 169.254.1.1/32  ◀── veth pair ──▶  default via 169.254.1.1
 
 There is no bridge: the machine routes between pods, so forwarding is switched on. Packets to the outside carry the
 machine's address if `nft` can be asked to see to it; otherwise such pods reach this machine and each other only. The
@@ -15,18 +15,19 @@ Namespaces are kept by a mount in the state directory, so they outlive the agent
 import asyncio
 import contextlib
 import ctypes
-import hashlib
+import errno
 import os
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Container
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kohort.node import netlink
-from kohort.node.network import ASSIGNED
+from kohort.node.address_blocks import ASSIGNED, interface_of
 from kohort.node.runtimes.process.launching import CLONE_NEWNET, MS_BIND, enter_namespace
 
 GATEWAY: Final = "169.254.1.1"
@@ -71,6 +72,21 @@ class Namespaces:
         if program is not None:
             subprocess.run([program, "-f", "-"], input=RULES.encode(), capture_output=True, check=False)
 
+    def restore(self, uid: str, address: str) -> bool:
+        """Connect a network to the machine again whose interface or route another program has deleted. Returns whether
+        it had to be. Raises OSError."""
+        if not _is_namespace(self.path(uid)):
+            return False
+        wanted = IPv4Network(address)
+        if any((each.network, each.table) == (wanted, netlink.MAIN_TABLE) for each in netlink.routes()):
+            return False
+        interface = netlink.interfaces().get(interface_of(address))
+        if interface is None:
+            in_thread(lambda: _connect_to_machine(self.path(uid), address))
+        else:
+            _add_route(address, interface)
+        return True
+
     def path(self, uid: str) -> Path:
         return self._directory / uid
 
@@ -109,7 +125,7 @@ class Namespaces:
         path.touch()
         try:
             in_thread(lambda: _unshared(path))
-            _connect_to_machine(path, interface_of(uid), address)
+            _connect_to_machine(path, address)
         except BaseException:
             self.remove(uid)  # half a network must not be taken for a whole one
             raise
@@ -120,11 +136,6 @@ class Namespaces:
             for path in list(self._directory.iterdir()):
                 if path.name not in but:
                     self.remove(path.name)
-
-
-def interface_of(uid: str) -> str:
-    """The machine's end of a pod's connection; names are short in the kernel."""
-    return "kht" + hashlib.sha256(uid.encode()).hexdigest()[:10]
 
 
 def _is_namespace(path: Path) -> bool:
@@ -141,9 +152,12 @@ def _unshared(path: Path) -> None:
         raise OSError(ctypes.get_errno(), "cannot keep a network namespace")
 
 
-def _connect_to_machine(path: Path, name: str, address: str) -> None:
+def _connect_to_machine(path: Path, address: str) -> None:
+    """The name of the interface is made of the address, which no other node has, so one of that name is an earlier one
+    of ours. A route to the address that another program has made stays, and the pod does not start."""
     from pyroute2 import IPRoute, NetlinkError
 
+    name = interface_of(address)
     handle = os.open(path, os.O_RDONLY)
     try:
         with IPRoute() as machine:
@@ -153,7 +167,7 @@ def _connect_to_machine(path: Path, name: str, address: str) -> None:
             index = machine.link_lookup(ifname=name)[0]
             machine.addr("add", index=index, address=GATEWAY, prefixlen=32)
             machine.link("set", index=index, state="up")
-            machine.route("replace", dst=f"{address}/32", oif=index, scope=253)
+            _add_route(address, index)
     except NetlinkError as problem:
         raise OSError(problem.code, str(problem)) from problem
     finally:
@@ -170,6 +184,14 @@ def _connect_to_machine(path: Path, name: str, address: str) -> None:
             pod.route("add", dst="default", gateway=GATEWAY, oif=eth0)
 
     in_thread(inside)
+
+
+def _add_route(address: str, interface: int) -> None:
+    try:
+        netlink.add_route(IPv4Network(address), interface)
+    except FileExistsError:
+        message = f"this machine has a route to {address} that kohort has not made: see ip route get {address}"
+        raise FileExistsError(errno.EEXIST, message) from None
 
 
 def _listening_in(path: Path, at: tuple[str, int]) -> socket.socket:

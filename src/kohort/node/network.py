@@ -5,43 +5,19 @@
 | yes               | a part of 198.18.0.0/15 (RFC 2544)      | services and endpoints accept them                    |
 | no                | a part of 127.16.0.0 to 127.255.255.255 | the API refuses them in endpoints, names work anyway  |
 
-No bridge, no second network stack, no rules: everything on this machine reaches every pod, and every pod reaches the
-outside. The price is that programs which listen on *all* addresses share the machine's ports. A program that is told
-its address by the downward API does not have to care.
+Which block that is, and that no other node has it, is decided in `address_blocks`. No bridge, no second network stack,
+no rules: everything on this machine reaches every pod, and every pod reaches the outside. The price is that programs
+which listen on *all* addresses share the machine's ports. A program that is told its address by the downward API does
+not have to care.
 """
 
 import contextlib
-import hashlib
-import socket
 from ipaddress import IPv4Address, IPv4Network
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
-from kohort.node import netlink
-
-ASSIGNED: Final = IPv4Network("198.18.0.0/15")
-ASSIGNED_PREFIX: Final = 24
-FIRST_LOOPBACK: Final = int(IPv4Address("127.16.0.0"))
-LAST_LOOPBACK: Final = int(IPv4Address("127.255.255.255"))
-LOOPBACK_PREFIX: Final = 20
-
-
-def loopback_block(seed: str) -> IPv4Network:
-    """Addresses that every machine has; which of them, `seed` decides."""
-    blocks = (LAST_LOOPBACK - FIRST_LOOPBACK + 1) >> (32 - LOOPBACK_PREFIX)
-    return IPv4Network((FIRST_LOOPBACK + (_number(seed) % blocks << (32 - LOOPBACK_PREFIX)), LOOPBACK_PREFIX))
-
-
-def assigned_block(seed: str) -> IPv4Network:
-    """Addresses that must be added to the machine; which of them, `seed` decides."""
-    blocks = 1 << (ASSIGNED_PREFIX - ASSIGNED.prefixlen)
-    first = int(ASSIGNED.network_address)
-    return IPv4Network((first + (_number(seed) % blocks << (32 - ASSIGNED_PREFIX)), ASSIGNED_PREFIX))
-
-
-def _number(seed: str) -> int:
-    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
+from kohort.node import address_blocks, netlink
+from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, Claim
 
 
 class AddressBook:
@@ -52,8 +28,11 @@ class AddressBook:
     gives them to the same ones, and takes away what nobody has any more.
     """
 
-    def __init__(self, network: IPv4Network, *, assigns: bool = False, record: Path | None = None) -> None:
+    def __init__(
+        self, network: IPv4Network, *, assigns: bool = False, record: Path | None = None, claim: Claim | None = None
+    ) -> None:
         self._network = network
+        self._claim = claim
         self._assigns = assigns
         self._record = record
         self._held: dict[str, int] = {}
@@ -66,15 +45,27 @@ class AddressBook:
         return self._network
 
     @staticmethod
-    def for_node(seed: str, *, own_networks: bool = False, record: Path | None = None) -> "AddressBook":
-        """The best block that this process has the rights for; `seed` tells nodes of one machine apart. Networks of
-        their own bring their addresses along."""
-        block = assigned_block(seed)
+    def for_node(seed: str, record: Path, *, own_networks: bool = False, locks: Path | None = None) -> "AddressBook":
+        """The best block that is free and that this process has the rights for. Networks of their own bring their
+        addresses along. Raises NoFreeBlock, OSError."""
+        recorded = _read(record)
         if own_networks:
-            return AddressBook(block, record=record)
-        if netlink.may_add_addresses(str(block.broadcast_address - 1)):
-            return AddressBook(block, assigns=True, record=record)
-        return AddressBook(loopback_block(seed), record=record)
+            claim = address_blocks.claim(ASSIGNED_POOL, seed, record, recorded, locks=locks)
+            return AddressBook(claim.network, record=record, claim=claim)
+        with contextlib.suppress(address_blocks.NoFreeBlock):
+            claim = address_blocks.claim(ASSIGNED_POOL, seed, record, recorded, locks=locks)
+            if netlink.may_add_addresses(str(claim.network.broadcast_address - 1)):
+                return AddressBook(claim.network, assigns=True, record=record, claim=claim)
+            claim.release()
+        claim = address_blocks.claim(LOOPBACK_POOL, seed, record, recorded, locks=locks)
+        return AddressBook(claim.network, record=record, claim=claim)
+
+    def close(self) -> None:
+        """Let another process have the block; addresses that are still given out stay, and stay recorded."""
+        if self._claim is not None and not self._recorded:
+            self._claim.release()
+        elif self._claim is not None:
+            self._claim.close()
 
     def take(self, uid: str, known: str = "") -> str:
         """The address of a pod: the one that it has, or had, or the next free one."""
@@ -97,12 +88,13 @@ class AddressBook:
             self.release(uid)
 
     def release_orphans(self) -> None:
-        """Addresses that an earlier agent has added for pods that are gone."""
+        """Addresses that an earlier agent has added for pods that are gone. Those of another block, which this node had
+        before, may have another owner now: they are forgotten, not deleted."""
         for number in self._recorded.keys() - set(self._held.values()):
             self._take_away(number)
 
     def _take_away(self, number: int) -> None:
-        if self._assigns:
+        if self._assigns and IPv4Address(number) in self._network:
             with contextlib.suppress(OSError):
                 netlink.delete_address(str(IPv4Address(number)))
         self._remember({each: owner for each, owner in self._recorded.items() if each != number})
@@ -122,25 +114,27 @@ class AddressBook:
     def _next(self) -> int:
         first, end = int(self._network.network_address) + 1, int(self._network.broadcast_address) - 1
         taken = {*self._held.values(), *self._recorded}
+        used = [] if self._network.is_loopback else [each.network for each in netlink.routes()]
+        used = [each for each in used if each.prefixlen >= self._network.prefixlen and each.overlaps(self._network)]
         for number in chain(range(self._last + 1, end), range(first, self._last + 1)):
-            if number not in taken and (self._network.is_loopback or not _on_this_machine(number)):
+            if number not in taken and not any(IPv4Address(number) in each for each in used):
                 self._last = number
                 return number
         raise OverflowError(f"all addresses of {self._network} are taken")
 
 
-def release_recorded(record: Path) -> None:
-    """Take away what the agents of a record have added, when there is none any more."""
-    AddressBook(ASSIGNED, assigns=True, record=record).release_orphans()
-
-
-def _on_this_machine(number: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((str(IPv4Address(number)), 0))
-        except OSError:
-            return False
-        return True
+def release_recorded(record: Path, *, locks: Path | None = None) -> None:
+    """Delete the addresses that the agents of a record have added, when there is none any more, unless another node has
+    them by now. Raises OSError."""
+    blocks = {ASSIGNED_POOL.block_of(address) for address in _read(record)}
+    for block in blocks - {None}:
+        assert block is not None
+        if (claim := address_blocks.reclaim(block, record, locks=locks)) is not None:
+            book = AddressBook(block, assigns=True, record=record, claim=claim)
+            book.release_orphans()
+            book.close()
+    if record.exists():
+        record.write_text("")
 
 
 def _read(path: Path | None) -> dict[int, str]:

@@ -11,8 +11,9 @@ from kohort.kube.manager import Manager
 from kohort.kube.privatefiles import private_directory
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node import incumbency
+from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent
-from kohort.node.network import AddressBook, loopback_block
+from kohort.node.network import AddressBook
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.starting import own_name
@@ -78,7 +79,7 @@ def register(
             serve_names=real,
             settings=settings,
             cgroups=real,
-            addresses=None if real else AddressBook(loopback_block(f"{name} {place}")),
+            addresses=None if real else AddressBook(LOOPBACK_POOL.first_choice(f"{name} {place}")),
             gates=gates,
         )
     except BaseException:

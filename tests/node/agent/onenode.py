@@ -9,10 +9,11 @@ from kohort.kube.client import PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import EVENTS, PODS
 from kohort.node.actuation import Actuator
+from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import Agent
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
-from kohort.node.network import AddressBook, loopback_block
+from kohort.node.network import AddressBook
 from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.jsontypes import Json, JsonObject
 from kohort.resources import CgroupValues
@@ -124,7 +125,7 @@ async def node(
     runtime, agents = SimulatedRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
-        addresses = AddressBook(loopback_block("tests"))
+        addresses = AddressBook(LOOPBACK_POOL.first_choice("tests"))
         turned = NodeGates.parse(gates())
         agent = Agent(
             manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses, gates=turned

@@ -6,12 +6,14 @@ not read files.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from kohort.kube.informer import Informer
 from kohort.kube.log import Log
+from kohort.node import netlink
 from kohort.node.names.forwarding import Forwarding, backends
 from kohort.node.names.hosts import Record, hosts_text, pod_records, records
 from kohort.node.names.resolving import resolv_conf
@@ -26,6 +28,10 @@ from kohort.objects.nodepods import NodePod
 
 SETTLING_SECONDS = 0.1
 """Many changes at once lead to one rewriting."""
+CHECK_SECONDS = 30.0
+"""Between two looks at the network of services, in case a deletion was not noticed."""
+RETRY_SECONDS = 1.0
+"""After a look that ended in an error."""
 _log = Log(part="node")
 
 
@@ -50,6 +56,7 @@ class Directory:
         self._addresses = addresses
         self.network = network
         self._forwarding: Forwarding | None = None
+        self._deletions: netlink.Deletions | None = None
         self._server = NameServer(self._current_zone, machine_nameservers)
         self._nameserver = ""
         self._records: list[Record] | None = None
@@ -77,7 +84,8 @@ class Directory:
 
     async def run(self) -> None:
         while True:
-            await self._news.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._patience())
             await asyncio.sleep(SETTLING_SECONDS)
             self._news.clear()
             self._changed()
@@ -86,7 +94,26 @@ class Directory:
                 services = self._services.list()
                 found = backends(services, self._slices.list(), self._pods(), self._api_server())
                 await self._forwarding.refresh(services, found)
+                await self._restore_pods()
                 self._addresses.release_orphans()
+
+    async def _restore_pods(self) -> None:
+        if self.network is None or not self.network.started:
+            return
+        pods = [(pod.metadata.uid, address) for pod, address in self._pods() if not pod.spec.host_network]
+        try:
+            restored = await asyncio.to_thread(self.network.restore_pods, pods)
+        except OSError as problem:
+            _log.warning("a pod is cut off from the network", problem=str(problem))
+            return
+        if restored:
+            _log.warning("restored routes to pods that another program had deleted", pods=restored)
+
+    def _patience(self) -> float | None:
+        """Seconds until the network of services is looked at, without any news."""
+        if self._forwarding is None or self.network is None:
+            return None
+        return RETRY_SECONDS if self._forwarding.incomplete else CHECK_SECONDS
 
     async def _open_network(self, forwarding: Forwarding) -> None:
         """When the first pod has come."""
@@ -94,20 +121,39 @@ class Directory:
             return
         try:
             await self.network.start()
+            self._watch_deletions(self.network)
         except (OSError, OverflowError) as problem:
             _log.warning("services have addresses of this node only", problem=str(problem))
             self.network = forwarding.network = None
             self.notice()
 
+    def _watch_deletions(self, network: ServiceNetwork) -> None:
+        """Notice at once when another program deletes a route, a rule or an interface."""
+        deletions = self._deletions = netlink.Deletions()
+
+        def read() -> None:
+            if deletions.read(network.concerns):
+                self._news.set()
+
+        asyncio.get_running_loop().add_reader(deletions.socket, read)
+
     def close(self, *, for_good: bool) -> None:
         """Stop answering; `for_good` gives addresses back, which otherwise wait for the next agent and its pods."""
         self._server.stop()
+        if self._deletions is not None:
+            asyncio.get_running_loop().remove_reader(self._deletions.socket)
+            self._deletions.close()
         if self._forwarding is not None:
             self._forwarding.close()
         if for_good and self._addresses is not None:
             self._addresses.release_all()
         if for_good and self.network is not None:
             self.network.remove()
+
+    def give_up_addresses(self) -> None:
+        """Another process may have those that nothing uses."""
+        if self._addresses is not None:
+            self._addresses.close()
 
     def services(self, namespace: str = "", *, outside: bool = False) -> list[Service]:
         """Services with the addresses at which pods of this node reach them; `outside` for those that share the

@@ -92,6 +92,8 @@ class Forwarding:
         self._refused: set[Place] = set()
         """Where nobody could listen."""
         self._known: set[str] = set()
+        self.incomplete = False
+        """Whether the last refresh could not do everything: it must be tried again."""
 
     def address(self, service: Service) -> str:
         """Where this node forwards a service for those without a network of their own, empty if it does not."""
@@ -105,6 +107,7 @@ class Forwarding:
     async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         """Forward these services and no others."""
         self._backends = found
+        self.incomplete = False
         offered = [each for each in services if each.spec.cluster_ip and not each.headless and _is_ipv4(each)]
         wanted = self._wanted(offered)
         for place in self._carriers.keys() - wanted:
@@ -126,9 +129,13 @@ class Forwarding:
         if (network := self._ready()) is None:
             return
         try:
-            await asyncio.to_thread(network.hold, addresses)
+            restored = await asyncio.to_thread(network.hold, addresses)
         except OSError as problem:
-            _log.warning("services cannot have their addresses", problem=str(problem))
+            _log.warning("pods cannot reach services at their addresses; retrying", problem=str(problem))
+            self.incomplete = True
+            return
+        if restored:
+            _log.warning("restored what another program had deleted from the network of services", what=restored)
 
     def _ready(self) -> ServiceNetwork | None:
         return self.network if self.network is not None and self.network.started else None

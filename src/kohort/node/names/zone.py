@@ -17,10 +17,10 @@ from ipaddress import IPv4Address
 
 import msgspec
 
+from kohort.node.address_blocks import ASSIGNED
 from kohort.node.names.hosts import DOMAIN, Record
 from kohort.node.names.messages import ANY, CNAME, PTR, SRV, A, Srv
 from kohort.node.names.messages import Record as Answer
-from kohort.node.network import ASSIGNED
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
 
