@@ -25,12 +25,12 @@ from tests.kubernetes.upstream import Upstream, released_definitions
 from tools.kubernetes import build as kubernetes
 from tools.lws import build as lws
 
-from kohort.groups import wire
 from kohort.groups.crd import NAME, definition
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import wait_established
+from kohort.rules import group_labels
 
 FLAGS = {"kube-apiserver": ("--disable-admission-plugins=ServiceAccount",)}
 """There is no controller that would make service accounts."""
@@ -49,7 +49,11 @@ class Arrival:
 
 def worker(number: int) -> JsonObject:
     group, index = divmod(number, 7)
-    labels = {wire.NAME: f"gone-{group // 10}", wire.GROUP_INDEX: str(group % 10), wire.WORKER_INDEX: str(index + 1)}
+    labels = {
+        group_labels.NAME: f"gone-{group // 10}",
+        group_labels.GROUP_INDEX: str(group % 10),
+        group_labels.WORKER_INDEX: str(index + 1),
+    }
     return {
         "metadata": {"name": f"gone-{group // 10}-{group % 10}-{index + 1}", "labels": labels},
         "spec": {"nodeName": f"node-{number % 100}", "containers": [{"name": "server", "image": "one:1"}]},

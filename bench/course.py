@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 from bench.servers import cpu_seconds
 
-from kohort.cluster.simulation.orders import PREFIX
+from kohort.cluster.simulation.annotations import PREFIX
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, STATEFUL_SETS, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 PATIENCE = 3600.0
 LOOK_SECONDS = 0.2

@@ -48,7 +48,7 @@ FLAGS = {
 def compiled_operator() -> dict[str, str]:
     """Whoever compiles needs memory for it; an installed operator does not."""
     environment = compiled_once()
-    command = [sys.executable, "-c", "import aiohttp.web, kohort.cli.main, kohort.manager.process"]
+    command = [sys.executable, "-c", "import aiohttp.web, kohort.cli.main, kohort.manager.operator_process"]
     subprocess.run(command, env=environment, check=True)
     return environment
 

@@ -20,7 +20,7 @@ from typing import Any
 from bench.pods import pod
 from bench.single_requests import REQUESTS, node, request, send_all
 
-from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request
 from kohort.kube.resources import PODS

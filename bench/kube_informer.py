@@ -24,7 +24,7 @@ from kohort.kube.resources import PODS
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import Connection, HttpsTransport, InProcessTransport
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 BATCH = 100
 

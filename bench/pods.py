@@ -19,7 +19,7 @@ from bench import servers, wire
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 
 CLIENTS = 32

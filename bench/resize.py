@@ -27,7 +27,7 @@ from kohort.kube.client import Client, PatchType
 from kohort.kube.resources import NODES, PODS
 from kohort.node.cgroups import find_parent
 from kohort.objects.core import Node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 
 NODE = "bench"

@@ -19,10 +19,10 @@ import msgspec
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.decode import complete, conform, decode_body
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
-from kohort.cluster.apiserver.schema.protobuf import decode as decode_protobuf
+from kohort.cluster.apiserver.schema.protobuf_decode import decode as decode_protobuf
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.cluster.apiserver.schema.validate import validate
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 VECTORS = Path(__file__).parent.parent / "tests/cluster/apiserver/schema/vectors.json"
 

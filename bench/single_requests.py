@@ -15,12 +15,12 @@ from functools import partial
 
 from bench.pods import pod
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 BATCH = 20
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -58,7 +58,7 @@ def main() -> None:
         start_once(other, options.parts, environment)
         first, cpu, memory = start_once(directory, options.parts, environment)
         rounds = [start_once(directory, options.parts, environment) for _ in range(options.rounds)]
-        modules = ("click", "aiohttp.web", "kohort.cluster.apiserver.assembly", "kohort.up.process")
+        modules = ("click", "aiohttp.web", "kohort.cluster.apiserver.server_setup", "kohort.up.process")
         costs = {module: imports(module, environment) for module in modules}
     print(f"first start {first:.2f} s, {cpu:.2f} s of processor time, {memory:.0f} MB")
     times, cpus = [seconds for seconds, _, _ in rounds], [seconds for _, seconds, _ in rounds]

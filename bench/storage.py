@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 OBJECTS_PER_WRITER = 100
 

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 V = TypeVar("V")
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kohort import operator
-from kohort.admission.configurations import Address
+from kohort.admission.webhook_configurations import Address
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 from kohort.testing import Cluster, virtual_time
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tests.cluster.apiserver.kinds.specimens import FOLDER, SPECIMENS, Door, Specimen, Verdict, cases, verdict
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 ENOUGH = 20
 MERGE = "application/merge-patch+json"

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 from typing import Final
 
-from kohort.admission.configurations import Address, configurations
-from kohort.admission.groups import GroupWebhooks
-from kohort.admission.hosting import Loopback, WebhookHost
-from kohort.admission.rollouts import CONVERT, RolloutWebhooks
+from kohort.admission.group_webhooks import GroupWebhooks
+from kohort.admission.rollout_webhooks import CONVERT, RolloutWebhooks
+from kohort.admission.webhook_configurations import Address, configurations
+from kohort.admission.webhook_host import Loopback, WebhookHost
 from kohort.groups import crd as group_definition
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
@@ -27,12 +27,12 @@ from kohort.kube.resources import (
     Key,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
-from kohort.rollouts.features import Features
+from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.registration import DEFAULT as DEFAULT_FEATURES
 from kohort.rollouts.registration import register as register_rollouts
-from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
+from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.registration import register as register_traffic
 
 FIELD_MANAGER: Final = "kohort-operator"

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from prometheus_client import CollectorRegistry
 
-from kohort.admission.bundles import Bundle
+from kohort.admission.certificate_bundle import Bundle
 from kohort.admission.certificates import issue, must_renew, problem_with, successor
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.server import WebhookServer

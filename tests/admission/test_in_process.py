@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kohort.admission.hosting import SERVICE, InProcess
 from kohort.admission.metrics import WebhookMetrics
-from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
-from kohort.objects.jsontypes import JsonObject
+from kohort.admission.webhook_host import SERVICE, InProcess
+from kohort.cluster.apiserver.admission.webhook_client import CallFailed, WebhookClient
+from kohort.objects.json_types import JsonObject
 
 Handler = Callable[[JsonObject], JsonObject]
 

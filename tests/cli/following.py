@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 from tests.cli.terminal import NAMESPACE, Story
 
-from kohort.cli.actions import looking
+from kohort.cli.actions import show
 from kohort.cli.connection import Action, Target, guarded
 from kohort.cli.main import main
 from kohort.kube.client import Client
@@ -87,7 +87,7 @@ class Follower:
         return commands
 
     async def _recommended(self, name: str) -> list[str]:
-        text, _ = await self._user.run(looking.explain, name, "json")
+        text, _ = await self._user.run(show.explain, name, "json")
         causes = json.loads(text)
         words = "\n".join(one["action"] for one in causes)
         commands: list[str] = [command for one in causes for command in one["commands"]]

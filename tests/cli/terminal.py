@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 from _pytest.capture import CaptureResult
 
-from kohort.cli.actions import looking
+from kohort.cli.actions import show
 from kohort.cli.connection import guarded
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -29,7 +29,7 @@ class Story:
     async def create(self, subject: JsonObject, *, ready: bool = True) -> None:
         await self.cluster.client.create(LEADER_WORKER_SETS, subject, NAMESPACE)
         if ready:
-            _, code = await self.run(looking.status, "llm", "text", True, 600.0)
+            _, code = await self.run(show.status, "llm", "text", True, 600.0)
             assert code == 0
 
     async def run(self, command: Command, *arguments: Json) -> tuple[str, int]:

@@ -11,10 +11,10 @@ from tests.cli.terminal import ORDER, Story
 from tests.rollouts import deployments, releases
 from tests.rollouts.releases import V1, V2, V3, new_cluster
 
-from kohort.cli.actions import looking, planning
-from kohort.cli.actions.writing import pause, resume
+from kohort.cli.actions import plan, show
+from kohort.cli.actions.edit import pause, resume
 from kohort.kube.resources import INGRESSES, ROLLOUTS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 STEP = 0.5
 
@@ -176,7 +176,7 @@ async def test_what_a_plan_recommends(resources: JsonObject, story: Callable[...
         before = lws("llm").replicas(2).size(2).containers(container(resources=_less(resources)))
         await user.create(before)
         after = yaml.safe_dump(dict(before.containers(container(resources=resources))))
-        text, _ = await user.run(planning.plan, {"f": after}, "text", False, False)
+        text, _ = await user.run(plan.plan, {"f": after}, "text", False, False)
         assert await Follower(user).read(text) == ["kohort resize llm -n default --cpu 2"]
 
 
@@ -187,5 +187,5 @@ def _less(resources: JsonObject) -> JsonObject:
 async def test_advice_while_all_is_well(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(1))
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert (code, await Follower(user).read(text)) == (0, [])

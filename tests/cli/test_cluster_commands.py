@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.builders import lws
 from tests.children import environment
 
-from kohort.cli.actions import planning
+from kohort.cli.actions import plan
 from kohort.cli.main import COMMANDS, main
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.testing import Cluster
@@ -221,7 +221,7 @@ def test_a_shell_is_offered_nothing_by_a_cluster_that_does_not_answer(tmp_path: 
 def test_plan_reads_the_manifests_of_a_directory(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "notes.txt"):
         (tmp_path / name).write_text(name)
-    assert planning.read([str(tmp_path)]) == {str(tmp_path / name): name for name in ("a.json", "b.yaml")}
+    assert plan.read([str(tmp_path)]) == {str(tmp_path / name): name for name in ("a.json", "b.yaml")}
     empty = tmp_path / "empty"
     empty.mkdir()
     code, _, err = invoke("plan", "-f", str(empty))

@@ -11,8 +11,8 @@ from tests.children import imports
 
 from kohort import __version__
 from kohort.cli.main import COMMANDS, main
-from kohort.cli.values import blocks, listed, pairs
-from kohort.up.failures import CannotStart
+from kohort.cli.option_types import blocks, listed, pairs
+from kohort.up.startup_errors import CannotStart
 
 
 def test_help_names_every_command() -> None:

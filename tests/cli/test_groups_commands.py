@@ -8,10 +8,10 @@ import yaml
 from tests.builders import container, lws, pod
 from tests.cli.terminal import NAMESPACE, ORDER, Story
 
-from kohort.cli.actions import logs, looking, planning, writing
+from kohort.cli.actions import edit, logs, plan, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
@@ -33,10 +33,10 @@ def image_change(image: str) -> JsonObject:
 
 async def test_get_shows_every_pod_with_its_node(story: Callable[..., Json]) -> None:
     async with story() as user:
-        text, _ = await user.run(looking.get, None, "text", False)
+        text, _ = await user.run(show.get, None, "text", False)
         assert text.startswith("No LeaderWorkerSets in namespace default.")
         await user.create(lws("llm").replicas(2).size(2))
-        text, code = await user.run(looking.get, None, "text", False)
+        text, code = await user.run(show.get, None, "text", False)
         assert code == 0
         assert text.splitlines()[0].startswith("default/llm  Available  2/2 groups ready, 2 up to date, revision 1 (")
         for pod in user.cluster.objects(PODS, NAMESPACE):
@@ -47,11 +47,11 @@ async def test_get_shows_every_pod_with_its_node(story: Callable[..., Json]) -> 
 async def test_get_as_json_and_yaml_say_the_same(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(2).size(2))
-        text, _ = await user.run(looking.get, "llm", "json", False)
+        text, _ = await user.run(show.get, "llm", "json", False)
         document = json.loads(text)
         assert (document["wanted"], document["ready"], len(document["groups"])) == (2, 2, 2)
         assert document["groups"][1]["pods"][1]["name"] == "llm-1-1"
-        text, _ = await user.run(looking.get, "llm", "yaml", False)
+        text, _ = await user.run(show.get, "llm", "yaml", False)
         assert yaml.safe_load(text) == document
 
 
@@ -59,9 +59,9 @@ async def test_status_follows_a_roll_to_its_end(story: Callable[..., Json]) -> N
     async with story(start_latency=10.0) as user:
         await user.create(lws("llm").replicas(3).size(2))
         await user.change(image_change("new:2"))
-        text, code = await user.run(looking.status, "llm", "text", False)
+        text, code = await user.run(show.status, "llm", "text", False)
         assert code == NOT_YET
-        text, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        text, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
         seen = [line.split("]  ")[1].split(" ")[0] for line in text.splitlines() if "]  " in line]
         assert [count for place, count in enumerate(seen) if count not in seen[:place]][-3:] == ["1/3", "2/3", "3/3"]
@@ -73,7 +73,7 @@ async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
         template = lws("llm").replicas(1).size(1)
         path = "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"
         await user.create(template.but(path, {f"{ORDER}never-ready": "true"}), ready=False)
-        _, code = await user.run(looking.status, "llm", "text", True, 30.0)
+        _, code = await user.run(show.status, "llm", "text", True, 30.0)
         assert code == TOO_LATE
         assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm -n default says why\n"
 
@@ -82,10 +82,10 @@ async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
 async def test_status_looks_once_however_little_time_there_is(story: Callable[..., Json], seconds: float) -> None:
     async with story(start_latency=10.0) as user:
         await user.create(lws("llm").replicas(2).size(1))
-        text, code = await user.run(looking.status, "llm", "text", True, seconds)
+        text, code = await user.run(show.status, "llm", "text", True, seconds)
         assert (code, "2/2" in text, user.complaint) == (0, True, "")
         await user.change(image_change("new:2"))
-        text, code = await user.run(looking.status, "llm", "text", True, seconds)
+        text, code = await user.run(show.status, "llm", "text", True, seconds)
         assert (code, text.count("]  ")) == (TOO_LATE, 1)
         assert (
             user.complaint == f"kohort: llm is not done after {seconds:g} s; kohort explain llm -n default says why\n"
@@ -105,7 +105,7 @@ async def test_explain_names_what_is_wrong(order: dict[str, str], kind: str, sto
         path = "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"
         await user.create(lws("llm").replicas(1).size(2).but(path, order), ready=False)
         await user.cluster.settle()
-        text, code = await user.run(looking.explain, "llm", "json")
+        text, code = await user.run(show.explain, "llm", "json")
         assert code == NOT_YET
         assert json.loads(text)[0]["kind"] == kind
 
@@ -116,7 +116,7 @@ async def test_explain_finds_the_missing_room(story: Callable[..., Json]) -> Non
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await user.create(lws("llm").replicas(1).size(4).but(path, requests), ready=False)
         await user.cluster.settle()
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert code == NOT_YET
         assert "1. [scheduling] llm-0-" in text
         assert "2 Insufficient nvidia.com/gpu" in text
@@ -126,7 +126,7 @@ async def test_explain_finds_the_missing_room(story: Callable[..., Json]) -> Non
 async def test_explain_when_all_is_well(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(2))
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert (text.splitlines()[-1], code) == ("Everything is as wanted.", 0)
 
 
@@ -135,7 +135,7 @@ async def test_plan_foretells_what_then_happens(story: Callable[..., Json]) -> N
         before = lws("llm").replicas(3).size(2).max_surge(1)
         await user.create(before)
         file = yaml.safe_dump(dict(before.but(IMAGE, "new:2")))
-        text, code = await user.run(planning.plan, {"llm.yaml": file}, "json", False, True)
+        text, code = await user.run(plan.plan, {"llm.yaml": file}, "json", False, True)
         assert code == DIFFERENT
         (foretold,) = json.loads(text)
         most = [0]
@@ -164,7 +164,7 @@ async def test_plan_counts_what_pods_would_be_stored_with(story: Callable[..., J
     async with story(nodes=1, capacity={"cpu": "8", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "8"}) as user:
         await user.cluster.until(lambda: any(map(_is_ready, user.cluster.objects(NODES))))
         file = yaml.safe_dump(dict(lws("llm").replicas(1).size(2).containers(container(**gpus))))
-        text, code = await user.run(planning.plan, {"f": file}, "text", False, True)
+        text, code = await user.run(plan.plan, {"f": file}, "text", False, True)
         assert code == NOT_YET
         assert "Room needed on top of today's: 1 group, 2 pods (nvidia.com/gpu 16)." in text
         assert "does not fit, 1 of its pods find no node (not enough nvidia.com/gpu on any)" in text
@@ -175,15 +175,15 @@ async def test_plan_counts_what_pods_would_be_stored_with(story: Callable[..., J
             .but("spec.leaderWorkerTemplate.volumeClaimTemplates", [CLAIM])
             .containers(container(volumeMounts=[MOUNT], **gpus))
         )
-        text, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(small))}, "text", False, True)
+        text, code = await user.run(plan.plan, {"f": yaml.safe_dump(dict(small))}, "text", False, True)
         assert (code, "Room: it fits." in text) == (DIFFERENT, True)
         plain = yaml.safe_dump(dict(lws("llm").replicas(1).size(2)))
-        _, code = await user.run(planning.plan, {"f": plain}, "text", False, False)
+        _, code = await user.run(plan.plan, {"f": plain}, "text", False, False)
         assert code == 0
         limits = [{"type": "Container", "defaultRequest": {"cpu": "5"}, "default": {"cpu": "5"}}]
         body = {"metadata": {"name": "defaults"}, "spec": {"limits": limits}}
         await user.cluster.client.create(LIMIT_RANGES, body, NAMESPACE)
-        text, code = await user.run(planning.plan, {"f": plain}, "text", False, False)
+        text, code = await user.run(plan.plan, {"f": plain}, "text", False, False)
         assert code == NOT_YET
         assert "(cpu 10)" in text
         assert user.cluster.objects(PODS, NAMESPACE) == []
@@ -199,9 +199,9 @@ async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Jso
         before = lws("llm").replicas(1).size(2)
         await user.create(before)
         version = user.live()["metadata"]["resourceVersion"]
-        text, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(before))}, "text", False, True)
+        text, code = await user.run(plan.plan, {"f": yaml.safe_dump(dict(before))}, "text", False, True)
         assert (text, code) == ("LeaderWorkerSet llm would not change.\n", 0)
-        _, code = await user.run(planning.plan, {"f": yaml.safe_dump(dict(before.size(3)))}, "text", False, False)
+        _, code = await user.run(plan.plan, {"f": yaml.safe_dump(dict(before.size(3)))}, "text", False, False)
         assert code == REFUSED
         assert "spec.leaderWorkerTemplate.size" in user.complaint
         assert "set resizePolicy to Recreate" in user.complaint
@@ -214,7 +214,7 @@ async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) 
         before = lws("llm").replicas(1).size(2)
         await user.create(before)
         file = yaml.safe_dump(dict(before.but("spec.replicsa", 2)))
-        _, code = await user.run(planning.plan, {"f": file}, "text", False, False)
+        _, code = await user.run(plan.plan, {"f": file}, "text", False, False)
         assert (code, user.complaint) == (
             REFUSED,
             'kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"\n',
@@ -223,7 +223,7 @@ async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) 
 
 async def test_plan_server_side(story: Callable[..., Json]) -> None:
     async with story() as user:
-        text, _ = await user.run(planning.plan, {"f": yaml.safe_dump(dict(lws("llm")))}, "text", True, False)
+        text, _ = await user.run(plan.plan, {"f": yaml.safe_dump(dict(lws("llm")))}, "text", True, False)
         assert text.startswith("LeaderWorkerSet llm would be created.")
         assert user.cluster.objects(LEADER_WORKER_SETS, NAMESPACE) == []
 
@@ -239,7 +239,7 @@ async def test_plan_server_side(story: Callable[..., Json]) -> None:
 )
 async def test_plan_of_something_else(text: str, complaint: str, story: Callable[..., Json]) -> None:
     async with story() as user:
-        _, code = await user.run(planning.plan, {"f": text}, "text", False, False)
+        _, code = await user.run(plan.plan, {"f": text}, "text", False, False)
         assert code == REFUSED
         assert user.complaint.startswith(complaint)
 
@@ -249,24 +249,24 @@ async def test_undo_returns_and_history_tells(story: Callable[..., Json]) -> Non
         await user.create(lws("llm").replicas(2).size(2))
         old = user.image()
         await user.change(image_change("new:2"))
-        await user.run(looking.status, "llm", "text", True, 600.0)
-        text, _ = await user.run(looking.show_history, "llm", "json")
+        await user.run(show.status, "llm", "text", True, 600.0)
+        text, _ = await user.run(show.show_history, "llm", "json")
         assert [(one["revision"], one["current"], one["images"]) for one in json.loads(text)] == [
             (1, False, [old]),
             (2, True, ["new:2"]),
         ]
-        text, _ = await user.run(looking.show_history, "llm", "text", 1)
+        text, _ = await user.run(show.show_history, "llm", "text", 1)
         assert old in text
         assert "new:2" not in text
-        text, code = await user.run(looking.diff, "llm", None, None, True)
+        text, code = await user.run(show.diff, "llm", None, None, True)
         assert code == DIFFERENT
         assert f"-      - image: {old}" in text
-        _, code = await user.run(writing.undo, "llm", None, True)
+        _, code = await user.run(edit.undo, "llm", None, True)
         assert (code, user.image()) == (0, "new:2")
-        _, code = await user.run(writing.undo, "llm", 1, False)
+        _, code = await user.run(edit.undo, "llm", 1, False)
         assert (code, user.image()) == (0, old)
-        await user.run(looking.status, "llm", "text", True, 600.0)
-        text, _ = await user.run(looking.show_history, "llm", "json")
+        await user.run(show.status, "llm", "text", True, 600.0)
+        text, _ = await user.run(show.show_history, "llm", "json")
         assert [(one["revision"], one["current"]) for one in json.loads(text)] == [(2, False), (3, True)]
 
 
@@ -279,24 +279,24 @@ async def test_undo_after_undo_skips_what_never_became_ready(story: Callable[...
         await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}})
         await user.change(image_change("broken:2"))
         await user.cluster.settle()
-        _, code = await user.run(writing.undo, "llm", None, False)
+        _, code = await user.run(edit.undo, "llm", None, False)
         assert (code, user.image()) == (0, old)
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
-        _, code = await user.run(writing.undo, "llm", None, False)
+        _, code = await user.run(edit.undo, "llm", None, False)
         assert (code, user.image()) == (REFUSED, old)
         assert "has no earlier revision that ever became ready everywhere; never ready: " in user.complaint
-        text, _ = await user.run(looking.show_history, "llm", "json")
+        text, _ = await user.run(show.show_history, "llm", "json")
         assert {one["served"] for one in json.loads(text) if not one["current"]} == {"never"}
         number = json.loads(text)[-2]["revision"]
-        _, code = await user.run(writing.undo, "llm", number, False)
+        _, code = await user.run(edit.undo, "llm", number, False)
         assert (code, user.image()) == (0, "broken:2"), "it can be named"
 
 
 async def test_undo_of_what_was_never_changed(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(1))
-        _, code = await user.run(writing.undo, "llm", None, False)
+        _, code = await user.run(edit.undo, "llm", None, False)
         assert code == REFUSED
         assert user.complaint == (
             "kohort: LeaderWorkerSet llm has no earlier revision; kept are: 1 (kohort history llm)\n"
@@ -308,15 +308,15 @@ async def test_pause_holds_the_groups_that_have_not_begun(story: Callable[..., J
         await user.create(lws("llm").replicas(3).size(2))
         await user.change(image_change("new:2"))
         await user.cluster.until(lambda: user.live()["status"].get("updatedReplicas") == 1)
-        text, _ = await user.run(writing.pause, "llm")
+        text, _ = await user.run(edit.pause, "llm")
         assert "is paused" in text
         await user.cluster.settle()
         held = user.live()["status"]["updatedReplicas"]
         assert held < 3
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert "kohort resume llm" in text
-        await user.run(writing.resume, "llm")
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        await user.run(edit.resume, "llm")
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
         assert user.live()["status"]["updatedReplicas"] == 3
         assert "annotations" not in user.live()["metadata"] or not user.live()["metadata"]["annotations"]
@@ -326,37 +326,37 @@ async def test_restart_of_all_groups_and_of_one(story: Callable[..., Json]) -> N
     async with story() as user:
         await user.create(lws("llm").replicas(2).size(2))
         before = user.uids()
-        await user.run(writing.restart, "llm", 1)
+        await user.run(edit.restart, "llm", 1)
         await user.cluster.until(lambda: user.uids().get("llm-1", before["llm-1"]) != before["llm-1"])
-        await user.run(looking.status, "llm", "text", True, 600.0)
+        await user.run(show.status, "llm", "text", True, 600.0)
         between = user.uids()
         assert {name for name in before if before[name] != between[name]} == {"llm-1", "llm-1-1"}
-        await user.run(writing.restart, "llm", None)
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        await user.run(edit.restart, "llm", None)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         after = user.uids()
         assert code == 0
         assert {name for name in between if between[name] != after[name]} == set(between)
-        _, code = await user.run(writing.restart, "llm", 7)
+        _, code = await user.run(edit.restart, "llm", 7)
         assert user.complaint == "kohort: LeaderWorkerSet llm has no group 7; there are: 0, 1\n"
 
 
 async def test_a_name_that_does_not_exist(story: Callable[..., Json]) -> None:
     async with story() as user:
-        _, code = await user.run(looking.get, "lmm", "text", False)
+        _, code = await user.run(show.get, "lmm", "text", False)
         assert (code, user.complaint) == (
             REFUSED,
             "kohort: there is no LeaderWorkerSet lmm in namespace default, nor any other; "
             "kubectl apply -f examples/llm.yaml makes one\n",
         )
         await user.create(lws("llm").replicas(1).size(1))
-        await user.run(looking.get, "lmm", "text", False)
+        await user.run(show.get, "lmm", "text", False)
         assert user.complaint == "kohort: there is no LeaderWorkerSet lmm in namespace default; there are: llm\n"
 
 
 async def test_a_cluster_that_does_not_know_the_kind(capsys: pytest.CaptureFixture[str]) -> None:
     async with Cluster() as cluster:
         user = Story(cluster, capsys)
-        _, code = await user.run(looking.get, "llm", "text", False)
+        _, code = await user.run(show.get, "llm", "text", False)
         assert (code, user.complaint) == (
             REFUSED,
             "kohort: this cluster does not know LeaderWorkerSets; `kohort install` brings them\n",
@@ -423,6 +423,6 @@ async def test_logs_of_a_container_that_is_not_there_name_those_that_are(story: 
 async def test_approve_without_a_rollout(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(1))
-        _, code = await user.run(writing.approve, "llm")
+        _, code = await user.run(edit.approve, "llm")
         assert code == REFUSED
         assert user.complaint.startswith("kohort: no Rollout releases LeaderWorkerSet llm")

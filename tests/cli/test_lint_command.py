@@ -8,10 +8,10 @@ from tests.cli.terminal import NAMESPACE, Story
 from tests.rollouts import releases
 from tests.rollouts.releases import new_cluster
 
-from kohort.cli.actions import planning
+from kohort.cli.actions import plan
 from kohort.cli.connection import DIFFERENT, REFUSED
 from kohort.kube.resources import ROLLOUTS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def file(*documents: JsonObject) -> dict[str, str]:
@@ -21,17 +21,17 @@ def file(*documents: JsonObject) -> dict[str, str]:
 async def test_a_rollout_that_leads_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     async with new_cluster() as cluster:
         user = Story(cluster, capsys)
-        text, code = await user.run(planning.lint, file(releases.rollout()), "json")
+        text, code = await user.run(plan.lint, file(releases.rollout()), "json")
         assert code == REFUSED
         assert [one["finding"].split(":")[0] for one in json.loads(text)] == [
             "spec.workloadRef",
             "spec.strategy.canary.trafficRoutings[0].service",
             "spec.strategy.canary.trafficRoutings[0].ingress.name",
         ]
-        text, _ = await user.run(planning.lint, file(releases.rollout(), releases.group_set()), "text")
+        text, _ = await user.run(plan.lint, file(releases.rollout(), releases.group_set()), "text")
         assert "there is no LeaderWorkerSet" not in text, "it is in the same file"
         wrong = releases.rollout(steps=[{"replicas": "-1"}])
-        text, code = await user.run(planning.lint, file(wrong), "text")
+        text, code = await user.run(plan.lint, file(wrong), "text")
         assert (code, "Rollout llm: " in text) == (REFUSED, True)
         assert cluster.objects(ROLLOUTS, NAMESPACE) == []
 
@@ -40,9 +40,9 @@ async def test_the_plan_of_a_rollout(capsys: pytest.CaptureFixture[str]) -> None
     async with new_cluster() as cluster:
         story, user = releases.Story(cluster), Story(cluster, capsys)
         await story.begin()
-        _, code = await user.run(planning.lint, file(releases.rollout()), "text")
+        _, code = await user.run(plan.lint, file(releases.rollout()), "text")
         assert code == 0
-        text, code = await user.run(planning.plan, file(releases.rollout()), "text", False, True)
+        text, code = await user.run(plan.plan, file(releases.rollout()), "text", False, True)
         assert code == 0
         assert text.splitlines() == [
             "Rollout llm would not change; it releases LeaderWorkerSet llm (Canary).",
@@ -51,6 +51,6 @@ async def test_the_plan_of_a_rollout(capsys: pytest.CaptureFixture[str]) -> None
             "  3. 2 of the new version (100%), 100% of the requests",
         ] + [line for line in text.splitlines() if line.startswith("  ! ")]
         steps = [{"replicas": "100%", "pause": {}}]
-        text, code = await user.run(planning.plan, file(releases.rollout(steps=steps)), "json", False, True)
+        text, code = await user.run(plan.plan, file(releases.rollout(steps=steps)), "json", False, True)
         (found,) = json.loads(text)
         assert (code, found["kind"], found["action"]) == (DIFFERENT, "Rollout", "configure")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from tests.builders import lws
 
-from kohort.cli.actions import looking, writing
+from kohort.cli.actions import edit, show
 from kohort.cli.connection import NOT_YET, TOO_LATE
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 IMAGE = [{"name": "main", "image": "new:2"}]
 
@@ -15,26 +15,26 @@ async def test_a_pause_is_mentioned_and_a_change_waits_for_its_end(story: Callab
     """`status` and `explain` agree about it."""
     async with story() as user:
         await user.create(lws("llm").replicas(2).size(2))
-        await user.run(writing.pause, "llm")
+        await user.run(edit.pause, "llm")
         await user.cluster.settle()
-        text, code = await user.run(looking.status, "llm", "text", False)
+        text, code = await user.run(show.status, "llm", "text", False)
         assert (code, ", paused  Available" in text) == (0, True)
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         last = "It is paused: a new revision waits until kohort resume llm -n default"
         assert (code, text.splitlines()[-1]) == (0, last)
         await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": IMAGE}}}}})
         await user.cluster.settle()
-        text, code = await user.run(looking.status, "llm", "text", False)
+        text, code = await user.run(show.status, "llm", "text", False)
         assert code == NOT_YET
         assert "0/2 groups at revision 2 and ready, 2 ready in all, 2 held by the pause" in text
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert code == NOT_YET
         assert (
             "1. [rollout] group 0 and 1 more: held at the old revision by the pause\n   → go on: kohort resume llm"
             in text
         )
-        text, code = await user.run(looking.status, "llm", "text", True, 30.0)
+        text, code = await user.run(show.status, "llm", "text", True, 30.0)
         assert (code, "  waiting for group 0: held at the old revision by the pause" in text) == (TOO_LATE, True)
-        await user.run(writing.resume, "llm")
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        await user.run(edit.resume, "llm")
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0

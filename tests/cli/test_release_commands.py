@@ -7,11 +7,11 @@ import yaml
 from tests.cli.terminal import Story as Terminal
 from tests.rollouts.releases import V1, V2, V3, Story, group_set, new_cluster
 
-from kohort.cli.actions import looking, planning, writing
+from kohort.cli.actions import edit, plan, show
 from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
 from kohort.kube.resources import INGRESSES, PODS, ROLLOUTS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts.wire import GROUP_SET
+from kohort.objects.json_types import JsonObject
+from kohort.rules.rollout_labels import GROUP_SET
 from kohort.testing import Cluster
 
 
@@ -19,30 +19,30 @@ async def test_a_release_is_explained_paused_resumed_and_approved(capsys: pytest
     async with new_cluster() as cluster:
         story, user = Story(cluster), Terminal(cluster, capsys)
         await story.begin()
-        _, code = await user.run(writing.approve, "llm")
+        _, code = await user.run(edit.approve, "llm")
         assert (code, user.complaint) == (REFUSED, "kohort: Rollout llm does not wait for approval: it is Healthy\n")
-        text, _ = await user.run(planning.plan, {"f": yaml.safe_dump(dict(group_set(V2)))}, "text", False, False)
+        text, _ = await user.run(plan.plan, {"f": yaml.safe_dump(dict(group_set(V2)))}, "text", False, False)
         assert "Rollout llm would release it in 3 steps; until then the groups of this set stay." in text
         await story.change(V2)
         await story.at(1)
-        text, code = await user.run(looking.explain, "llm", "json")
+        text, code = await user.run(show.explain, "llm", "json")
         assert code == NOT_YET
         assert [(one["kind"], one["found"]) for one in json.loads(text)] == [("rollout", "step 1 waits for approval")]
-        text, code = await user.run(looking.status, "llm", "text", False)
+        text, code = await user.run(show.status, "llm", "text", False)
         assert (code, "step 1 waits for approval" in text) == (PAUSED, True)
-        await user.run(writing.pause, "llm")
+        await user.run(edit.pause, "llm")
         paused = cluster.find(ROLLOUTS, "llm", "default")
         assert paused is not None
         assert paused["spec"]["strategy"]["paused"] is True
-        text, _ = await user.run(looking.explain, "llm", "text")
+        text, _ = await user.run(show.explain, "llm", "text")
         assert "kohort resume llm" in text
-        await user.run(writing.resume, "llm")
+        await user.run(edit.resume, "llm")
         await story.at(1)
-        _, code = await user.run(writing.approve, "llm")
+        _, code = await user.run(edit.approve, "llm")
         assert code == 0
         await story.at(2)
         await story.healthy(V2)
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
 
 
@@ -50,16 +50,16 @@ async def test_a_release_that_is_aborted_leaves_the_old_version(capsys: pytest.C
     async with new_cluster() as cluster:
         story, user = Story(cluster), Terminal(cluster, capsys)
         await story.begin()
-        _, code = await user.run(writing.abort, "llm")
+        _, code = await user.run(edit.abort, "llm")
         assert (code, "has nothing under way" in user.complaint) == (REFUSED, True)
         before = user.uids()
         await story.change(V2)
-        _, code = await user.run(looking.status, "llm", "text", False)
+        _, code = await user.run(show.status, "llm", "text", False)
         assert code == NOT_YET, "a release is under way from the moment of the change"
         await story.at(1)
-        _, code = await user.run(writing.abort, "llm")
+        _, code = await user.run(edit.abort, "llm")
         assert code == 0, user.complaint
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
         await story.healthy(V1)
         assert {name: uid for name, uid in user.uids().items() if name in before} == before
@@ -77,16 +77,16 @@ async def test_a_canary_that_does_not_come_up_is_explained_and_shown(capsys: pyt
         await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": change}}})
         await story.until(lambda: len(_stuck(cluster)) == 2)
         canary = _stuck(cluster)[0]
-        text, code = await user.run(looking.explain, "llm", "json")
+        text, code = await user.run(show.explain, "llm", "json")
         found = json.loads(text)
         assert code == NOT_YET
         assert [one["kind"] for one in found] == ["image", "rollout"]
         assert canary in found[0]["objects"]
         assert "kohort abort llm" in found[1]["action"]
-        text, _ = await user.run(looking.get, "llm", "text", False)
+        text, _ = await user.run(show.get, "llm", "text", False)
         assert "Rollout llm: step 1 of 3, StepUpgrade" in text
         assert canary in text
-        everything, _ = await user.run(looking.get, None, "text", False)
+        everything, _ = await user.run(show.get, None, "text", False)
         assert everything == text, "a canary is shown with its set, not beside it"
 
 
@@ -112,7 +112,7 @@ async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.Capt
         await story.at(1, "StepUpgrade")
         await cluster.client.delete(INGRESSES, "llm", "default")
         await story.until(lambda: "Ingress" in (story.rollout["status"].get("message") or ""))
-        text, code = await user.run(looking.explain, "llm", "text")
+        text, code = await user.run(show.explain, "llm", "text")
         assert code == NOT_YET
         assert "[traffic] Rollout llm: " in text
         assert "Ingress" in text
@@ -129,17 +129,17 @@ async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.Captu
         await story.change(V3)
         await story.until(lambda: _canary_images(cluster) == {V3})
         await story.at(1)
-        text, _ = await user.run(looking.get, "llm", "json", False)
+        text, _ = await user.run(show.get, "llm", "json", False)
         found = json.loads(text)
         assert found["canary"]["revision"] == found["revision"] == 3
         assert {group["revision"] for group in found["groups"]} == {1}
-        text, _ = await user.run(looking.show_history, "llm", "json")
+        text, _ = await user.run(show.show_history, "llm", "json")
         assert [(one["images"], one["served"]) for one in json.loads(text)] == [
             ([V1], "yes"),
             ([V2], "never"),
             ([V3], "not yet"),
         ]
-        _, code = await user.run(writing.undo, "llm", None, False)
+        _, code = await user.run(edit.undo, "llm", None, False)
         assert (code, user.image()) == (0, V1)
         await story.healthy(V1)
 

@@ -10,29 +10,29 @@ from tests.cli.terminal import NAMESPACE, Story
 from tests.rollouts import deployments, releases
 from tests.rollouts.releases import V1, V2, V3, new_cluster
 
-from kohort.cli.actions import editing, listing, looking, stopping, writing
+from kohort.cli.actions import edit, list_workloads, release_stop, set_image, show
 from kohort.cli.connection import PAUSED, REFUSED, TOO_LATE
 from kohort.cli.main import main
 from kohort.kube.client import Client
 from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 async def test_list_has_a_line_for_each(story: Callable[..., Json]) -> None:
     async with story() as user:
-        text, _ = await user.run(listing.list_workloads, "text", "")
+        text, _ = await user.run(list_workloads.list_workloads, "text", "")
         assert text.startswith("No LeaderWorkerSets in namespace default.")
         await user.create(lws("llm").replicas(2).size(2).labels(team="a"))
         await user.cluster.client.create(LEADER_WORKER_SETS, lws("other").replicas(1).labels(team="b"), NAMESPACE)
-        text, code = await user.run(listing.list_workloads, "text", "")
+        text, code = await user.run(list_workloads.list_workloads, "text", "")
         header, *lines = text.splitlines()
         assert (code, header.split()[:4], len(lines)) == (0, ["NAME", "STATE", "READY", "UPDATED"], 2)
         assert lines[0].split()[:4] == ["llm", "Available", "2/2", "2"]
-        text, _ = await user.run(listing.list_workloads, "json", "team=b")
+        text, _ = await user.run(list_workloads.list_workloads, "json", "team=b")
         assert [one["name"] for one in json.loads(text)] == ["other"]
-        text, _ = await user.run(looking.get, None, "json", False, "team=a")
+        text, _ = await user.run(show.get, None, "json", False, "team=a")
         assert [one["name"] for one in json.loads(text)] == ["llm"]
-        text, _ = await user.run(listing.list_workloads, "text", "team=c")
+        text, _ = await user.run(list_workloads.list_workloads, "text", "team=c")
         assert text == "No LeaderWorkerSets with labels team=c in namespace default.\n"
 
 
@@ -42,14 +42,14 @@ async def test_a_release_is_in_the_list_and_in_fields(capsys: pytest.CaptureFixt
         await story.begin(releases.rollout(steps=deployments.STEPS))
         await story.change(V2)
         await story.at(1)
-        text, _ = await user.run(listing.list_workloads, "text", "")
+        text, _ = await user.run(list_workloads.list_workloads, "text", "")
         assert "1/2 20% approve" in text
-        text, _ = await user.run(listing.list_workloads, "json", "")
+        text, _ = await user.run(list_workloads.list_workloads, "json", "")
         (line,) = json.loads(text)
         assert (line["name"], line["release"]["waitsForApproval"]) == ("deployment/llm", True)
         await story.approve()
         await story.at(2)
-        text, _ = await user.run(looking.get, "llm", "json", False)
+        text, _ = await user.run(show.get, "llm", "json", False)
         found = json.loads(text)["release"]
         assert (found["trafficAsked"], found["trafficObserved"], found["pauseSeconds"]) == ("60%", 60, 5)
         assert 0 <= found["pauseSecondsLeft"] <= 5
@@ -62,9 +62,9 @@ async def test_matches_of_a_step_are_shown(capsys: pytest.CaptureFixture[str]) -
         await story.begin()
         await story.change(V2)
         await story.at(1)
-        text, _ = await user.run(looking.get, "llm", "text", False)
+        text, _ = await user.run(show.get, "llm", "text", False)
         assert "Rollout llm: step 1 of 3, StepPaused, requests with header x-tester=1, waits for approval" in text
-        text, _ = await user.run(looking.get, "llm", "json", False)
+        text, _ = await user.run(show.get, "llm", "json", False)
         assert json.loads(text)["release"]["matches"] == ["header x-tester=1"]
 
 
@@ -72,22 +72,22 @@ async def test_approving_another_step(capsys: pytest.CaptureFixture[str]) -> Non
     async with new_cluster() as cluster:
         story, user = releases.Story(cluster), Story(cluster, capsys)
         await story.begin(plan=releases.rollout(blue_green=True))
-        _, code = await user.run(writing.approve, "llm", 2)
+        _, code = await user.run(edit.approve, "llm", 2)
         assert (code, "has no step to leave: it is Healthy" in user.complaint) == (REFUSED, True)
         await story.change(V2)
         await story.at(1)
-        _, code = await user.run(writing.approve, "llm", 9)
+        _, code = await user.run(edit.approve, "llm", 9)
         assert (code, user.complaint) == (REFUSED, "kohort: Rollout llm has no step 9: there are 1 to 3\n")
-        _, code = await user.run(writing.approve, "llm", 2)
+        _, code = await user.run(edit.approve, "llm", 2)
         assert code == 0
         await story.at(2)
-        _, code = await user.run(writing.approve, "llm", 1)
+        _, code = await user.run(edit.approve, "llm", 1)
         assert code == 0
         await story.at(1)
-        text, code = await user.run(writing.approve, "llm", None, True)
+        text, code = await user.run(edit.approve, "llm", None, True)
         assert (code, "goes from step 1 to step 3 of 3; it waits there for: kohort approve llm" in text) == (0, True)
         await story.at(3)
-        _, code = await user.run(writing.approve, "llm", None, True)
+        _, code = await user.run(edit.approve, "llm", None, True)
         assert code == 0
         await story.healthy(V2)
 
@@ -96,21 +96,21 @@ async def test_set_image_notes_why(story: Callable[..., Json]) -> None:
     async with story() as user:
         leader = pod().containers(container("server", "a:1"), container("router", "b:1"))
         await user.create(lws("llm").replicas(1).size(2).leader(leader))
-        _, code = await user.run(editing.set_images, "llm", {"cook": "a:2"}, "all", "", False)
+        _, code = await user.run(set_image.set_images, "llm", {"cook": "a:2"}, "all", "", False)
         assert code == REFUSED
         assert "LeaderWorkerSet llm has no container cook; there are: server, router, main" in user.complaint
-        text, code = await user.run(editing.set_images, "llm", {"router": "b:2"}, "all", "new router", False)
+        text, code = await user.run(set_image.set_images, "llm", {"router": "b:2"}, "all", "new router", False)
         assert (code, "llm gets b:2" in text) == (0, True)
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
-        text, _ = await user.run(looking.show_history, "llm", "json")
+        text, _ = await user.run(show.show_history, "llm", "json")
         assert [(one["changeCause"], "b:2" in one["images"]) for one in json.loads(text)] == [
             ("", False),
             ("new router", True),
         ]
-        text, code = await user.run(editing.set_images, "llm", {"router": "b:2"}, "leader", "", False)
+        text, code = await user.run(set_image.set_images, "llm", {"router": "b:2"}, "leader", "", False)
         assert (code, text) == (0, "llm has b:2 already\n")
-        await user.run(editing.set_images, "llm", {editing.FIRST: "all:3"}, "worker", "", False)
+        await user.run(set_image.set_images, "llm", {set_image.FIRST: "all:3"}, "worker", "", False)
         templates = user.live()["spec"]["leaderWorkerTemplate"]
         found = [templates[role]["spec"]["containers"][0]["image"] for role in ("leaderTemplate", "workerTemplate")]
         assert found == ["a:1", "all:3"]
@@ -120,16 +120,16 @@ async def test_an_aborted_release_is_tried_again(capsys: pytest.CaptureFixture[s
     async with new_cluster() as cluster:
         story, user = releases.Story(cluster), Story(cluster, capsys)
         await story.begin()
-        _, code = await user.run(writing.retry, "llm")
+        _, code = await user.run(edit.retry, "llm")
         assert (code, "has no release that was given up" in user.complaint) == (REFUSED, True)
         await story.change(V2)
         await story.at(1)
-        text, code = await user.run(writing.retry, "llm")
+        text, code = await user.run(edit.retry, "llm")
         assert (code, text) == (0, "step 1 of Rollout llm is begun again\n")
         await story.at(1)
-        await user.run(writing.abort, "llm")
+        await user.run(edit.abort, "llm")
         await story.healthy(V1)
-        _, code = await user.run(writing.retry, "llm")
+        _, code = await user.run(edit.retry, "llm")
         assert (code, user.complaint, user.image()) == (0, "", V2)
         await story.at(1)
         await story.approve()
@@ -140,24 +140,24 @@ async def test_releases_and_how_they_ended(capsys: pytest.CaptureFixture[str]) -
     async with new_cluster() as cluster:
         story, user = releases.Story(cluster), Story(cluster, capsys)
         await story.begin()
-        text, _ = await user.run(listing.releases, "llm", "text")
+        text, _ = await user.run(list_workloads.releases, "llm", "text")
         assert text == "Rollout llm has released nothing yet\n"
         await story.change(V2)
         await story.at(1)
-        text, _ = await user.run(listing.releases, "llm", "json")
+        text, _ = await user.run(list_workloads.releases, "llm", "json")
         (now,) = json.loads(text)
         assert (now["outcome"], now["images"], now["by"]) == ("under way", [V2], cluster.client.field_manager)
-        await user.run(writing.abort, "llm")
+        await user.run(edit.abort, "llm")
         await story.healthy(V1)
         await story.change(V3)
         await story.at(1)
         await story.approve()
         await story.healthy(V3)
         await cluster.settle()
-        text, code = await user.run(listing.releases, "llm", "json")
+        text, code = await user.run(list_workloads.releases, "llm", "json")
         assert (code, [one["outcome"] for one in json.loads(text)]) == (0, ["rolled_back", "succeeded"])
         assert json.loads(text)[-1]["images"] == [V3]
-        text, _ = await user.run(listing.releases, "llm", "text")
+        text, _ = await user.run(list_workloads.releases, "llm", "text")
         assert text.splitlines()[0].split() == ["RELEASE", "OUTCOME", "STARTED", "BY", "STEPS", "PODS", "IMAGES"]
 
 
@@ -171,7 +171,7 @@ async def test_a_release_is_stopped_without_shipping_it(delete: bool, capsys: py
         await story.at(1)
 
         async def stop(client: Client, namespace: str, dry_run: bool, timeout: float) -> int:
-            return await stopping.stop_release(
+            return await release_stop.stop_release(
                 client, namespace, "llm", delete=delete, yes=True, dry_run=dry_run, timeout=timeout
             )
 
@@ -195,11 +195,11 @@ async def test_the_end_of_a_watch_at_a_pause(capsys: pytest.CaptureFixture[str])
         story, user = releases.Story(cluster), Story(cluster, capsys)
         await story.begin()
         await story.change(V3)
-        text, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        text, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == PAUSED
         assert "step 1 of 3" in text.splitlines()[-2]
         await story.approve()
-        _, code = await user.run(looking.status, "llm", "text", True, 600.0)
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0, "a pause of 60 s ends by itself"
 
 

@@ -9,11 +9,11 @@ import sys
 import pytest
 from tests.children import environment
 
-from kohort.cli.actions.printing import fitted
-from kohort.cli.actions.screen import Screen
+from kohort.cli.actions.live_text import Screen
+from kohort.cli.actions.output_formats import fitted
 
 PROGRAM = """
-from kohort.cli.actions.screen import Screen
+from kohort.cli.actions.live_text import Screen
 with Screen(live=True) as screen:
     assert screen.live
     screen.show("one of two")

@@ -8,10 +8,10 @@ from tests.cli.terminal import NAMESPACE, Story
 from tests.rollouts import deployments, releases
 from tests.rollouts.releases import V1, V2, new_cluster
 
-from kohort.cli.actions import logs, looking, writing
+from kohort.cli.actions import edit, logs, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, REFUSED
 from kohort.kube.resources import DEPLOYMENTS, PODS, ROLLOUTS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 @pytest.mark.parametrize("name", ["deployment/llm", "llm", "rollout/llm"])
@@ -20,33 +20,33 @@ async def test_a_release_of_a_deployment(name: str, capsys: pytest.CaptureFixtur
     async with new_cluster() as cluster:
         story, user = deployments.Story(cluster), Story(cluster, capsys)
         await story.begin(releases.rollout(steps=deployments.STEPS))
-        text, code = await user.run(looking.status, name, "text", False)
+        text, code = await user.run(show.status, name, "text", False)
         assert (code, text.startswith("default/deployment/llm  [")) == (0, True)
         await story.change(V2)
         await story.at(1)
-        text, code = await user.run(looking.status, name, "text", True, 600.0)
+        text, code = await user.run(show.status, name, "text", True, 600.0)
         assert (code, "step 1 of 2, 20% of the requests" in text) == (PAUSED, True)
         assert "Rollout llm: step 1 waits for approval" in text
-        text, code = await user.run(looking.explain, name, "text")
+        text, code = await user.run(show.explain, name, "text")
         assert (code, "kohort approve deployment/llm -n default" in text) == (NOT_YET, True)
-        text, _ = await user.run(looking.get, name, "json", False)
+        text, _ = await user.run(show.get, name, "json", False)
         found = json.loads(text)
         assert (found["kind"], found["ready"], len(found["pods"])) == ("Deployment", 5, 5)
         assert (found["release"]["step"], found["release"]["trafficObserved"]) == (1, 20)
         assert found["canary"]["images"] == [V2]
-        text, code = await user.run(looking.get, name, "text", False)
+        text, code = await user.run(show.get, name, "text", False)
         assert (code, text.count("Running")) == (0, 6)
-        await user.run(writing.pause, name)
+        await user.run(edit.pause, name)
         assert story.rollout["spec"]["strategy"]["paused"] is True
-        await user.run(writing.resume, name)
+        await user.run(edit.resume, name)
         await story.at(1)
-        _, code = await user.run(writing.approve, name)
+        _, code = await user.run(edit.approve, name)
         assert (code, user.complaint) == (0, "")
         await story.at(2)
-        _, code = await user.run(writing.abort, name)
+        _, code = await user.run(edit.abort, name)
         assert (code, user.complaint) == (0, "")
         await story.healthy(V1)
-        _, code = await user.run(looking.status, name, "text", True, 600.0)
+        _, code = await user.run(show.status, name, "text", True, 600.0)
         assert code == 0
 
 
@@ -56,7 +56,7 @@ async def test_undo_of_a_release_returns_to_the_stable_deployment(capsys: pytest
         await story.begin(releases.rollout(steps=deployments.STEPS))
         await story.change(V2)
         await story.at(1)
-        _, code = await user.run(writing.undo, "deployment/llm", None, False)
+        _, code = await user.run(edit.undo, "deployment/llm", None, False)
         assert (code, user.complaint) == (0, "")
         await story.healthy(V1)
 
@@ -73,37 +73,37 @@ async def test_a_workload_without_a_rollout(kind: str, capsys: pytest.CaptureFix
         user, name = Story(cluster, capsys), f"{kind}/web"
         built = (deployment("web") if kind == "deployment" else stateful_set("web")).replicas(3).but(image, V1)
         await cluster.client.create(resource, built, NAMESPACE)
-        _, code = await user.run(looking.status, name, "text", True, 600.0)
+        _, code = await user.run(show.status, name, "text", True, 600.0)
         assert code == 0
         await cluster.client.patch(resource, "web", NAMESPACE, _image(V2))
-        _, code = await user.run(looking.status, name, "text", True, 600.0)
+        _, code = await user.run(show.status, name, "text", True, 600.0)
         assert code == 0
-        text, _ = await user.run(looking.show_history, name, "json")
+        text, _ = await user.run(show.show_history, name, "json")
         found = json.loads(text)
         assert [(one["images"], one["current"], one["pods"]) for one in found] == [([V1], False, 0), ([V2], True, 3)]
-        text, code = await user.run(looking.diff, name, None, None, True)
+        text, code = await user.run(show.diff, name, None, None, True)
         assert (code, f"-    - image: {V1}" in text) == (DIFFERENT, True)
-        _, code = await user.run(writing.undo, name, None, False)
+        _, code = await user.run(edit.undo, name, None, False)
         assert (code, user.complaint) == (0, "")
-        _, code = await user.run(looking.status, name, "text", True, 600.0)
+        _, code = await user.run(show.status, name, "text", True, 600.0)
         assert code == 0
         assert _images(user) == {V1}
-        await user.run(writing.pause, name)
+        await user.run(edit.pause, name)
         before = user.uids()
-        _, code = await user.run(writing.restart, name, None)
+        _, code = await user.run(edit.restart, name, None)
         assert code == 0
         await cluster.settle()
         assert user.uids() == before
-        text, code = await user.run(looking.explain, name, "text")
+        text, code = await user.run(show.explain, name, "text")
         assert (code, f"kohort resume {name}" in text) == (NOT_YET, True)
-        await user.run(writing.resume, name)
-        _, code = await user.run(looking.status, name, "text", True, 600.0)
+        await user.run(edit.resume, name)
+        _, code = await user.run(show.status, name, "text", True, 600.0)
         assert (code, user.uids() != before) == (0, True)
         _, code = await user.run(logs.logs, name, None, "", "", ())
         assert (code, "simulated nodes only pretend" in user.complaint) == (REFUSED, True)
-        _, code = await user.run(writing.restart, name, 1)
+        _, code = await user.run(edit.restart, name, 1)
         assert (code, "has no groups" in user.complaint) == (REFUSED, True)
-        _, code = await user.run(writing.approve, name)
+        _, code = await user.run(edit.approve, name)
         assert (code, "no Rollout releases" in user.complaint) == (REFUSED, True)
 
 
@@ -115,12 +115,12 @@ async def test_a_plain_name_that_only_another_kind_has(capsys: pytest.CaptureFix
     async with new_cluster() as cluster:
         user = Story(cluster, capsys)
         await cluster.client.create(DEPLOYMENTS, deployment("web"), NAMESPACE)
-        _, code = await user.run(looking.get, "web", "text", False)
+        _, code = await user.run(show.get, "web", "text", False)
         assert (code, user.complaint) == (
             REFUSED,
             "kohort: there is no LeaderWorkerSet web in namespace default, but a Deployment: write deployment/web\n",
         )
-        _, code = await user.run(looking.get, "deployment/other", "text", False)
+        _, code = await user.run(show.get, "deployment/other", "text", False)
         assert (code, user.complaint) == (
             REFUSED,
             "kohort: there is no Deployment other in namespace default; there are: web\n",

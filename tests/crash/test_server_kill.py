@@ -20,7 +20,7 @@ from tests.children import environment
 from kohort.kube import errors, kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.resources import CONFIG_MAPS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 ROUNDS = max(int(os.environ.get("KOHORT_CRASH_ROUNDS", "6")) // 3, 1)
 WRITERS = 16

@@ -150,18 +150,18 @@ def test_every_field_of_our_kinds_is_explained() -> None:
 def test_every_meaning_is_that_of_a_field() -> None:
     from tools.reference.api import definitions, fields
 
-    from kohort.groups.meanings import MEANINGS
-    from kohort.rollouts import meanings
+    from kohort.groups.field_descriptions import MEANINGS
+    from kohort.rollouts import field_descriptions
     from kohort.rollouts.crd import definitions as releases
 
     rollout, release, routing, history = releases({"url": "https://converter.example"})
     (groups, *_) = definitions()
     for definition, table in (
         (groups, MEANINGS),
-        (rollout, meanings.ROLLOUT),
-        (release, meanings.RELEASE),
-        (routing, meanings.ROUTING),
-        (history, meanings.HISTORY),
+        (rollout, field_descriptions.ROLLOUT),
+        (release, field_descriptions.RELEASE),
+        (routing, field_descriptions.ROUTING),
+        (history, field_descriptions.HISTORY),
     ):
         paths = {"." + path.replace("[]", "") for path, _ in fields(definition)} | {".spec", ".status"}
         unused = [key for key in table if not any(path.endswith(f".{key}") for path in paths)]

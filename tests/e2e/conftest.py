@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.children import environment
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import threading
 from typing import TYPE_CHECKING
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 from kubernetes import client, config, dynamic, watch
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from tests.children import environment
 from tests.e2e.test_up import CONFIG_MAPS, config_map, wait_until
 
-from kohort.objects.jsontypes import JsonObject
-from kohort.up.datadir import DataDirectory
+from kohort.objects.json_types import JsonObject
+from kohort.up.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Kohort

@@ -20,7 +20,7 @@ import pytest
 from tests.children import environment, imports
 
 from kohort.node.cgroups import warning_of_no_limits
-from kohort.up.datadir import DataDirectory
+from kohort.up.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Kohort
@@ -193,8 +193,8 @@ def test_a_damaged_database_is_left_as_it_is(kohort: "Kohort", damage: str) -> N
 
 AS_NOBODY = """
 import os, sys
-import kohort.cli.main, kohort.cli.up, kohort.up.process, kohort.kube.issuing
-import kohort.cluster.apiserver.http.front, kohort.cluster.apiserver.http.streams
+import kohort.cli.main, kohort.cli.up, kohort.up.process, kohort.kube.certificate_issuing
+import kohort.cluster.apiserver.http.https_server, kohort.cluster.apiserver.http.exec_streams
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -15,11 +15,10 @@ import msgspec
 import pytest
 import yaml
 
-from kohort.cli import up, values
+from kohort.cli import option_types, up
 from kohort.cluster.gateway import crd as gateway_crd
 from kohort.cluster.gateway.views import GATEWAYS
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import forecast
 from kohort.kube.client import PatchType
 from kohort.kube.resources import (
@@ -35,7 +34,8 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.objects.core import Node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -72,8 +72,8 @@ def cluster_for(name: str) -> Cluster:
     words = command.group(1).split()[1:] if command else ["--simulated-nodes", "8"]
     given = up.command.make_context("up", words).params
     option, settings = "--simulated-topology", {}
-    if topology := values.pairs(option, values.listed(given["simulated_topology"])):
-        settings = {"topology": values.blocks(option, topology)}
+    if topology := option_types.pairs(option, option_types.listed(given["simulated_topology"])):
+        settings = {"topology": option_types.blocks(option, topology)}
     return Cluster(parts=("workloads", "scheduler", "operator"), nodes=given["simulated_nodes"], node_settings=settings)
 
 
@@ -174,7 +174,7 @@ async def test_groups_are_on_their_own_nodes() -> None:
         await own_nodes(cluster, "unique-placement.yaml")
         await apply(cluster, "unique-placement.yaml")
         await cluster.until(lambda: ready(cluster, "pinned"))
-        found = nodes_of(cluster, wire.GROUP_INDEX)
+        found = nodes_of(cluster, group_labels.GROUP_INDEX)
         assert found["0"] <= {"sim-0", "sim-1"}
         assert found["1"] <= {"sim-2", "sim-3"}
 
@@ -183,7 +183,7 @@ async def test_one_group_per_rack() -> None:
     async with cluster_for("exclusive-placement.yaml") as cluster:
         await apply(cluster, "exclusive-placement.yaml")
         await cluster.until(lambda: ready(cluster, "racks"))
-        first, second = racks_of(cluster, wire.GROUP_INDEX).values()
+        first, second = racks_of(cluster, group_labels.GROUP_INDEX).values()
         assert (len(first), len(second), first & second) == (1, 1, set())
 
 
@@ -191,7 +191,7 @@ async def test_one_subgroup_per_rack() -> None:
     async with cluster_for("subgroups.yaml") as cluster:
         await apply(cluster, "subgroups.yaml")
         await cluster.until(lambda: ready(cluster, "halves"))
-        first, second = racks_of(cluster, wire.SUBGROUP_INDEX).values()
+        first, second = racks_of(cluster, group_labels.SUBGROUP_INDEX).values()
         assert (len(first), len(second), first & second) == (1, 1, set())
 
 

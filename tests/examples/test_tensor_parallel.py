@@ -16,7 +16,7 @@ from tests.children import environment
 from kohort.kube.client import Client
 from kohort.kube.kubeconfig import load
 from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, PODS, SERVICES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FILE = Path(__file__).parents[2] / "examples" / "tensor-parallel.yaml"
 RESOURCES = {one.kind: one for one in (CONFIG_MAPS, LEADER_WORKER_SETS, SERVICES)}

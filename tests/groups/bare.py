@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 
 from tests.builders import LeaderWorkerSet, container, lws
 
-from kohort.groups import wire
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -27,14 +26,15 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import register
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
 NAME = "test-sample"
 QUIET = 2.0
-NO_HISTORY = {wire.REVISION_LIMIT: "0"}
+NO_HISTORY = {group_labels.REVISION_LIMIT: "0"}
 """Keep no revisions beyond those in use, as the checklist's counts of them assume."""
 HPA_SELECTOR = "leaderworkerset.sigs.k8s.io/name=test-sample,leaderworkerset.sigs.k8s.io/worker-index=0"
 
@@ -259,7 +259,11 @@ class World:
 
     @property
     def revisions(self) -> list[JsonObject]:
-        return [one for one in self.objects(CONTROLLER_REVISIONS) if one["metadata"]["labels"].get(wire.NAME) == NAME]
+        return [
+            one
+            for one in self.objects(CONTROLLER_REVISIONS)
+            if one["metadata"]["labels"].get(group_labels.NAME) == NAME
+        ]
 
     @property
     def events(self) -> list[str]:
@@ -269,7 +273,9 @@ class World:
     def leaders(self) -> list[str]:
         pods = self.objects(PODS)
         return sorted(
-            one["metadata"]["name"] for one in pods if one["metadata"]["labels"].get(wire.WORKER_INDEX) == wire.LEADER
+            one["metadata"]["name"]
+            for one in pods
+            if one["metadata"]["labels"].get(group_labels.WORKER_INDEX) == group_labels.LEADER
         )
 
     def leader(self, group: int) -> JsonObject | None:
@@ -290,16 +296,18 @@ class World:
 
     def assert_leader_set(self, count: int) -> None:
         found, subject = self.leader_set, self.subject
-        key = found["metadata"]["labels"][wire.REVISION]
+        key = found["metadata"]["labels"][group_labels.REVISION]
         spec, template = found["spec"], found["spec"]["template"]
         assert spec["replicas"] == count
         assert spec["podManagementPolicy"] == "Parallel"
         assert spec["serviceName"] == NAME
-        assert spec["selector"] == {"matchLabels": {wire.NAME: NAME, wire.WORKER_INDEX: "0"}}
-        labels = {wire.NAME: NAME, wire.WORKER_INDEX: "0", wire.REVISION: key}
+        assert spec["selector"] == {"matchLabels": {group_labels.NAME: NAME, group_labels.WORKER_INDEX: "0"}}
+        labels = {group_labels.NAME: NAME, group_labels.WORKER_INDEX: "0", group_labels.REVISION: key}
         assert template["metadata"]["labels"] == labels
-        assert template["metadata"]["annotations"][wire.SIZE] == str(subject["spec"]["leaderWorkerTemplate"]["size"])
-        assert found["metadata"]["annotations"][wire.REPLICAS] == str(subject["spec"]["replicas"])
+        assert template["metadata"]["annotations"][group_labels.SIZE] == str(
+            subject["spec"]["leaderWorkerTemplate"]["size"]
+        )
+        assert found["metadata"]["annotations"][group_labels.REPLICAS] == str(subject["spec"]["replicas"])
         assert self.subject["status"]["updateRevision"] == key
 
     def assert_worker_sets(self) -> None:
@@ -315,15 +323,18 @@ class World:
         assert leader is not None
         spec, group = found["spec"], name.rpartition("-")[2]
         identity = {
-            wire.NAME: NAME,
-            wire.GROUP_INDEX: group,
-            wire.GROUP_KEY: leader["metadata"]["labels"][wire.GROUP_KEY],
+            group_labels.NAME: NAME,
+            group_labels.GROUP_INDEX: group,
+            group_labels.GROUP_KEY: leader["metadata"]["labels"][group_labels.GROUP_KEY],
         }
-        labels = {**identity, wire.REVISION: leader["metadata"]["labels"][wire.REVISION]}
+        labels = {**identity, group_labels.REVISION: leader["metadata"]["labels"][group_labels.REVISION]}
         assert found["metadata"]["labels"] == labels
         assert spec["template"]["metadata"]["labels"] == labels
         assert spec["selector"] == {"matchLabels": identity}
-        assert spec["template"]["metadata"]["annotations"] == {wire.SIZE: str(wanted), wire.LEADER_NAME: name}
+        assert spec["template"]["metadata"]["annotations"] == {
+            group_labels.SIZE: str(wanted),
+            group_labels.LEADER_NAME: name,
+        }
         assert (spec["replicas"], spec["ordinals"], spec["podManagementPolicy"]) == (
             wanted - 1,
             {"start": 1},

@@ -7,12 +7,12 @@ from tests.builders import LeaderWorkerSet
 from tests.groups.bare import pod_group_definition
 from tests.groups.stories import Stage, Story
 
-from kohort.groups import wire
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import wait_established
+from kohort.rules import group_labels
 
 REQUESTS = {"requests": {"cpu": "20m"}}
 
@@ -34,13 +34,13 @@ def asking(stage: Stage) -> LeaderWorkerSet:
 
 async def g1_gangs_until_the_end(stage: Stage) -> None:
     """G3 as well."""
-    await stage.create(asking(stage).size(4).startup(wire.LEADER_CREATED))
+    await stage.create(asking(stage).size(4).startup(group_labels.LEADER_CREATED))
     found = await stage.settled(2)
     key = found["status"]["updateRevision"]
     wanted = {"minMember": 4, "minResources": {"cpu": "80m"}}
     assert await gangs(stage) == {f"llm-{index}-{key}": wanted for index in (0, 1)}
     for name, pod in (await stage.pods()).items():
-        assert pod["metadata"]["annotations"][wire.POD_GROUP] == f"{name[:5]}-{key}"
+        assert pod["metadata"]["annotations"][group_labels.POD_GROUP] == f"{name[:5]}-{key}"
     await stage.client.delete(LEADER_WORKER_SETS, "llm", stage.namespace)
 
     async def none_left() -> bool:
@@ -50,7 +50,7 @@ async def g1_gangs_until_the_end(stage: Stage) -> None:
 
 
 async def g2_leader_first(stage: Stage) -> None:
-    await stage.create(asking(stage).size(4).startup(wire.LEADER_READY))
+    await stage.create(asking(stage).size(4).startup(group_labels.LEADER_READY))
     await stage.settled(2)
     assert [*(await gangs(stage)).values()] == [{"minMember": 1, "minResources": {"cpu": "80m"}}] * 2
 

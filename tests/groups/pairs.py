@@ -12,8 +12,8 @@ from itertools import combinations, product
 
 from tests.builders import LeaderWorkerSet, container, lws
 
-from kohort.groups import wire
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 Row = Mapping[str, str]
 Pick = tuple[str, str]
@@ -90,7 +90,7 @@ def _unique_nodes(subject: LeaderWorkerSet) -> LeaderWorkerSet:
 
 
 def _subgroup_exclusive(subject: LeaderWorkerSet) -> LeaderWorkerSet:
-    return subject.annotations({wire.SUBGROUP_EXCLUSIVE: RACK})
+    return subject.annotations({group_labels.SUBGROUP_EXCLUSIVE: RACK})
 
 
 FEATURES: dict[str, dict[str, Change]] = {
@@ -105,8 +105,8 @@ FEATURES: dict[str, dict[str, Change]] = {
     "resources": {"containers": _as_is, "pods": _pod_level, "none": _without_resources},
     "subgroups": {
         "none": _as_is,
-        "LeaderWorker": lambda subject: subject.subgroups(2, wire.LEADER_WORKER),
-        "LeaderExcluded": lambda subject: subject.subgroups(2, wire.LEADER_EXCLUDED),
+        "LeaderWorker": lambda subject: subject.subgroups(2, group_labels.LEADER_WORKER),
+        "LeaderExcluded": lambda subject: subject.subgroups(2, group_labels.LEADER_EXCLUDED),
     },
     "placement": {
         "anywhere": _as_is,
@@ -114,8 +114,10 @@ FEATURES: dict[str, dict[str, Change]] = {
         "exclusive subgroups": _subgroup_exclusive,
         "nodes of its own": _unique_nodes,
     },
-    "startup": _with(LeaderWorkerSet.startup, wire.LEADER_CREATED, wire.LEADER_READY),
-    "restarts": _with(LeaderWorkerSet.restart, wire.RECREATE_ON_RESTART, wire.RECREATE_WHEN_STARTED, "None"),
+    "startup": _with(LeaderWorkerSet.startup, group_labels.LEADER_CREATED, group_labels.LEADER_READY),
+    "restarts": _with(
+        LeaderWorkerSet.restart, group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED, "None"
+    ),
     "strategy": {
         "one unavailable": _as_is,
         "surge only": lambda subject: subject.max_surge(1).max_unavailable(0),
@@ -123,7 +125,7 @@ FEATURES: dict[str, dict[str, Change]] = {
         "partition": lambda subject: subject.partition(1),
     },
     "gangs": {"none": _as_is, "volcano": _as_is},
-    "network": _with(LeaderWorkerSet.network, wire.SHARED, wire.UNIQUE),
+    "network": _with(LeaderWorkerSet.network, group_labels.SHARED, group_labels.UNIQUE),
 }
 
 OPERATIONS = (

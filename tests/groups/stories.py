@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tests.builders import LeaderWorkerSet, lws
 
-from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 PATIENCE = 90.0
 STEP = 0.1
@@ -55,7 +55,7 @@ class Stage:
         return found
 
     async def services(self) -> list[str]:
-        page = await self.client.list(SERVICES, self.namespace, label_selector=wire.NAME)
+        page = await self.client.list(SERVICES, self.namespace, label_selector=group_labels.NAME)
         return sorted(one["metadata"]["name"] for one in page.items)
 
     async def settled(self, groups: int, then: Callable[[], Awaitable[bool]] | None = None) -> JsonObject:
@@ -112,7 +112,7 @@ async def e1_deploy(stage: Stage) -> None:
     for name, pod in pods.items():
         group, _, worker = name.removeprefix("llm-").partition("-")
         labels = pod["metadata"]["labels"]
-        assert (labels[wire.GROUP_INDEX], labels[wire.WORKER_INDEX]) == (group, worker or "0")
+        assert (labels[group_labels.GROUP_INDEX], labels[group_labels.WORKER_INDEX]) == (group, worker or "0")
         variables = env(pod)
         assert variables["LWS_LEADER_ADDRESS"] == f"llm-{group}.llm.{stage.namespace}"
         assert (variables["LWS_GROUP_SIZE"], variables["LWS_WORKER_INDEX"]) == ("3", worker or "0")
@@ -157,7 +157,9 @@ async def e4_rolling_update(stage: Stage) -> None:
     await stage.until(done)
     found = await stage.settled(3)
     pods = await stage.pods()
-    assert {one["metadata"]["labels"][wire.REVISION] for one in pods.values()} == {found["status"]["updateRevision"]}
+    assert {one["metadata"]["labels"][group_labels.REVISION] for one in pods.values()} == {
+        found["status"]["updateRevision"]
+    }
 
 
 async def _never_mixed(stage: Stage) -> bool:
@@ -174,13 +176,13 @@ async def _never_mixed(stage: Stage) -> bool:
 
 
 def _revision(pod: JsonObject) -> str:
-    return str(pod["metadata"]["labels"][wire.REVISION])
+    return str(pod["metadata"]["labels"][group_labels.REVISION])
 
 
 async def e5_surge(stage: Stage) -> None:
     """E9 and E14 as well: every group is divided into subgroups and has a Service of its own, which comes with it and
     goes with it."""
-    subject = stage.new().replicas(4).size(2).subgroups(1).network(wire.UNIQUE).max_surge(4).max_unavailable(1)
+    subject = stage.new().replicas(4).size(2).subgroups(1).network(group_labels.UNIQUE).max_surge(4).max_unavailable(1)
     await stage.create(subject)
     await stage.settled(4)
     assert len(await stage.services()) == 4
@@ -200,7 +202,7 @@ async def e5_surge(stage: Stage) -> None:
     assert {one["type"]: one["status"] for one in found["status"]["conditions"]}["Available"] == "True"
     for pod in (await stage.pods()).values():
         labels = pod["metadata"]["labels"]
-        assert labels[wire.SUBGROUP_INDEX] == labels[wire.WORKER_INDEX]
+        assert labels[group_labels.SUBGROUP_INDEX] == labels[group_labels.WORKER_INDEX]
 
     async def given_back() -> bool:
         return len(await stage.services()) == 4
@@ -241,9 +243,9 @@ async def e8_subgroups_with_tpus(stage: Stage) -> None:
     await stage.create(_with_tpus(stage.new().replicas(1).size(4).subgroups(2)))
     await stage.settled(1)
     for pod in (await stage.pods()).values():
-        worker = int(pod["metadata"]["labels"][wire.WORKER_INDEX])
-        assert pod["metadata"]["labels"][wire.SUBGROUP_INDEX] == str(worker // 2)
-        assert pod["metadata"]["annotations"][wire.SUBGROUP_SIZE] == "2"
+        worker = int(pod["metadata"]["labels"][group_labels.WORKER_INDEX])
+        assert pod["metadata"]["labels"][group_labels.SUBGROUP_INDEX] == str(worker // 2)
+        assert pod["metadata"]["annotations"][group_labels.SUBGROUP_SIZE] == "2"
         hosts = "llm-0.llm,llm-0-1.llm" if worker < 2 else "llm-0-2.llm,llm-0-3.llm"
         variables = env(pod)
         assert (variables["TPU_WORKER_HOSTNAMES"], variables["TPU_WORKER_ID"]) == (hosts, str(worker % 2))
@@ -256,9 +258,9 @@ async def e10_tpus(stage: Stage) -> None:
     pods = await stage.pods()
     hosts = ",".join(f"{name}.llm" for name in ("llm-0", "llm-0-1", "llm-0-2", "llm-0-3"))
     assert {env(pod)["TPU_WORKER_HOSTNAMES"] for pod in pods.values()} == {hosts}
-    assert {pod["metadata"]["labels"][wire.WORKER_INDEX]: env(pod)["TPU_WORKER_ID"] for pod in pods.values()} == {
-        str(number): str(number) for number in range(4)
-    }
+    assert {
+        pod["metadata"]["labels"][group_labels.WORKER_INDEX]: env(pod)["TPU_WORKER_ID"] for pod in pods.values()
+    } == {str(number): str(number) for number in range(4)}
 
 
 async def e11_two_tpu_containers(stage: Stage) -> None:
@@ -285,7 +287,7 @@ async def e12_size_change(stage: Stage) -> None:
 
     async def grown() -> bool:
         pods = (await stage.pods()).values()
-        return len(pods) == 6 and {one["metadata"]["annotations"][wire.SIZE] for one in pods} == {"3"}
+        return len(pods) == 6 and {one["metadata"]["annotations"][group_labels.SIZE] for one in pods} == {"3"}
 
     await stage.settled(2, grown)
 

@@ -19,7 +19,6 @@ from tests.groups.bare import (
     worker_image,
 )
 
-from kohort.groups import wire
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.kube import errors
 from kohort.kube.resources import (
@@ -30,9 +29,10 @@ from kohort.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.testing.faults import Faults
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 
 def faults(world: World) -> Faults:
@@ -132,7 +132,7 @@ async def test_f6_a_gang_is_as_large_as_its_group_was_at_its_revision() -> None:
         await world.edit(size(5))
         await world.update(0, like=old_template)
         groups = {one["metadata"]["name"]: one["spec"] for one in world.objects(VOLCANO_POD_GROUPS)}
-        key = old_template["metadata"]["labels"][wire.REVISION]
+        key = old_template["metadata"]["labels"][group_labels.REVISION]
         assert groups[f"{NAME}-0-{key}"] == {"minMember": 3, "minResources": {"google.com/tpu": "8"}}
 
 
@@ -216,7 +216,7 @@ async def test_f12_a_failure_at_rest_makes_no_surge() -> None:
 async def test_f13_other_placement_is_a_roll_like_any_other() -> None:
     async with bare(sample().replicas(3)) as world:
         await world.ready(0, 1, 2)
-        await world.edit({"metadata": {"annotations": {wire.EXCLUSIVE: "rack"}}})
+        await world.edit({"metadata": {"annotations": {group_labels.EXCLUSIVE: "rack"}}})
         assert (world.partition, world.pair) == (2, (3, 0))
         assert world.true_conditions == {"UpdateInProgress", "Progressing"}
         assert len(world.revisions) == 1, "the key stays what others compute"
@@ -255,12 +255,15 @@ async def test_f14_what_the_previous_leader_left_is_waited_for() -> None:
 
 async def test_f15_a_changed_shared_service_is_put_right() -> None:
     async with bare(sample()) as world:
-        body = {"spec": {"selector": {"app": "x", wire.NAME: "other"}, "publishNotReadyAddresses": False}}
+        body = {"spec": {"selector": {"app": "x", group_labels.NAME: "other"}, "publishNotReadyAddresses": False}}
         await world.cluster.client.patch(SERVICES, NAME, NAMESPACE, body)
         await world.pause()
         found = world.find(SERVICES, NAME)
         assert found is not None
-        assert (found["spec"]["selector"], found["spec"]["publishNotReadyAddresses"]) == ({wire.NAME: NAME}, True)
+        assert (found["spec"]["selector"], found["spec"]["publishNotReadyAddresses"]) == (
+            {group_labels.NAME: NAME},
+            True,
+        )
 
 
 async def test_f15_somebody_elses_service_is_left_alone_and_told() -> None:
@@ -278,7 +281,7 @@ async def test_f15_somebody_elses_service_is_left_alone_and_told() -> None:
         assert any("does not belong to this LeaderWorkerSet" in one for one in world.events)
         await world.cluster.client.delete(SERVICES, NAME, NAMESPACE)
         await asyncio.sleep(90)
-        assert cast(JsonObject, world.find(SERVICES, NAME))["spec"]["selector"] == {wire.NAME: NAME}
+        assert cast(JsonObject, world.find(SERVICES, NAME))["spec"]["selector"] == {group_labels.NAME: NAME}
 
 
 async def test_f16_the_shared_service_goes_when_no_group_needs_it() -> None:

@@ -12,19 +12,19 @@ from tests.groups.bare import (
     sample,
     worker_image,
 )
-from tests.groups.test_podmutation import env, hosts, leader, with_tpus, worker
+from tests.groups.test_pod_mutation import env, hosts, leader, with_tpus, worker
 from tests.groups.test_revisions import group_set as revised
 from tests.groups.test_revisions import stored
 
-from kohort.groups import wire
-from kohort.groups.objects import worker_stateful_set
-from kohort.groups.podmutation import mutated
+from kohort.groups.child_objects import worker_stateful_set
+from kohort.groups.pod_mutation import mutated
 from kohort.groups.revisions import build, content
 from kohort.kube import errors
 from kohort.kube.resources import NODES, PODS, STATEFUL_SETS
 from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels
 from kohort.rules.group_template import content_hash
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 
 def test_f19_an_extra_leader_with_tpus_is_counted_in() -> None:
@@ -58,14 +58,16 @@ def test_f20_exclusive_placement_may_reach_across_namespaces() -> None:
 
 
 async def test_f20_the_annotation_of_the_set_reaches_its_templates() -> None:
-    subject = sample().exclusive("rack").annotations({wire.EXCLUSIVE_EVERYWHERE: "true"})
+    subject = sample().exclusive("rack").annotations({group_labels.EXCLUSIVE_EVERYWHERE: "true"})
     async with bare(subject) as world:
-        assert world.leader_set["spec"]["template"]["metadata"]["annotations"][wire.EXCLUSIVE_EVERYWHERE] == "true"
+        assert (
+            world.leader_set["spec"]["template"]["metadata"]["annotations"][group_labels.EXCLUSIVE_EVERYWHERE] == "true"
+        )
 
 
 async def test_f21_kubectls_note_stays_with_the_set() -> None:
-    async with bare(sample().annotations({wire.LAST_APPLIED: "{}", "note": "x"})) as world:
-        assert wire.LAST_APPLIED not in world.leader_set["metadata"]["annotations"]
+    async with bare(sample().annotations({group_labels.LAST_APPLIED: "{}", "note": "x"})) as world:
+        assert group_labels.LAST_APPLIED not in world.leader_set["metadata"]["annotations"]
         assert world.leader_set["metadata"]["annotations"]["note"] == "x"
         workers = world.workers(0)
         assert workers is not None
@@ -120,11 +122,11 @@ async def test_f25_raising_the_partition_is_no_update() -> None:
 def test_f29_content_with_the_hash_of_other_content_gets_a_key_of_its_own() -> None:
     new = revised(size=3)
     taken = stored(revised())
-    labels = {**taken.metadata.labels, wire.REVISION: content_hash(content(new))}
+    labels = {**taken.metadata.labels, group_labels.REVISION: content_hash(content(new))}
     taken = msgspec.structs.replace(taken, metadata=msgspec.structs.replace(taken.metadata, labels=labels))
-    key = build(new, [taken])["metadata"]["labels"][wire.REVISION]
+    key = build(new, [taken])["metadata"]["labels"][group_labels.REVISION]
     assert key != taken.key
-    assert build(new, [])["metadata"]["labels"][wire.REVISION] == taken.key
+    assert build(new, [])["metadata"]["labels"][group_labels.REVISION] == taken.key
 
 
 async def test_f30_a_pod_that_does_not_go_is_named_in_a_condition() -> None:
@@ -148,10 +150,13 @@ async def test_f30_a_pod_that_does_not_go_is_named_in_a_condition() -> None:
 async def test_f32_a_leader_set_without_its_notes_is_repaired() -> None:
     async with bare(sample()) as world:
         await world.ready(0, 1)
-        body = {"metadata": {"annotations": {wire.REPLICAS: None}}, "spec": {"updateStrategy": {"rollingUpdate": None}}}
+        body = {
+            "metadata": {"annotations": {group_labels.REPLICAS: None}},
+            "spec": {"updateStrategy": {"rollingUpdate": None}},
+        }
         await world.cluster.client.patch(STATEFUL_SETS, NAME, NAMESPACE, body)
         await world.pause()
-        assert world.leader_set["metadata"]["annotations"][wire.REPLICAS] == "2"
+        assert world.leader_set["metadata"]["annotations"][group_labels.REPLICAS] == "2"
         assert world.partition == 0
         await world.edit(leader_image("new:2"))
         assert world.partition == 1

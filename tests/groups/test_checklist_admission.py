@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 from tests.groups.test_validation import NEW_SETS, SUBGROUP_CHANGES, Edit, rolling, spec, subgroups, template
 
-from kohort.admission.configurations import MUTATING, VALIDATING
+from kohort.admission.webhook_configurations import MUTATING, VALIDATING
 from kohort.kube.errors import ApiError, Invalid
 from kohort.kube.resources import LEADER_WORKER_SETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.operator import register
 from kohort.testing import Cluster
 

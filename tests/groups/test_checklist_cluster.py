@@ -10,7 +10,6 @@ from tests.builders import LeaderWorkerSet, container, lws
 from tests.groups.bare import install, pod_group_definition
 from tests.groups.test_lifecycle import NAMESPACE, conditions, create, images, patch, pods, settled, status
 
-from kohort.groups import wire
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.kube.resources import (
     LEADER_WORKER_SETS,
@@ -18,8 +17,9 @@ from kohort.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import register
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "110", "google.com/tpu": "64"}
@@ -49,7 +49,7 @@ def one_revision_each(cluster: Cluster) -> bool:
     for one in pods(cluster).values():
         if "deletionTimestamp" not in one["metadata"]:
             labels = one["metadata"]["labels"]
-            found.setdefault(labels[wire.GROUP_INDEX], set()).add(labels[wire.REVISION])
+            found.setdefault(labels[group_labels.GROUP_INDEX], set()).add(labels[group_labels.REVISION])
     return all(len(revisions) == 1 for revisions in found.values())
 
 
@@ -67,7 +67,7 @@ async def rolled(cluster: Cluster, count: int, new: str, watch: Callable[[], obj
 
 def owned_services(cluster: Cluster) -> list[str]:
     found = [one["metadata"] for one in cluster.objects(SERVICES, NAMESPACE)]
-    return sorted(one["name"] for one in found if wire.NAME in (one.get("labels") or {}))
+    return sorted(one["name"] for one in found if group_labels.NAME in (one.get("labels") or {}))
 
 
 def env(pod: JsonObject, index: int = 0) -> dict[str, str]:
@@ -92,10 +92,10 @@ async def test_e1_deploy_with_replicas_size_and_restart_policy() -> None:
         for name, pod in pods(cluster).items():
             group, _, worker = name.removeprefix("llm-").partition("-")
             labels, annotations = pod["metadata"]["labels"], pod["metadata"]["annotations"]
-            assert labels[wire.NAME] == "llm"
-            assert (labels[wire.GROUP_INDEX], labels[wire.WORKER_INDEX]) == (group, worker or "0")
-            assert annotations[wire.SIZE] == "5"
-            assert annotations.get(wire.LEADER_NAME) == (f"llm-{group}" if worker else None)
+            assert labels[group_labels.NAME] == "llm"
+            assert (labels[group_labels.GROUP_INDEX], labels[group_labels.WORKER_INDEX]) == (group, worker or "0")
+            assert annotations[group_labels.SIZE] == "5"
+            assert annotations.get(group_labels.LEADER_NAME) == (f"llm-{group}" if worker else None)
 
 
 async def test_e2_size_1_create_and_update() -> None:
@@ -125,7 +125,7 @@ async def test_e4_rolling_update() -> None:
         ready: list[int] = []
         await rolled(cluster, 3, "new:2", lambda: ready.append(status(cluster).get("readyReplicas", 0)))
         key = status(cluster)["updateRevision"]
-        assert {one["metadata"]["labels"][wire.REVISION] for one in pods(cluster).values()} == {key}
+        assert {one["metadata"]["labels"][group_labels.REVISION] for one in pods(cluster).values()} == {key}
         assert min(ready) >= 2
         assert conditions(cluster)["Available"] == "True"
 
@@ -160,9 +160,9 @@ async def test_e8_subgroup_size() -> None:
         await create(cluster, with_tpus(lws("llm").replicas(2).size(4).subgroups(2)))
         await cluster.until(lambda: settled(cluster, 2))
         for name, pod in pods(cluster).items():
-            leader, worker = name[:5], int(pod["metadata"]["labels"][wire.WORKER_INDEX])
-            assert pod["metadata"]["labels"][wire.SUBGROUP_INDEX] == str(worker // 2)
-            assert pod["metadata"]["annotations"][wire.SUBGROUP_SIZE] == "2"
+            leader, worker = name[:5], int(pod["metadata"]["labels"][group_labels.WORKER_INDEX])
+            assert pod["metadata"]["labels"][group_labels.SUBGROUP_INDEX] == str(worker // 2)
+            assert pod["metadata"]["annotations"][group_labels.SUBGROUP_SIZE] == "2"
             variables = env(pod)
             members = [leader, f"{leader}-1"] if worker < 2 else [f"{leader}-2", f"{leader}-3"]
             assert variables["TPU_WORKER_HOSTNAMES"] == ",".join(f"{one}.llm" for one in members)
@@ -209,7 +209,7 @@ async def test_size_change(policy: str) -> None:
         uids = {one["metadata"]["uid"] for one in pods(cluster).values()}
         await patch(cluster, "llm", {"spec": {"leaderWorkerTemplate": {"size": 3}}})
         await cluster.until(lambda: settled(cluster, 2) and len(pods(cluster)) == 6)
-        assert {one["metadata"]["annotations"][wire.SIZE] for one in pods(cluster).values()} == {"3"}
+        assert {one["metadata"]["annotations"][group_labels.SIZE] for one in pods(cluster).values()} == {"3"}
         assert {env(one)["LWS_GROUP_SIZE"] for one in pods(cluster).values()} == {"3"}
         assert not uids & {one["metadata"]["uid"] for one in pods(cluster).values()}, "recreated, not resized in place"
 
@@ -317,7 +317,7 @@ async def test_gangs_by_startup_policy(startup: str, members: int) -> None:
         await cluster.until(lambda: settled(cluster, 2))
         assert [one["spec"] for one in gangs(cluster)] == [{"minMember": members, "minResources": {"cpu": "400m"}}] * 2
         names = {one["metadata"]["name"] for one in gangs(cluster)}
-        assert {one["metadata"]["annotations"][wire.POD_GROUP] for one in pods(cluster).values()} == names
+        assert {one["metadata"]["annotations"][group_labels.POD_GROUP] for one in pods(cluster).values()} == names
         assert conditions(cluster)["Available"] == "True"
 
 

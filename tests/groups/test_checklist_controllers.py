@@ -11,9 +11,9 @@ from tests.groups.bare import (
     worker_image,
 )
 
-from kohort.groups import wire
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 PROGRESSING = "Normal GroupsProgressing Replicas are progressing, with {} groups ready of total {} groups"
 READY = "Normal AllGroupsReady All replicas are ready, with {} groups ready of total {} groups"
@@ -87,11 +87,13 @@ async def test_ic8_deleted_worker_set_is_recreated() -> None:
 
 async def test_ic9_headless_service_created() -> None:
     async with bare(sample()) as world:
-        (service,) = [one for one in world.objects(SERVICES) if wire.NAME in (one["metadata"].get("labels") or {})]
+        (service,) = [
+            one for one in world.objects(SERVICES) if group_labels.NAME in (one["metadata"].get("labels") or {})
+        ]
         assert service["metadata"]["name"] == NAME
         assert service["spec"]["clusterIP"] == "None"
         assert service["spec"]["publishNotReadyAddresses"] is True
-        assert service["spec"]["selector"] == {wire.NAME: NAME}
+        assert service["spec"]["selector"] == {group_labels.NAME: NAME}
         (owner,) = service["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("LeaderWorkerSet", NAME)
 
@@ -108,11 +110,11 @@ async def test_ic11_per_replica_services() -> None:
         services = {
             one["metadata"]["name"]: one
             for one in world.objects(SERVICES)
-            if wire.NAME in (one["metadata"].get("labels") or {})
+            if group_labels.NAME in (one["metadata"].get("labels") or {})
         }
         assert sorted(services) == world.leaders == [f"{NAME}-0", f"{NAME}-1"]
         for index, (name, service) in enumerate(services.items()):
-            assert service["spec"]["selector"] == {wire.NAME: NAME, wire.GROUP_INDEX: str(index)}
+            assert service["spec"]["selector"] == {group_labels.NAME: NAME, group_labels.GROUP_INDEX: str(index)}
             (owner,) = service["metadata"]["ownerReferences"]
             assert (owner["kind"], owner["name"]) == ("Pod", name)
 
@@ -170,7 +172,7 @@ async def test_ic16_progressing_available_progressing() -> None:
 async def test_ic17_exclusive_placement_labels() -> None:
     async with bare(sample().exclusive("cloud.google.com/gke-nodepool")) as world:
         annotations = world.leader_set["spec"]["template"]["metadata"]["annotations"]
-        assert annotations[wire.EXCLUSIVE] == "cloud.google.com/gke-nodepool"
+        assert annotations[group_labels.EXCLUSIVE] == "cloud.google.com/gke-nodepool"
         assert world.worker_sets == [], "leaders are not scheduled, so nobody knows where workers must go"
 
 
@@ -197,7 +199,9 @@ async def test_ic19_recreate_group_on_pod_restart() -> None:
 
 
 async def test_ic20_experimental_annotation_and_a_pending_pod() -> None:
-    subject = sample().size(3).restart("RecreateGroupOnPodRestart").annotations({wire.RECREATE_AFTER_START: "true"})
+    subject = (
+        sample().size(3).restart("RecreateGroupOnPodRestart").annotations({group_labels.RECREATE_AFTER_START: "true"})
+    )
     async with bare(subject) as world:
         await world.make_workers(0)
         await world.set_phase(f"{NAME}-0-2", "Pending")

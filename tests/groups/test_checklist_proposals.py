@@ -6,9 +6,9 @@ from tests.builders import LeaderWorkerSet, container, lws
 from tests.groups.test_checklist_cluster import image, one_revision_each, whole
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled, status
 
-from kohort.groups import wire
 from kohort.kube.errors import ApiError, Forbidden, Invalid
 from kohort.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -23,7 +23,7 @@ async def test_s2_size_change_during_a_rolling_update() -> None:
 
         def done() -> bool:
             assert one_revision_each(cluster)
-            rebuilt.update(one["metadata"]["annotations"][wire.SIZE] for one in pods(cluster).values())
+            rebuilt.update(one["metadata"]["annotations"][group_labels.SIZE] for one in pods(cluster).values())
             return settled(cluster, 3) and len(pods(cluster)) == 6 and images(cluster) == {"new:2"}
 
         await cluster.until(done)
@@ -96,9 +96,9 @@ async def test_s6_scheduling_policy() -> None:
         await create(cluster, unique())
         await cluster.until(lambda: settled(cluster, 2))
         notes = {
-            wire.UNIQUE_NODE_SELECTOR: "pool",
-            wire.UNIQUE_TOLERATION_KEY: "pool",
-            wire.UNIQUE_TOLERATION_EFFECT: "NoSchedule",
+            group_labels.UNIQUE_NODE_SELECTOR: "pool",
+            group_labels.UNIQUE_TOLERATION_KEY: "pool",
+            group_labels.UNIQUE_TOLERATION_EFFECT: "NoSchedule",
         }
         for one in cluster.objects(STATEFUL_SETS, NAMESPACE):
             assert notes.items() <= one["spec"]["template"]["metadata"]["annotations"].items()

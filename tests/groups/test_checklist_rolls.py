@@ -18,17 +18,17 @@ from tests.groups.bare import (
     worker_image,
 )
 
-from kohort.groups import wire
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.kube.resources import PODS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 
 def key_of(world: World, group: int) -> str:
     """The revision of a group's workers."""
     workers = world.workers(group)
     assert workers is not None
-    return cast(str, workers["metadata"]["labels"][wire.REVISION])
+    return cast(str, workers["metadata"]["labels"][group_labels.REVISION])
 
 
 def image_of(world: World, group: int) -> str:
@@ -219,7 +219,7 @@ async def test_ic42_old_size_on_restart_mid_update() -> None:
         workers = world.workers(0)
         assert workers is not None
         assert workers["spec"]["replicas"] == 3
-        assert workers["spec"]["template"]["metadata"]["annotations"][wire.SIZE] == "4"
+        assert workers["spec"]["template"]["metadata"]["annotations"][group_labels.SIZE] == "4"
 
 
 async def test_ic43_leader_restarted_only_once_per_update() -> None:
@@ -247,10 +247,10 @@ async def test_ic43_leader_restarted_only_once_per_update() -> None:
 async def test_ic44_leader_set_key_without_revision() -> None:
     async with bare(sample().annotations(NO_HISTORY)) as world:
         await world.ready(0, 1)
-        body = {"metadata": {"labels": {wire.REVISION: "somebodys-key"}}}
+        body = {"metadata": {"labels": {group_labels.REVISION: "somebodys-key"}}}
         await world.cluster.client.patch(STATEFUL_SETS, NAME, NAMESPACE, body)
         await world.pause()
-        assert "somebodys-key" in {one["metadata"]["labels"][wire.REVISION] for one in world.revisions}
+        assert "somebodys-key" in {one["metadata"]["labels"][group_labels.REVISION] for one in world.revisions}
         await world.done(0, 1)
         assert (world.true_conditions, world.pair, len(world.revisions)) == ({"Available"}, (2, 2), 1)
 
@@ -348,7 +348,7 @@ async def test_ic52_gang_pod_group_creation() -> None:
     async with bare(None, gang="volcano") as world:
         await gang_world(world, sample().requests(cpu="500m"))
         found = pod_groups(world)
-        key = world.leader_set["metadata"]["labels"][wire.REVISION]
+        key = world.leader_set["metadata"]["labels"][group_labels.REVISION]
         assert sorted(found) == [f"{NAME}-{index}-{key}" for index in range(2)]
         for index in range(2):
             group, leader = found[f"{NAME}-{index}-{key}"], world.leader(index)
@@ -356,7 +356,7 @@ async def test_ic52_gang_pod_group_creation() -> None:
             (owner,) = group["metadata"]["ownerReferences"]
             assert (owner["kind"], owner["uid"]) == ("Pod", leader["metadata"]["uid"])
             assert group["spec"] == {"minMember": 2, "minResources": {"cpu": "500m"}}
-            assert leader["metadata"]["annotations"][wire.POD_GROUP] == group["metadata"]["name"]
+            assert leader["metadata"]["annotations"][group_labels.POD_GROUP] == group["metadata"]["name"]
 
 
 async def test_ic53_gang_rolling_update() -> None:
@@ -364,7 +364,7 @@ async def test_ic53_gang_rolling_update() -> None:
         await gang_world(world, sample().replicas(3))
         await world.ready(0, 1, 2)
         await world.edit(worker_image("new:2"))
-        key = world.leader_set["metadata"]["labels"][wire.REVISION]
+        key = world.leader_set["metadata"]["labels"][group_labels.REVISION]
         for group, partition in ((2, 2), (1, 1), (0, 0)):
             assert world.partition == partition
             await world.done(group)

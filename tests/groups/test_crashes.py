@@ -9,9 +9,9 @@ from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
 
-from kohort.groups import wire
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
 
@@ -43,7 +43,7 @@ async def creation_and_roll(cluster: Cluster) -> None:
     await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
     await cluster.settle(quiet=10)
     assert sorted(pods(cluster)) == ["llm-0", "llm-0-1", "llm-1", "llm-1-1"]
-    revisions = {one["metadata"]["labels"][wire.REVISION] for one in pods(cluster).values()}
+    revisions = {one["metadata"]["labels"][group_labels.REVISION] for one in pods(cluster).values()}
     assert len(revisions) == 1
 
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from tests.groups.bare import NAME, NAMESPACE, World, bare, sample, worker_image
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import history_limit
 from kohort.kube.resources import EVENTS, SERVICES, STATEFUL_SETS
 from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels
 
 
 def catalogue(world: World) -> set[tuple[str, str, str]]:
@@ -43,7 +43,7 @@ async def test_the_catalogue_of_an_ordinary_life() -> None:
 
 
 async def test_history_is_kept_as_far_as_the_annotation_says() -> None:
-    async with bare(sample().replicas(1).size(1).annotations({wire.REVISION_LIMIT: "2"})) as world:
+    async with bare(sample().replicas(1).size(1).annotations({group_labels.REVISION_LIMIT: "2"})) as world:
         await world.ready(0)
         for number in range(4):
             await world.edit(worker_image(f"new:{number}"))
@@ -53,7 +53,7 @@ async def test_history_is_kept_as_far_as_the_annotation_says() -> None:
 
 @pytest.mark.parametrize(("written", "limit"), [(None, 10), ("3", 3), ("0", 0), ("many", 10), ("-1", 10)])
 def test_ten_revisions_are_kept_unless_said_otherwise(written: str | None, limit: int) -> None:
-    annotations = {} if written is None else {wire.REVISION_LIMIT: written}
+    annotations = {} if written is None else {group_labels.REVISION_LIMIT: written}
     assert history_limit(LeaderWorkerSet(metadata=ObjectMeta(annotations=annotations))) == limit
 
 

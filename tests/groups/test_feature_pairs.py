@@ -16,10 +16,10 @@ from tests.groups import pairs
 from tests.groups.bare import pod_group_definition
 from tests.groups.pairs import NAME, NEW, OLD, POOL, RACK, REPLICAS, TEMPLATE, Row
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet as SetView
 from kohort.groups.gang import VOLCANO_POD_GROUPS
+from kohort.groups.leaderworkerset import LeaderWorkerSet as SetView
 from kohort.kube.errors import AlreadyExists
+from kohort.kube.request_encoding import PatchType
 from kohort.kube.resources import (
     BATCH_RELEASES,
     CONTROLLER_REVISIONS,
@@ -33,9 +33,9 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
 )
 from kohort.kube.tasks import cancel_all
-from kohort.kube.wire import PatchType
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import register, wait_established
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -93,7 +93,7 @@ class Monitor:
             if event.type not in ("ADDED", "MODIFIED", "DELETED"):
                 continue
             labels = event.object["metadata"].get("labels") or {}
-            if labels.get(wire.NAME) != NAME:
+            if labels.get(group_labels.NAME) != NAME:
                 continue
             self._pods.pop(event.object["metadata"]["name"], None)
             if event.type != "DELETED":
@@ -106,12 +106,12 @@ class Monitor:
     def ready_groups(self) -> list[int]:
         found: dict[int, list[JsonObject]] = {}
         for pod in self._pods.values():
-            found.setdefault(int(pod["metadata"]["labels"][wire.GROUP_INDEX]), []).append(pod)
+            found.setdefault(int(pod["metadata"]["labels"][group_labels.GROUP_INDEX]), []).append(pod)
         return sorted(index for index, members in found.items() if _is_complete(members))
 
 
 def _is_complete(members: list[JsonObject]) -> bool:
-    sizes = {int(pod["metadata"]["annotations"][wire.SIZE]) for pod in members}
+    sizes = {int(pod["metadata"]["annotations"][group_labels.SIZE]) for pod in members}
     return len(sizes) == 1 and len(members) == sizes.pop() and all(map(_is_ready, members))
 
 
@@ -135,7 +135,7 @@ class Story:
 
     def pods(self) -> dict[str, JsonObject]:
         found = self.cluster.objects(PODS, NAMESPACE)
-        ours = [one for one in found if one["metadata"]["labels"].get(wire.NAME) == NAME]
+        ours = [one for one in found if one["metadata"]["labels"].get(group_labels.NAME) == NAME]
         return {one["metadata"]["name"]: one for one in ours}
 
     def identities(self) -> dict[str, str]:
@@ -156,13 +156,13 @@ class Story:
 
     def _names(self, group: int) -> list[str]:
         leader = self.pods().get(f"{NAME}-{group}")
-        size = int(leader["metadata"]["annotations"][wire.SIZE]) if leader else self.size
+        size = int(leader["metadata"]["annotations"][group_labels.SIZE]) if leader else self.size
         return [f"{NAME}-{group}", *(f"{NAME}-{group}-{worker}" for worker in range(1, size))]
 
     def images(self) -> dict[int, set[str]]:
         found: dict[int, set[str]] = {}
         for pod in self.pods().values():
-            index = int(pod["metadata"]["labels"][wire.GROUP_INDEX])
+            index = int(pod["metadata"]["labels"][group_labels.GROUP_INDEX])
             found.setdefault(index, set()).add(pod["spec"]["containers"][0]["image"])
         return found
 
@@ -328,7 +328,7 @@ class Story:
 
 
 def _is_ours(one: JsonObject) -> bool:
-    return wire.NAME in (one["metadata"].get("labels") or {})
+    return group_labels.NAME in (one["metadata"].get("labels") or {})
 
 
 def _runs_with(pod: JsonObject, cpu: str) -> bool:

@@ -13,13 +13,13 @@ from tests.groups.test_lifecycle import (
     settled,
 )
 
-from kohort.groups import wire
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -66,7 +66,7 @@ async def test_a_group_keeps_to_one_topology_domain_and_has_it_alone() -> None:
         racks = {one["metadata"]["name"]: one["metadata"]["labels"]["rack"] for one in cluster.objects(NODES)}
         by_group: dict[str, set[str]] = {}
         for one in pods(cluster).values():
-            group = cast(str, one["metadata"]["labels"][wire.GROUP_INDEX])
+            group = cast(str, one["metadata"]["labels"][group_labels.GROUP_INDEX])
             by_group.setdefault(group, set()).add(racks[one["spec"]["nodeName"]])
         assert all(len(found) == 1 for found in by_group.values())
         assert len(set.union(*by_group.values())) == 3

@@ -2,29 +2,32 @@
 
 from tests.builders import container, lws
 from tests.groups.bare import NAME, NAMESPACE, bare, install, pod_group_definition, sample
-from tests.groups.test_podmutation import leader, worker
+from tests.groups.test_pod_mutation import leader, worker
 
-from kohort.groups import api, wire
+from kohort.groups import leaderworkerset
 from kohort.groups.gang import VOLCANO_POD_GROUPS, group_requests
-from kohort.groups.native import Native
-from kohort.groups.podmutation import mutated
+from kohort.groups.native_gang import Native
+from kohort.groups.pod_mutation import mutated
 from kohort.groups.revisions import Revision
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels
 
 LEADER = ObjectMeta(
     name="llm-0",
     namespace="ns",
     uid="u",
-    labels={wire.NAME: "llm", wire.GROUP_INDEX: "0", wire.REVISION: "abc"},
+    labels={group_labels.NAME: "llm", group_labels.GROUP_INDEX: "0", group_labels.REVISION: "abc"},
 )
-REVISION = Revision(metadata=ObjectMeta(name="llm-abc-1", namespace="ns", uid="r", labels={wire.REVISION: "abc"}))
+REVISION = Revision(
+    metadata=ObjectMeta(name="llm-abc-1", namespace="ns", uid="r", labels={group_labels.REVISION: "abc"})
+)
 
 
 def requests(worker_spec: JsonObject, size: int = 1) -> dict[str, str]:
     subject = lws("llm").size(size).workers({"metadata": {}, "spec": worker_spec})
-    return group_requests(subject.as_view(api.LeaderWorkerSet))
+    return group_requests(subject.as_view(leaderworkerset.LeaderWorkerSet))
 
 
 def needing(**amounts: str) -> JsonObject:
@@ -51,7 +54,7 @@ def test_a_limit_alone_is_the_request() -> None:
 
 
 def native(subject: object) -> tuple[int, JsonObject]:
-    view = subject.as_view(api.LeaderWorkerSet)  # type: ignore[attr-defined]
+    view = subject.as_view(leaderworkerset.LeaderWorkerSet)  # type: ignore[attr-defined]
     group = Native().pod_group(view, LEADER)
     return group["spec"]["schedulingPolicy"]["gang"]["minCount"], group
 
@@ -75,7 +78,7 @@ def test_where_workers_wait_for_their_leader_it_may_come_alone() -> None:
 
 
 def test_kubernetes_own_workload_goes_with_its_revision() -> None:
-    view = lws("llm", "ns").size(4).as_view(api.LeaderWorkerSet)
+    view = lws("llm", "ns").size(4).as_view(leaderworkerset.LeaderWorkerSet)
     ((resource, workload),) = Native().shared(view, REVISION)
     assert resource.qualified == "workloads.scheduling.k8s.io"
     assert workload["metadata"]["name"] == "llm-abc"
@@ -91,7 +94,7 @@ def test_pods_join_by_a_field() -> None:
     for subject in (leader("test-0"), worker("test-0-1")):
         found = mutated(subject, "default", gang=Native())
         assert found["spec"]["schedulingGroup"] == {"podGroupName": "test-0-1"}
-        assert wire.POD_GROUP not in found["metadata"]["annotations"]
+        assert group_labels.POD_GROUP not in found["metadata"]["annotations"]
 
 
 async def test_where_the_api_is_not_served_groups_come_up_without_it_and_it_is_told() -> None:

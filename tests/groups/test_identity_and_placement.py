@@ -2,11 +2,11 @@
 
 import pytest
 
-from kohort.groups import wire
-from kohort.groups.identity import group_key, index_of, parse_pod_name, subgroup_key
+from kohort.groups.group_names import group_key, index_of, parse_pod_name, subgroup_key
 from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
 from kohort.groups.subgroups import subgroup_of
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 
 def test_group_keys_are_those_that_other_software_computes() -> None:
@@ -49,30 +49,30 @@ def test_subgroups_by_the_table(size: int, width: int, policy: str, expected: li
 def test_exclusive_terms_come_after_the_users_own_and_only_once() -> None:
     own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
     spec: JsonObject = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}}
-    keep_exclusive(spec, wire.GROUP_KEY, "k", "rack")
-    keep_exclusive(spec, wire.GROUP_KEY, "k", "rack")
+    keep_exclusive(spec, group_labels.GROUP_KEY, "k", "rack")
+    keep_exclusive(spec, group_labels.GROUP_KEY, "k", "rack")
     near = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     far = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert near == [
         own,
         {
-            "labelSelector": {"matchExpressions": [{"key": wire.GROUP_KEY, "operator": "In", "values": ["k"]}]},
+            "labelSelector": {"matchExpressions": [{"key": group_labels.GROUP_KEY, "operator": "In", "values": ["k"]}]},
             "topologyKey": "rack",
         },
     ]
     assert [one["labelSelector"]["matchExpressions"] for one in far] == [
         [
-            {"key": wire.GROUP_KEY, "operator": "Exists"},
-            {"key": wire.GROUP_KEY, "operator": "NotIn", "values": ["k"]},
+            {"key": group_labels.GROUP_KEY, "operator": "Exists"},
+            {"key": group_labels.GROUP_KEY, "operator": "NotIn", "values": ["k"]},
         ]
     ]
 
 
 def test_a_replica_is_pinned_to_nodes_of_its_own() -> None:
     annotations = {
-        wire.UNIQUE_NODE_SELECTOR: "pool",
-        wire.UNIQUE_TOLERATION_KEY: "reserved",
-        wire.UNIQUE_TOLERATION_EFFECT: "NoSchedule",
+        group_labels.UNIQUE_NODE_SELECTOR: "pool",
+        group_labels.UNIQUE_TOLERATION_KEY: "reserved",
+        group_labels.UNIQUE_TOLERATION_EFFECT: "NoSchedule",
     }
     spec: JsonObject = {"nodeSelector": {"pool": "old", "os": "linux"}}
     pin_to_own_nodes(spec, annotations, "llm-1")

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from tests.builders import lws
 
-from kohort.groups import wire
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -61,7 +61,7 @@ async def test_groups_come_up_with_their_identity() -> None:
         assert variables["LWS_LEADER_ADDRESS"] == "llm-1.llm.default"
         assert variables["LWS_GROUP_SIZE"] == "3"
         assert variables["LWS_WORKER_INDEX"] == "2"
-        assert worker["metadata"]["labels"][wire.GROUP_INDEX] == "1"
+        assert worker["metadata"]["labels"][group_labels.GROUP_INDEX] == "1"
         assert conditions(cluster)["Available"] == "True"
         service = cluster.find(SERVICES, "llm", NAMESPACE)
         assert service is not None
@@ -79,7 +79,7 @@ async def test_a_roll_replaces_groups_one_by_one_and_never_mixes_revisions() -> 
         assert status(cluster)["stableRevision"] == status(cluster)["updateRevision"]
         for index in range(3):
             members = [one for name, one in pods(cluster).items() if name.startswith(f"llm-{index}")]
-            assert len({one["metadata"]["labels"][wire.REVISION] for one in members}) == 1
+            assert len({one["metadata"]["labels"][group_labels.REVISION] for one in members}) == 1
         assert len(cluster.objects(CONTROLLER_REVISIONS, NAMESPACE)) >= 2
 
 

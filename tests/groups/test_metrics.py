@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from kohort.groups.metrics import GroupMetrics
-from kohort.groups.rolling import GroupState
+from kohort.groups.rolling_update import GroupState
 from kohort.kube.resources import Key
 
 KEY = Key("default", "llm")

@@ -7,10 +7,10 @@ from tests.groups.bare import NAME, NAMESPACE, World, bare, sample
 from tests.groups.test_lifecycle import NAMESPACE as SPACE
 from tests.groups.test_lifecycle import create, groups_cluster, pods, settled
 
-from kohort.admission.configurations import MUTATING
-from kohort.groups import wire
+from kohort.admission.webhook_configurations import MUTATING
 from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, MUTATING_WEBHOOKS, PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -44,7 +44,7 @@ async def test_a_whole_cluster_recovers_when_the_webhook_is_back() -> None:
         for name, pod in pods(cluster).items():
             variables = {one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"]}
             assert variables["LWS_LEADER_ADDRESS"] == f"{name[:5]}.llm.default"
-            assert pod["metadata"]["labels"][wire.WORKER_INDEX] == variables["LWS_WORKER_INDEX"]
+            assert pod["metadata"]["labels"][group_labels.WORKER_INDEX] == variables["LWS_WORKER_INDEX"]
         told = {one["reason"] for one in cluster.objects(EVENTS, SPACE)}
         assert "WebhookMissed" in told
 
@@ -56,7 +56,8 @@ async def test_it_says_what_the_pod_lacks_and_does_not_try_at_full_speed() -> No
         await world.cluster.until(lambda: world.leader(0) is None)
         assert missed(world) == [
             f"Warning WebhookMissed Pod {NAME}-0 was created while the webhook was away and lacks "
-            f"label {wire.GROUP_INDEX}, label {wire.GROUP_KEY}, variables or placement rules in its spec; deleted it, "
+            f"label {group_labels.GROUP_INDEX}, label {group_labels.GROUP_KEY}, "
+            "variables or placement rules in its spec; deleted it, "
             "so that it is created anew"
         ]
         await world.make_leader(0)
@@ -90,7 +91,7 @@ async def test_a_stranger_with_the_label_is_left_alone() -> None:
     async with bare(sample()) as world:
         before = await take_away(world.cluster)
         body = {
-            "metadata": {"name": "client", "labels": {wire.NAME: NAME}},
+            "metadata": {"name": "client", "labels": {group_labels.NAME: NAME}},
             "spec": {"containers": [{"name": "main", "image": "x"}]},
         }
         await world.cluster.client.create(PODS, body, NAMESPACE)

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 from tests.groups.bare import NAMESPACE, World, bare
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, as_written, build, content
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -24,7 +23,8 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.rules.canonical_form import encode
 from kohort.rules.group_template import content_hash
 
@@ -94,7 +94,7 @@ def _assert_status(group_set: JsonObject, recording: JsonObject) -> None:
     for counter in ("replicas", "readyReplicas", "updatedReplicas", "observedGeneration", "hpaPodSelector"):
         assert status.get(counter) == told.get(counter), counter
     assert _true(status) == _true(told) == {"Available"}
-    assert status["updateRevision"] == own_revisions(recording)[-1]["metadata"]["labels"][wire.REVISION]
+    assert status["updateRevision"] == own_revisions(recording)[-1]["metadata"]["labels"][group_labels.REVISION]
 
 
 async def _put(world: World, resource: Resource, obj: JsonObject) -> None:

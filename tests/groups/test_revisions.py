@@ -6,12 +6,12 @@ import msgspec
 from tests.builders import lws
 from tests.groups.bare import bare
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, build, by_key, content, same, surplus
 from kohort.kube.resources import CONTROLLER_REVISIONS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels
 from kohort.rules.canonical_form import encode
 from kohort.rules.group_template import content_hash, fnv1
 
@@ -117,10 +117,10 @@ def test_the_resize_policy_is_no_part_of_a_revision() -> None:
 def test_names_and_labels_of_a_revision() -> None:
     first = build(group_set(), [])
     assert first["metadata"]["name"] == "llm-7bdcf6cbd6-1"
-    assert first["metadata"]["labels"] == {wire.NAME: "llm", wire.REVISION: "7bdcf6cbd6"}
+    assert first["metadata"]["labels"] == {group_labels.NAME: "llm", group_labels.REVISION: "7bdcf6cbd6"}
     adopted = build(group_set(), [stored(group_set(), 4)], key="foreign")
     assert adopted["metadata"]["name"] == "llm-7bdcf6cbd6-5"
-    assert adopted["metadata"]["labels"][wire.REVISION] == "foreign"
+    assert adopted["metadata"]["labels"][group_labels.REVISION] == "foreign"
 
 
 def test_lookups() -> None:

@@ -12,9 +12,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
-from kohort.objects.jsontypes import JsonObject
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.rolling_update import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.objects.json_types import JsonObject
 
 Amount = int | str
 

@@ -2,8 +2,8 @@
 
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, release_cluster, rollout
 
-from kohort.groups import wire
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, ROLLOUTS
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -11,10 +11,10 @@ def served(cluster: Cluster, name: str = NAME) -> dict[str, bool]:
     """By image."""
     found = {}
     for one in cluster.objects(CONTROLLER_REVISIONS, NAMESPACE):
-        if one["metadata"]["labels"].get(wire.NAME) == name and "leaderWorkerTemplate" in one["data"]["spec"]:
+        if one["metadata"]["labels"].get(group_labels.NAME) == name and "leaderWorkerTemplate" in one["data"]["spec"]:
             template = one["data"]["spec"]["leaderWorkerTemplate"]["workerTemplate"]
             annotations = one["metadata"].get("annotations") or {}
-            found[template["spec"]["containers"][0]["image"]] = wire.SERVED_AT in annotations
+            found[template["spec"]["containers"][0]["image"]] = group_labels.SERVED_AT in annotations
     return found
 
 

@@ -1,9 +1,9 @@
 """The status of a set, and when a group is recreated as a whole."""
 
-from kohort.groups.restarts import GroupFacts, PodFacts, judge
-from kohort.groups.rolling import GroupState
+from kohort.groups.restart_decision import GroupFacts, PodFacts, judge
+from kohort.groups.rolling_update import GroupState
 from kohort.groups.status import next_conditions, tally
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 STATES = {
     "o+": GroupState(True, False),

@@ -9,8 +9,8 @@ import copy
 import pytest
 from tests.groups.bare import NAMESPACE, World, bare
 
-from kohort.admission.configurations import MUTATING, VALIDATING
-from kohort.groups.identity import group_key
+from kohort.admission.webhook_configurations import MUTATING, VALIDATING
+from kohort.groups.group_names import group_key
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     LEADER_WORKER_SETS,
@@ -21,7 +21,7 @@ from kohort.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 IMAGE = "docker.io/nginxinc/nginx-unprivileged:1.27"

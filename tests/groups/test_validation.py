@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.groups import wire
 from kohort.groups.defaulting import defaulted
 from kohort.groups.validation import create_errors, scale_errors, update_errors
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
 
 Edit = Callable[[JsonObject], None]
 
@@ -100,9 +100,9 @@ NEW_SETS = [
         id="5.3#14",
     ),
     pytest.param(
-        [annotated(wire.SUBGROUP_EXCLUSIVE, "host")],
+        [annotated(group_labels.SUBGROUP_EXCLUSIVE, "host")],
         {
-            f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}": (
+            f"metadata.annotations.{group_labels.SUBGROUP_EXCLUSIVE}": (
                 "cannot have subgroup-exclusive-topology without subGroupSize set"
             )
         },
@@ -314,7 +314,7 @@ def test_nodes_of_a_replicas_own() -> None:
     assert error.field == "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueToleration.effect"
     assert error.reason == "FieldValueNotSupported"
     assert create_errors(group_set(scheduling()))[0].reason == "FieldValueRequired"
-    same = group_set(scheduling(replicaUniqueNodeSelector="rack"), annotated(wire.EXCLUSIVE, "rack"))
+    same = group_set(scheduling(replicaUniqueNodeSelector="rack"), annotated(group_labels.EXCLUSIVE, "rack"))
     assert [error.field for error in create_errors(same)] == [
         "spec.leaderWorkerTemplate.schedulingPolicy.replicaUniqueNodeSelector"
     ]

@@ -8,7 +8,7 @@ from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import create, groups_cluster, images, patch, settled
 
-from kohort.groups.reporting import pause_after
+from kohort.groups.status_reporting import pause_after
 from kohort.kube.http import Request
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
 from kohort.testing import Cluster

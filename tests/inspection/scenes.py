@@ -6,14 +6,14 @@ import msgspec
 from msgspec.structs import replace
 from tests.builders import lws, pod
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
+from kohort.groups.caches import GroupStatefulSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, build
 from kohort.groups.status import tally
-from kohort.groups.views import GroupStatefulSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
 
 KEY = "newkey"
 OLD = "oldkey"
@@ -26,16 +26,16 @@ def member(
     """A pod of a group of set `llm`, running on a node unless told otherwise."""
     name = f"llm-{group}" if worker == 0 else f"llm-{group}-{worker}"
     labels = {
-        wire.NAME: "llm",
-        wire.GROUP_INDEX: str(group),
-        wire.WORKER_INDEX: str(worker),
-        wire.REVISION: revision,
+        group_labels.NAME: "llm",
+        group_labels.GROUP_INDEX: str(group),
+        group_labels.WORKER_INDEX: str(worker),
+        group_labels.REVISION: revision,
     }
     built = pod(name).labels(labels).on(f"node-{group}").ready(ready)
     document: JsonObject = dict(
-        built.but("metadata.uid", f"uid-{name}").but("metadata.annotations", {wire.SIZE: str(size)})
+        built.but("metadata.uid", f"uid-{name}").but("metadata.annotations", {group_labels.SIZE: str(size)})
     )
-    document["metadata"]["annotations"][wire.LEADER_NAME] = f"llm-{group}"
+    document["metadata"]["annotations"][group_labels.LEADER_NAME] = f"llm-{group}"
     document["status"] = {**document["status"], **status}
     return msgspec.convert(document, Pod)
 
@@ -57,7 +57,7 @@ def waiting(found: Pod, reason: str, message: str = "", phase: str = "Pending", 
 def workers(group: int, *, available: int = 1, replicas: int = 1, revision: str = KEY) -> GroupStatefulSet:
     owner = {"kind": "Pod", "name": f"llm-{group}", "uid": f"uid-llm-{group}", "controller": True}
     document = {
-        "metadata": {"name": f"llm-{group}", "labels": {wire.REVISION: revision}, "ownerReferences": [owner]},
+        "metadata": {"name": f"llm-{group}", "labels": {group_labels.REVISION: revision}, "ownerReferences": [owner]},
         "spec": {"replicas": replicas},
         "status": {"availableReplicas": available},
     }
@@ -66,7 +66,7 @@ def workers(group: int, *, available: int = 1, replicas: int = 1, revision: str 
 
 def leader_set(replicas: int, partition: int = 0, revision: str = KEY) -> GroupStatefulSet:
     document = {
-        "metadata": {"name": "llm", "labels": {wire.REVISION: revision}},
+        "metadata": {"name": "llm", "labels": {group_labels.REVISION: revision}},
         "spec": {"replicas": replicas, "updateStrategy": {"rollingUpdate": {"partition": partition}}},
     }
     return msgspec.convert(document, GroupStatefulSet)

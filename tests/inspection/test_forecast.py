@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, revision, scene
 
-from kohort.inspection.demand import group_requests
 from kohort.inspection.forecast import Change, Forecast, differences, forecast, three_way, told
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts.api import Rollout
+from kohort.inspection.peak_demand import group_requests
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.rollout_types import Rollout
 
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
 

@@ -18,7 +18,7 @@ from tests.inspection.scenes import (
     workers,
 )
 
-from kohort.inspection import history, holding, progress, tree
+from kohort.inspection import history, progress, roll_pause, tree
 from kohort.inspection.snapshot import Snapshot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_a_group_that_does_not_exist_is_in_the_tree() -> None:
 def test_the_word_for_a_set(status: dict[str, object], word: str) -> None:
     import msgspec
 
-    from kohort.groups.api import LeaderWorkerSet
+    from kohort.groups.leaderworkerset import LeaderWorkerSet
 
     document = {"metadata": {"name": "llm", "generation": 1}, "spec": {}, "status": status}
     assert tree.state_of_set(Snapshot(msgspec.convert(document, LeaderWorkerSet))) == word
@@ -168,7 +168,7 @@ def test_a_set_that_a_pause_holds_is_not() -> None:
     """A pause is meant to end."""
     pods = (member(0, revision=OLD), member(0, 1, revision=OLD), member(1), member(1, 1))
     sets = [leader_set(2, 1), workers(0, revision=OLD), workers(1)]
-    subject = group_set(lws("llm").replicas(2).size(2).partition(1), annotations={holding.NOTE: "0"})
+    subject = group_set(lws("llm").replicas(2).size(2).partition(1), annotations={roll_pause.NOTE: "0"})
     found = progress.progress_of(scene(group_set=subject, pods=pods, stateful_sets=sets))
     assert (found.done, found.waiting_for) == (False, "group 0: held at the old revision by the pause")
     at_rest = scene(group_set=subject)
@@ -223,32 +223,32 @@ def test_returning_keeps_what_is_no_part_of_a_revision() -> None:
 
 
 def test_a_pause_at_rest_holds_the_next_roll() -> None:
-    patch = holding.pause(scene()).patch
+    patch = roll_pause.pause(scene()).patch
     assert patch is not None
     assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 2
-    assert patch["metadata"]["annotations"][holding.NOTE] == "0"
+    assert patch["metadata"]["annotations"][roll_pause.NOTE] == "0"
 
 
 def test_a_pause_holds_a_roll_where_it_is() -> None:
-    patch = holding.pause(rolling(1)).patch
+    patch = roll_pause.pause(rolling(1)).patch
     assert patch is not None
     assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 1
 
 
 def test_a_roll_that_has_begun_everywhere_cannot_be_held() -> None:
-    decision = holding.pause(rolling(0))
+    decision = roll_pause.pause(rolling(0))
     assert decision.patch is None
     assert "kohort undo llm" in decision.words
 
 
 def test_resuming_puts_the_users_partition_back() -> None:
     built = lws("llm").replicas(2).size(2).partition(2)
-    patch = holding.resume(scene(group_set=group_set(built, annotations={holding.NOTE: "1"}))).patch
+    patch = roll_pause.resume(scene(group_set=group_set(built, annotations={roll_pause.NOTE: "1"}))).patch
     assert patch is not None
     assert patch["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["partition"] == 1
-    assert patch["metadata"]["annotations"][holding.NOTE] is None
+    assert patch["metadata"]["annotations"][roll_pause.NOTE] is None
 
 
 def test_what_is_not_paused_needs_no_resuming() -> None:
-    assert holding.resume(scene()) == holding.Decision(None, "llm is not paused")
-    assert holding.pause(scene(group_set=group_set(lws("llm"), annotations={holding.NOTE: "0"}))).patch is None
+    assert roll_pause.resume(scene()) == roll_pause.Decision(None, "llm is not paused")
+    assert roll_pause.pause(scene(group_set=group_set(lws("llm"), annotations={roll_pause.NOTE: "0"}))).patch is None

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from kohort import __version__
-from kohort.groups.providers import PROVIDERS
+from kohort.groups.gang_schedulers import PROVIDERS
 from kohort.install import chart
 from kohort.install.manifests import manifests
 from kohort.install.options import IMAGE, Options
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CONFIGURATION = ("ConfigMap", "somewhere", "lws-manager-config")
 CHART = Path(__file__).parents[2] / "deploy" / "chart"

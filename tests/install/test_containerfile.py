@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from kohort.install.operator_deployment import deployment
 from kohort.install.options import Options
-from kohort.install.workload import deployment
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Containerfile").read_text()

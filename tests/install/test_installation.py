@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kohort.install.availability import hindrance, missing
+from kohort.install.install_kinds import ROLE_BINDINGS, ROLES
 from kohort.install.installation import InstallationFailed, install, objects_in, uninstall
+from kohort.install.operator_readiness import hindrance, missing
 from kohort.install.options import Options
-from kohort.install.resources import ROLE_BINDINGS, ROLES
 from kohort.kube.client import Client
 from kohort.kube.resources import (
     CONFIG_MAPS,
@@ -22,7 +22,7 @@ from kohort.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import virtual_time
 from kohort.testing.cluster import Cluster
 

@@ -3,12 +3,12 @@
 import pytest
 import yaml
 
+from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
 from kohort.install.options import Options
 from kohort.install.rendering import render
-from kohort.install.resources import resource_of
 from kohort.manager.configuration import parse
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 VARIANTS = [
     Options(),

@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import AlreadyExists
@@ -19,7 +19,7 @@ from kohort.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from kohort.kube.transport import InProcessTransport
 from kohort.node.agent import Agent
 from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 MI = 1 << 20
 NODE = "kernel"

@@ -18,7 +18,7 @@ from tests.kernel.killing import whole_agents_may_be_killed_at_any_write
 from tests.kernel.ordering import writes_come_in_the_order_of_the_proposal
 
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 RESTARTS = [
     {"resourceName": "cpu", "restartPolicy": "NotRequired"},

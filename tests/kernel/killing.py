@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.kernel.bench import Bench, block, equal, status_of
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.http.front import Front
+from kohort.cluster.apiserver.http.https_server import Front
 from kohort.kube.client import Client
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
@@ -25,7 +25,7 @@ from kohort.kube.transport import Connection, HttpsTransport
 from kohort.node.agent import Agent
 from kohort.node.cgroups import MOUNT
 from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 NODE = "mortal"
 PARENT = MOUNT / "mortal"

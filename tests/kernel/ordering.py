@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.kernel.bench import MI, Bench, block, equal
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 WEIGHTS = {"10m": 4, "50m": 11, "100m": 17, "200m": 29, "500m": 59}
 """What the specification says that these requests weigh."""

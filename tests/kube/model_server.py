@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 
 from kohort.kube import errors
-from kohort.kube.frames import INITIAL_EVENTS_END
 from kohort.kube.http import Request, Response
 from kohort.kube.resources import Key
-from kohort.objects.jsontypes import JsonObject
-from kohort.testing.matching import is_watch
+from kohort.kube.watch_frames import INITIAL_EVENTS_END
+from kohort.objects.json_types import JsonObject
+from kohort.testing.request_matching import is_watch
 
 _END = object()
 

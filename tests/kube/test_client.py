@@ -12,10 +12,10 @@ from kohort.kube.http import Request, Response
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 from kohort.objects.meta import ObjectMeta, PartialObject
 from kohort.testing.faults import Faults
-from kohort.testing.matching import reads, writes
+from kohort.testing.request_matching import reads, writes
 
 
 class Wire:

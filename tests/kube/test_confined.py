@@ -4,10 +4,10 @@ import asyncio
 
 from tests.kube.model_server import ModelServer
 
-from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
 from kohort.kube.informer import Informer
 from kohort.kube.resources import CONFIG_MAPS, NODES, Key
+from kohort.kube.shared_stores import Caches
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.meta import PartialObject

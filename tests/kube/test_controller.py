@@ -7,14 +7,14 @@ import pytest
 from tests.kube.model_server import ModelServer
 
 from kohort.kube import errors
-from kohort.kube.caches import Caches
 from kohort.kube.client import Client
 from kohort.kube.controller import Controller, Requeue
+from kohort.kube.event_mapping import index_by_controller_uid, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import index_by_controller_uid, map_to_controller_owner
 from kohort.kube.resources import CONFIG_MAPS, PODS, SECRETS, Key
+from kohort.kube.shared_stores import Caches
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 
 

@@ -10,10 +10,10 @@ from kohort.kube.client import Client
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import NODES, PODS
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject
 from kohort.testing.faults import Faults
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 POD = PartialObject(metadata=ObjectMeta(name="web-0", namespace="n", uid="u1", resource_version="7"))
 

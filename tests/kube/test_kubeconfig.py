@@ -11,7 +11,7 @@ import yaml
 from kohort.kube import kubeconfig
 from kohort.kube.credentials import Certificate, CredentialError, Credentials, ExecPlugin, Files
 from kohort.kube.kubeconfig import KubeconfigError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def config(cluster: JsonObject | None = None, user: JsonObject | None = None, **more: Json) -> JsonObject:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kohort.kube.log import Log
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 @pytest.fixture

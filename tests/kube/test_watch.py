@@ -15,10 +15,10 @@ from kohort.kube.informer import Informer
 from kohort.kube.resources import CONFIG_MAPS, Key
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.testing.faults import Faults
-from kohort.testing.matching import is_watch, watches
+from kohort.testing.request_matching import is_watch, watches
 
 MAPS = "configmaps"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kohort.install.options import Options
 from kohort.install.roles import ACCOUNT, cluster_rules, own_rules, workload_rules
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 Right = tuple[str, str, str]
 """Group, resource, verb."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.builders import lws
 from tests.kubernetes.controlplane import TOKEN, ControlPlane
 
-from kohort.admission.configurations import names
+from kohort.admission.webhook_configurations import names
 from kohort.cluster.simulation.registration import register as register_nodes
 from kohort.install.installation import install, uninstall
 from kohort.install.options import Options
@@ -29,7 +29,7 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.manager.configuration import SERVICE
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import LABELS
 
 

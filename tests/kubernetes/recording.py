@@ -22,7 +22,6 @@ from tools.kubernetes import build as kubernetes
 from tools.lws import build as releases
 
 from kohort.cluster.simulation.registration import register as register_nodes
-from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.kubeconfig import load
@@ -36,7 +35,8 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 SPACE = "default"
 PATIENCE = 300.0
@@ -104,7 +104,7 @@ def worker(**container: object) -> JsonObject:
 def sets() -> Mapping[str, LeaderWorkerSet]:
     """By name of the recording. Each is called the same, so that a test needs no names."""
     base = lws("llm", SPACE).replicas(2).size(2).workers(worker())
-    labels = {"team": "a", wire.NAME: "loses"}
+    labels = {"team": "a", group_labels.NAME: "loses"}
     claim = {
         "metadata": {"name": "data"},
         "spec": {
@@ -122,11 +122,11 @@ def sets() -> Mapping[str, LeaderWorkerSet]:
         .but(ROLLING, rolling(maxSurge=1, maxUnavailable=1)),
         "subgroups": base.size(5)
         .but(f"{TEMPLATE}.subGroupPolicy", {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"})
-        .but("metadata.annotations", {wire.SUBGROUP_EXCLUSIVE: "kubernetes.io/hostname"})
+        .but("metadata.annotations", {group_labels.SUBGROUP_EXCLUSIVE: "kubernetes.io/hostname"})
         .but(f"{TEMPLATE}.restartPolicy", "RecreateGroupAfterStart"),
-        "exclusive": base.but("metadata.annotations", {wire.EXCLUSIVE: RACK})
-        .but("spec.networkConfig", {"subdomainPolicy": wire.UNIQUE})
-        .but("spec.startupPolicy", wire.LEADER_READY),
+        "exclusive": base.but("metadata.annotations", {group_labels.EXCLUSIVE: RACK})
+        .but("spec.networkConfig", {"subdomainPolicy": group_labels.UNIQUE})
+        .but("spec.startupPolicy", group_labels.LEADER_READY),
         "held-resize": base.but(ROLLING, rolling(partition=1)),
         "resized": base,
         "claims": base.workers(mounting)
@@ -175,7 +175,7 @@ class Recorder:
         return found
 
     async def _owned(self, resource: Resource) -> list[JsonObject]:
-        return [*(await self._client.list(resource, SPACE, label_selector=f"{wire.NAME}=llm")).items]
+        return [*(await self._client.list(resource, SPACE, label_selector=f"{group_labels.NAME}=llm")).items]
 
     async def _pods_ready(self, sizes: list[int]) -> None:
         """All pods of groups of these sizes, and no others."""
@@ -183,7 +183,7 @@ class Recorder:
         async def ready() -> bool:
             pods = await self._owned(PODS)
             found = [[one for one in pods if _group(one) == index and _is_ready(one)] for index in range(len(sizes))]
-            fitting = all(one["metadata"]["annotations"][wire.SIZE] == str(sizes[_group(one)]) for one in pods)
+            fitting = all(one["metadata"]["annotations"][group_labels.SIZE] == str(sizes[_group(one)]) for one in pods)
             return fitting and [len(members) for members in found] == sizes and len(pods) == sum(sizes)
 
         await self._until(ready)
@@ -206,7 +206,7 @@ class Recorder:
 
 
 def _group(pod: JsonObject) -> int:
-    return int(pod["metadata"]["labels"][wire.GROUP_INDEX])
+    return int(pod["metadata"]["labels"][group_labels.GROUP_INDEX])
 
 
 def _is_ready(pod: JsonObject) -> bool:

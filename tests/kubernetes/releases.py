@@ -19,8 +19,8 @@ from kohort.kube.resources import (
     SERVICES,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import rollout_labels
 
 PATIENCE = 120.0
 NAME = "llm"
@@ -99,7 +99,7 @@ class Release:
         self.kind = kind
 
     async def begin(self, plan: JsonObject, *around: tuple[Resource, JsonObject]) -> None:
-        selector = {"app": NAME} if self.kind == "Deployment" else {"app": NAME, wire.WORKER_INDEX: "0"}
+        selector = {"app": NAME} if self.kind == "Deployment" else {"app": NAME, rollout_labels.WORKER_INDEX: "0"}
         stable = service(NAME).selecting(selector).port(80, target=8080)
         for resource, obj in ((SERVICES, stable.namespaced(self.namespace)), *around):
             await self.client.create(resource, obj, self.namespace)
@@ -125,11 +125,11 @@ class Release:
 
     async def _goes_on(self, step: int) -> bool:
         plan, progress = await self._state()
-        if (progress.get("currentStepIndex"), progress.get("currentStepState")) != (step, wire.PAUSED):
+        if (progress.get("currentStepIndex"), progress.get("currentStepState")) != (step, rollout_labels.PAUSED):
             return True
         field = "blueGreenStatus" if "blueGreen" in plan["spec"]["strategy"] else "canaryStatus"
         version = {"resourceVersion": plan["metadata"]["resourceVersion"]}
-        body = {"metadata": version, "status": {field: {"currentStepState": wire.READY}}}
+        body = {"metadata": version, "status": {field: {"currentStepState": rollout_labels.READY}}}
         await self.client.patch(ROLLOUTS, NAME, self.namespace, body, subresource="status")
         await asyncio.sleep(0.5)
         return False
@@ -137,7 +137,7 @@ class Release:
     async def at(self, step: int) -> None:
         async def there() -> bool:
             _, progress = await self._state()
-            return (progress.get("currentStepIndex"), progress.get("currentStepState")) == (step, wire.PAUSED)
+            return (progress.get("currentStepIndex"), progress.get("currentStepState")) == (step, rollout_labels.PAUSED)
 
         await self.until(there)
 
@@ -178,10 +178,10 @@ class Release:
         workload = await self.client.get(self.workloads, NAME, self.namespace)
         status, metadata = workload.get("status") or {}, workload["metadata"]
         images = {one["spec"]["containers"][0]["image"] for one in (await self.pods()).values()}
-        done = (plan.get("status") or {}).get("phase") == wire.HEALTHY
+        done = (plan.get("status") or {}).get("phase") == rollout_labels.HEALTHY
         return (
             done
-            and progress.get("currentStepState", wire.COMPLETED) == wire.COMPLETED
+            and progress.get("currentStepState", rollout_labels.COMPLETED) == rollout_labels.COMPLETED
             and images == {image}
             and status.get("observedGeneration") == metadata["generation"]
             and status.get("readyReplicas") == status.get("updatedReplicas") == workload["spec"]["replicas"]
@@ -204,7 +204,7 @@ def _groups(template: JsonObject) -> JsonObject:
 
 async def is_labelled(client: Client, workloads: Resource, namespace: str) -> bool:
     found = await client.get(workloads, NAME, namespace)
-    return wire.WORKLOAD_TYPE in (found["metadata"].get("labels") or {})
+    return rollout_labels.WORKLOAD_TYPE in (found["metadata"].get("labels") or {})
 
 
 async def _answered(question: Awaitable[bool]) -> bool:

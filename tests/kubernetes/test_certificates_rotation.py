@@ -9,10 +9,10 @@ from tests.builders import lws
 from tests.kubernetes.controlplane import ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words
 
-from kohort.admission.bundles import Bundle
+from kohort.admission.certificate_bundle import Bundle
+from kohort.admission.certificate_rotation import authorities, bundle_of, data_of
 from kohort.admission.certificates import issue
-from kohort.admission.configurations import MUTATING
-from kohort.admission.rotation import authorities, bundle_of, data_of
+from kohort.admission.webhook_configurations import MUTATING
 from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, InternalError

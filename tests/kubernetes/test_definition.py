@@ -11,7 +11,7 @@ from tests.kubernetes.upstream import released_definitions
 from tools.lws import build
 
 from kohort.groups.crd import NAME, definition
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 TEMPLATE = ".spec.leaderWorkerTemplate"
 RETENTION = f"{TEMPLATE}.persistentVolumeClaimRetentionPolicy"

@@ -14,12 +14,12 @@ from tests.kubernetes.controlplane import ControlPlane, control_plane, free_port
 from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.test_groups import running
 
-from kohort.groups import wire
-from kohort.groups.native import POD_GROUPS, WORKLOADS
+from kohort.groups.native_gang import POD_GROUPS, WORKLOADS
 from kohort.install.options import Options
 from kohort.install.roles import gang_rules
 from kohort.kube.client import Client
 from kohort.manager.configuration import API_VERSION, KIND
+from kohort.rules import group_labels
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 
@@ -89,7 +89,7 @@ async def test_groups_are_placed_as_a_whole_or_not_at_all(plane_with_gangs: Cont
         await stage.clear()
 
         async def no_gangs() -> bool:
-            return not (await client.list(POD_GROUPS, "gangs", label_selector=wire.NAME)).items
+            return not (await client.list(POD_GROUPS, "gangs", label_selector=group_labels.NAME)).items
 
         await stage.until(no_gangs)
 

@@ -10,14 +10,14 @@ from tests.builders import lws
 from tests.kubernetes.controlplane import ControlPlane
 
 from kohort.cluster.simulation.registration import register as register_nodes
-from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import Forbidden, NotFound
 from kohort.kube.kubeconfig import load
 from kohort.kube.manager import Manager
 from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import register as register_operator
+from kohort.rules import group_labels
 
 PATIENCE = 60.0
 
@@ -78,7 +78,7 @@ async def test_groups_come_up_roll_and_go(kubernetes: ControlPlane) -> None:
         await settled(client, "story", 2, lambda one: one["status"]["updateRevision"] != old)
         after = await pods(client, "story")
         assert {one["spec"]["containers"][0]["image"] for one in after.values()} == {"new:2"}
-        assert len({one["metadata"]["labels"][wire.REVISION] for one in after.values()}) == 1
+        assert len({one["metadata"]["labels"][group_labels.REVISION] for one in after.values()}) == 1
 
         await client.delete(LEADER_WORKER_SETS, "llm", "story", propagation="Foreground")
         async with asyncio.timeout(PATIENCE):

@@ -14,7 +14,7 @@ from tools.helm import build
 
 from kohort.install.manifests import manifests
 from kohort.install.options import Options
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
 SPACE = "helm-system"

@@ -14,7 +14,7 @@ from tests.kubernetes.operators import administrator, operator, outside_service,
 from tests.kubernetes.test_groups import settled
 from tools.lws import build as upstream
 
-from kohort.admission.configurations import names
+from kohort.admission.webhook_configurations import names
 from kohort.install.options import Options
 from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client

@@ -19,8 +19,8 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.kubeconfig import load
 from kohort.kube.resources import INGRESSES, NAMESPACES, PODS, ROLLOUTS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 
 INGRESS: JsonObject = {"ingress": {"name": NAME, "classType": "nginx"}}
 STEPS: list[JsonObject] = [
@@ -87,10 +87,10 @@ async def _approved(client: Client, namespace: str, step: int) -> None:
         while True:
             status = (await client.get(ROLLOUTS, NAME, namespace)).get("status") or {}
             progress = status.get("canaryStatus") or {}
-            if (progress.get("currentStepIndex"), progress.get("currentStepState")) == (step, wire.PAUSED):
+            if (progress.get("currentStepIndex"), progress.get("currentStepState")) == (step, rollout_labels.PAUSED):
                 break
             await asyncio.sleep(0.1)
-    body = {"status": {"canaryStatus": {"currentStepState": wire.READY}}}
+    body = {"status": {"canaryStatus": {"currentStepState": rollout_labels.READY}}}
     await client.patch(ROLLOUTS, NAME, namespace, body, subresource="status")
 
 
@@ -118,7 +118,9 @@ async def test_the_released_manager_releases_on_our_control_plane(binaries: Path
         await client.create(STATEFUL_SETS, subject, space)
         await client.create(ROLLOUTS, plan, space)
         async with asyncio.timeout(PATIENCE):
-            while ((await client.get(ROLLOUTS, NAME, space)).get("status") or {}).get("phase") != wire.HEALTHY:
+            while ((await client.get(ROLLOUTS, NAME, space)).get("status") or {}).get(
+                "phase"
+            ) != rollout_labels.HEALTHY:
                 await asyncio.sleep(0.1)
             while not await is_labelled(client, STATEFUL_SETS, space):
                 await asyncio.sleep(0.1)

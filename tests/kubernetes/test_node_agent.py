@@ -21,8 +21,8 @@ import pytest
 from tests.children import environment
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 
-from kohort.kube.issuing import Authority, new_authority
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.kube.certificate_issuing import Authority, new_authority
+from kohort.objects.json_types import Json, JsonObject
 
 NODE = "ours"
 LIFE = timedelta(days=1)

@@ -16,7 +16,7 @@ from tests.kubernetes.test_groups import PATIENCE, pods, settled
 from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.resources import CONFIG_MAPS, INGRESSES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SYSTEM = "older-system"
 EMULATED = "--emulated-version=1.33"

@@ -38,10 +38,10 @@ from kohort.kube.resources import (
     ROLLOUTS,
     TRAFFIC_ROUTINGS,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import wait_established
 from kohort.rollouts.history import ROLLOUT_NAME
-from kohort.rollouts.traffic.names import CONFIGURATION
+from kohort.rollouts.traffic.annotations import CONFIGURATION
 
 SYSTEM = "releases-system"
 SCRIPTS = {"lua.traffic.routing.ingress.special": f'return {{["{WEIGHT}"] = obj.weight}}'}

@@ -12,7 +12,7 @@ from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
 from kohort.kube.client import Client
 from kohort.kube.resources import LEADER_WORKER_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SPACE = "resize"
 CONTAINER = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0"

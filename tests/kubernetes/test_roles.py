@@ -11,8 +11,7 @@ from tests.kubernetes.controlplane import ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
-from kohort.admission.configurations import MUTATING
-from kohort.groups import wire
+from kohort.admission.webhook_configurations import MUTATING
 from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
@@ -25,6 +24,7 @@ from kohort.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
+from kohort.rules import group_labels
 
 SPACE = "roles"
 
@@ -84,16 +84,18 @@ async def _scrape(port: int) -> None:
 
 
 async def _life(client: Client) -> None:
-    forgetful = lws("llm", SPACE).replicas(2).size(2).but("metadata.annotations", {wire.REVISION_LIMIT: "0"})
-    topology = {wire.EXCLUSIVE: "kubernetes.io/hostname"}
+    forgetful = lws("llm", SPACE).replicas(2).size(2).but("metadata.annotations", {group_labels.REVISION_LIMIT: "0"})
+    topology = {group_labels.EXCLUSIVE: "kubernetes.io/hostname"}
     unique = lws("alone", SPACE).replicas(1).size(2).but("metadata.annotations", topology)
-    unique = unique.but("spec.networkConfig", {"subdomainPolicy": wire.UNIQUE})
+    unique = unique.but("spec.networkConfig", {"subdomainPolicy": group_labels.UNIQUE})
     await client.create(LEADER_WORKER_SETS, forgetful)
     await client.create(LEADER_WORKER_SETS, unique)
     await settled(client, SPACE, 2)
     for image in ("new:1", "new:2"):
         await _roll(client, image)
-    await client.patch(LEADER_WORKER_SETS, "llm", SPACE, {"metadata": {"annotations": {wire.REVISION_LIMIT: "5"}}})
+    await client.patch(
+        LEADER_WORKER_SETS, "llm", SPACE, {"metadata": {"annotations": {group_labels.REVISION_LIMIT: "5"}}}
+    )
     for image in ("new:3", "new:2"):
         await _roll(client, image)
     await client.patch(LEADER_WORKER_SETS, "llm", SPACE, {"spec": {"replicas": 3}})
@@ -124,7 +126,7 @@ async def _mishaps(client: Client) -> None:
     await settled(client, SPACE, 1)
     await _changed_by_a_person(client)
     await _without_webhook(client)
-    unique = {"spec": {"networkConfig": {"subdomainPolicy": wire.UNIQUE}}}
+    unique = {"spec": {"networkConfig": {"subdomainPolicy": group_labels.UNIQUE}}}
     await client.patch(LEADER_WORKER_SETS, "llm", SPACE, unique)
     async with asyncio.timeout(PATIENCE):
         while await client.find(SERVICES, "llm", SPACE) is not None:
@@ -143,7 +145,7 @@ async def _without_webhook(client: Client) -> None:
     """A group is created while nobody asks the webhook; the operator looks at its pods and replaces them."""
     found = await client.get(MUTATING_WEBHOOKS, MUTATING)
     await client.delete(MUTATING_WEBHOOKS, MUTATING)
-    labels = {wire.NAME: "llm", wire.WORKER_INDEX: wire.LEADER}
+    labels = {group_labels.NAME: "llm", group_labels.WORKER_INDEX: group_labels.LEADER}
     probe = {"metadata": {"name": "probe-0", "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     async with asyncio.timeout(PATIENCE):
         while True:

@@ -15,7 +15,7 @@ from tools.rollouts.build import ROLLOUTS as RELEASED
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import BATCH_RELEASES, INGRESSES, ROLLOUTS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 INGRESS: JsonObject = {"ingress": {"name": "llm", "classType": "nginx"}}
 STEPS: list[JsonObject] = [

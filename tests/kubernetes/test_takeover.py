@@ -13,11 +13,11 @@ from tests.kubernetes.test_groups import PATIENCE, pods, settled
 from tests.kubernetes.upstream import upstream
 from tools.lws import build
 
-from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, SERVICES, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 SPACE = "takeover"
 
@@ -38,7 +38,7 @@ def sets() -> list[JsonObject]:
     container = {"name": "main", "image": "leader:1", "resources": {"limits": {"cpu": "1000m"}}}
     leader = {"spec": {"containers": [container]}}
     rich = lws("rich", SPACE).replicas(2).size(2).but("spec.leaderWorkerTemplate.leaderTemplate", leader)
-    rich = rich.but("spec.networkConfig", {"subdomainPolicy": wire.UNIQUE})
+    rich = rich.but("spec.networkConfig", {"subdomainPolicy": group_labels.UNIQUE})
     rich = rich.but("metadata.labels", {"team": "a"}).but("metadata.annotations", {"note": "b"})
     rolling = {"maxSurge": 1, "maxUnavailable": 1}
     return [plain, rich.but("spec.rolloutStrategy", {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling})]
@@ -46,7 +46,7 @@ def sets() -> list[JsonObject]:
 
 async def _picture(client: Client) -> JsonObject:
     """Everything that must not change when the manager does."""
-    revisions = (await client.list(CONTROLLER_REVISIONS, SPACE, label_selector=wire.NAME)).items
+    revisions = (await client.list(CONTROLLER_REVISIONS, SPACE, label_selector=group_labels.NAME)).items
     stateful_sets = (await client.list(STATEFUL_SETS, SPACE)).items
     services = (await client.list(SERVICES, SPACE)).items
     return {

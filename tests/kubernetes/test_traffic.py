@@ -25,7 +25,7 @@ from kohort.kube.resources import (
     NAMESPACES,
     SERVICES,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic.model import (
     Asking,
     GatewayRef,

@@ -14,12 +14,12 @@ from tests.kubernetes.test_pairings import kohort_up
 from tests.kubernetes.upstream import upstream
 from tools.lws import build
 
-from kohort.groups import wire
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.kubeconfig import load
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 SPACE = "default"
 
@@ -97,7 +97,7 @@ async def test_groups_of_the_released_manager_live_on_our_control_plane(tmp_path
         body = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [container]}}}}}
         await client.patch(LEADER_WORKER_SETS, "llm", SPACE, body)
         rolled = await all_ready(client, set(scaled), "new:2")
-        assert len({one["metadata"]["labels"][wire.REVISION] for one in rolled.values()}) == 1
+        assert len({one["metadata"]["labels"][group_labels.REVISION] for one in rolled.values()}) == 1
 
         await client.patch(LEADER_WORKER_SETS, "llm", SPACE, {"spec": {"leaderWorkerTemplate": {"size": 3}}})
         await all_ready(client, group(0, 3) | group(1, 3) | group(2, 3))
@@ -115,5 +115,5 @@ def _uid(found: dict[str, JsonObject], name: str) -> str:
 
 async def _left(client: Client) -> list[JsonObject]:
     left = [*(await client.list(PODS, SPACE)).items, *(await client.list(STATEFUL_SETS, SPACE)).items]
-    services = (await client.list(SERVICES, SPACE, label_selector=wire.NAME)).items
+    services = (await client.list(SERVICES, SPACE, label_selector=group_labels.NAME)).items
     return [*left, *services, *(await client.list(LEADER_WORKER_SETS, SPACE)).items]

@@ -10,14 +10,14 @@ import yaml
 from tests.kubernetes.controlplane import free_ports
 from tools.lws import build
 
-from kohort.admission.bundles import Bundle
+from kohort.admission.certificate_bundle import Bundle
 from kohort.admission.certificates import issue
-from kohort.admission.configurations import Address, configurations
-from kohort.groups import wire
+from kohort.admission.webhook_configurations import Address, configurations
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import apply_webhooks, wait_established
+from kohort.rules import group_labels
 
 
 def released_definitions() -> list[JsonObject]:
@@ -87,7 +87,7 @@ def _pod_validation(like: JsonObject, url: str) -> JsonObject:
         "name": "vpod.kb.io",
         "clientConfig": {**like["clientConfig"], "url": f"{url}/validate--v1-pod"},
         "rules": [rule],
-        "objectSelector": {"matchExpressions": [{"key": wire.NAME, "operator": "Exists"}]},
+        "objectSelector": {"matchExpressions": [{"key": group_labels.NAME, "operator": "Exists"}]},
     }
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.manager.ciphers import openssl_name
 from kohort.manager.configuration import ConfigurationError, check, parse, parse_address
-from kohort.manager.durations import parse_duration
+from kohort.manager.go_duration import parse_duration
+from kohort.manager.go_tls_settings import openssl_name
 
 HEAD = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
 

@@ -10,10 +10,10 @@ from kohort.admission.server import load
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.transport import InProcessTransport
-from kohort.manager.ciphers import server_context
 from kohort.manager.configuration import Tls
+from kohort.manager.go_tls_settings import server_context
 from kohort.manager.health import HealthServer
-from kohort.manager.metricsserver import Gate, MetricsServer
+from kohort.manager.metrics_server import Gate, MetricsServer
 
 LOOPBACK = ("127.0.0.1", 0)
 

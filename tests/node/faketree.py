@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from kohort.node.actuation import Actuator
-from kohort.node.allocation import Allocations
 from kohort.node.cgroups import Cgroups
+from kohort.node.resize.actuation import Actuator
+from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
 from kohort.node.views import Actuated, figures_of
 from kohort.objects.pods import Pod

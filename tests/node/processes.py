@@ -16,7 +16,7 @@ from tests.children import environment
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 SERVE = "import http.server as h; h.HTTPServer(('0.0.0.0', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
 

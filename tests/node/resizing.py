@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from tests.builders import pod as build
 
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.nodepods import NodePod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod, ResizePolicy, ResourceRequirements
 
 

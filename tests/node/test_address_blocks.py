@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kohort.node import address_blocks, netlink
 from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, InUse, NoFreeBlock, Pool, claim, reclaim, table_of
-from kohort.node.network import AddressBook, release_recorded
+from kohort.node.pod_addresses import AddressBook, release_recorded
 
 SEED = "a node"
 FIRST = ASSIGNED_POOL.first_choice(SEED)

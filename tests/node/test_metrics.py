@@ -7,7 +7,7 @@ from tests.node.resizing import sized
 
 from kohort.kube import clock
 from kohort.node.metrics import NodeMetrics, priority_bucket
-from kohort.objects.nodepods import NodePod
+from kohort.objects.node_pods import NodePod
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.resize_conditions import ResizeState, accepted, failed, refused
 from kohort.rules.resize_decision import Deferred, Infeasible, NodePressure, NotSupported

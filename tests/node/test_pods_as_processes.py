@@ -12,8 +12,8 @@ from tests.node.processes import SERVE, Bench, bench, data, shell, up, volume
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client, PatchType
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
-from kohort.node.namespaces import Namespaces
-from kohort.objects.jsontypes import JsonObject
+from kohort.node.pod_network_namespaces import Namespaces
+from kohort.objects.json_types import JsonObject
 
 __all__ = ["bench", "data"]
 pytestmark = pytest.mark.e2e

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.builders import pod as build
 
 from kohort.node.probes import Counter, Failure, ask
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.nodepods import NodeContainer, NodePod, Probe
+from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import NodeContainer, NodePod, Probe
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -10,8 +10,8 @@ import pytest
 from tests.node.processes import SERVE, Bench, bench, data, shell, volume
 
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES
-from kohort.node.namespaces import Namespaces
-from kohort.objects.jsontypes import JsonObject
+from kohort.node.pod_network_namespaces import Namespaces
+from kohort.objects.json_types import JsonObject
 
 __all__ = ["bench", "data"]
 pytestmark = pytest.mark.e2e

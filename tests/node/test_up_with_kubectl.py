@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.children import environment
 
-from kohort.node.namespaces import Namespaces
-from kohort.objects.jsontypes import Json
+from kohort.node.pod_network_namespaces import Namespaces
+from kohort.objects.json_types import Json
 
 pytestmark = pytest.mark.e2e
 SERVE = "import http.server, os; http.server.HTTPServer((os.environ['IP'], 8080), H).serve_forever()"

@@ -8,8 +8,8 @@ from tests.builders import pod as build
 
 from kohort.node.runtimes.interface import Mount
 from kohort.node.volumes import MountProblem, mounts_of, write_atomically
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.nodepods import NodePod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import NodePod
 
 
 def test_content_is_swapped_in_one_step(tmp_path: Path) -> None:

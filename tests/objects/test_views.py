@@ -11,9 +11,9 @@ import kohort.objects
 from kohort.objects import view
 from kohort.objects.core import Node, Pod, Service
 from kohort.objects.discovery import EndpointSlice
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, OwnerReference, Selector, compiled, condition_is, find_condition
-from kohort.objects.nodepods import NodePod
+from kohort.objects.node_pods import NodePod
 from kohort.objects.placement import Taint, Toleration
 from kohort.objects.view import View, without_nulls
 from kohort.objects.volumes import Volume

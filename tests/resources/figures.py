@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 

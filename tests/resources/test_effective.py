@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.resources.figures import amounts, block, container, init, pod, sidecar
 
 from kohort import resources
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Container, Pod, PodSpec, ResourceRequirements
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, CONTAINERS_ONLY, SANDBOX, SPEC, Options, limits, requests

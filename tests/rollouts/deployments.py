@@ -7,8 +7,8 @@ from tests.builders import deployment, service
 from tests.rollouts.releases import NAMESPACE, V1, ingress, release_cluster
 
 from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, ROLLOUTS, SERVICES
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 NAME = "llm"
@@ -107,13 +107,13 @@ class Story:
         selector = (self.cluster.find(SERVICES, "llm-leader", NAMESPACE) or {})["spec"]["selector"]
         return not (
             ours
-            or wire.STABLE_REVISION in self.stable["metadata"]["labels"]
+            or rollout_labels.STABLE_REVISION in self.stable["metadata"]["labels"]
             or self.stable["spec"].get("paused")
             or len(self.cluster.objects(DEPLOYMENTS, NAMESPACE)) > 1
             or self.cluster.objects(BATCH_RELEASES, NAMESPACE)
             or self.cluster.find(SERVICES, "llm-leader-canary", NAMESPACE)
             or self.cluster.find(INGRESSES, "llm-canary", NAMESPACE)
-            or wire.TEMPLATE_HASH in selector
+            or rollout_labels.TEMPLATE_HASH in selector
         )
 
 

@@ -32,15 +32,16 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.kube.tasks import cancel_all
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import arithmetic, wire
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import step_arithmetic
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 GRACE = 3.0
 WORKLOADS = (LEADER_WORKER_SETS, DEPLOYMENTS)
 WATCHED = (ROLLOUTS, BATCH_RELEASES, *WORKLOADS, REPLICA_SETS, PODS, SERVICES, INGRESSES)
-CANARY_OF = {LEADER_WORKER_SETS: wire.CANARY_SET, DEPLOYMENTS: wire.CANARY_DEPLOYMENT}
-REVISIONS = (wire.GROUP_REVISION, wire.TEMPLATE_HASH)
+CANARY_OF = {LEADER_WORKER_SETS: rollout_labels.CANARY_SET, DEPLOYMENTS: rollout_labels.CANARY_DEPLOYMENT}
+REVISIONS = (rollout_labels.GROUP_REVISION, rollout_labels.TEMPLATE_HASH)
 NOBODY: JsonObject = {"metadata": {}, "spec": {}, "status": {}}
 
 
@@ -111,7 +112,7 @@ class Monitor:
 
     @property
     def _held(self) -> bool:
-        return self._stable is not None and wire.IN_PROGRESSING in _annotations(self._stable)
+        return self._stable is not None and rollout_labels.IN_PROGRESSING in _annotations(self._stable)
 
     @property
     def _canaries(self) -> list[JsonObject]:
@@ -158,16 +159,16 @@ class Monitor:
         if not self._held or self._workload_of(pod) != self._name:
             return
         assert self._stable is not None
-        if wire.ORIGINAL_DEPLOYMENT_STRATEGY in _annotations(self._stable):
+        if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in _annotations(self._stable):
             return  # blue-green inside one Deployment: the new version lives there too
-        stable = _labels(self._stable).get(wire.STABLE_REVISION)
+        stable = _labels(self._stable).get(rollout_labels.STABLE_REVISION)
         revision = next((_labels(pod)[key] for key in REVISIONS if key in _labels(pod)), "")
         if stable and revision != stable:
             self._say("I1", f"{pod['metadata']['name']} came at {revision}, held at {stable}")
 
     def _workload_of(self, pod: JsonObject) -> str:
-        if wire.GROUP_SET in _labels(pod):
-            return str(_labels(pod)[wire.GROUP_SET])
+        if rollout_labels.GROUP_SET in _labels(pod):
+            return str(_labels(pod)[rollout_labels.GROUP_SET])
         owner = _owner(pod)
         return _owner(self._seen[REPLICA_SETS].get(owner, NOBODY))
 
@@ -187,7 +188,7 @@ class Monitor:
             self._allowed = 0
             return
         replicas = self._stable["spec"].get("replicas", 1)
-        self._allowed = max(self._allowed, *(arithmetic.planned(one, replicas) for one in self._wanted()))
+        self._allowed = max(self._allowed, *(step_arithmetic.planned(one, replicas) for one in self._wanted()))
         for canary in self._canaries:
             if canary["spec"].get("replicas", 1) > self._allowed:
                 name, found = canary["metadata"]["name"], canary["spec"]["replicas"]
@@ -201,7 +202,7 @@ class Monitor:
             plan = release["spec"]["releasePlan"]
             place = plan.get("batchPartition")
             found += [one["canaryReplicas"] for one in plan["batches"][: place + 1]] if place is not None else ["100%"]
-            if wire.FULL_CAPACITY in _annotations(release):
+            if rollout_labels.FULL_CAPACITY in _annotations(release):
                 found.append("100%")
         rollout = self._seen[ROLLOUTS].get(self._name, NOBODY)
         for strategy in (rollout["spec"].get("strategy") or {}).values():
@@ -220,7 +221,7 @@ class Monitor:
         if self._share.some and not any(_is_ready(pod) for pod in canaries):
             self._say("I2", f"routed to a canary without a ready leader after {after}")
         for pod in canaries:
-            if _labels(pod).get(wire.WORKER_INDEX, "0") != "0":
+            if _labels(pod).get(rollout_labels.WORKER_INDEX, "0") != "0":
                 self._say("I9", f"worker {pod['metadata']['name']} behind {self._service}-canary")
 
     def _wants_endpoints(self) -> bool:

@@ -25,9 +25,9 @@ from kohort.kube.resources import (
     SERVICES,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import wire
-from kohort.rollouts.features import Features
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.feature_gates import Features
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -132,7 +132,7 @@ class Story:
 
     async def begin(self, subject: JsonObject | None = None, plan: JsonObject | None = None) -> None:
         """A set that serves at version 1, and a Rollout that guards it."""
-        leader = service("llm-leader").selecting({"app": "llm", wire.WORKER_INDEX: "0"}).port(80, target=8080)
+        leader = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80, target=8080)
         await self.create(SERVICES, leader)
         await self.create(INGRESSES, ingress())
         await self.create(LEADER_WORKER_SETS, subject or group_set())
@@ -227,7 +227,7 @@ class Story:
         return [
             one
             for one in self.cluster.objects(LEADER_WORKER_SETS, NAMESPACE)
-            if wire.CANARY_SET in (one["metadata"].get("labels") or {})
+            if rollout_labels.CANARY_SET in (one["metadata"].get("labels") or {})
         ]
 
     @property
@@ -240,7 +240,7 @@ class Story:
         return [
             one
             for one in self.cluster.objects(PODS, NAMESPACE)
-            if one["metadata"].get("labels", {}).get(wire.GROUP_SET) == name
+            if one["metadata"].get("labels", {}).get(rollout_labels.GROUP_SET) == name
         ]
 
     def images(self) -> set[str]:
@@ -256,7 +256,9 @@ class Story:
         """Everything that a release makes is gone, everything that it changes is as before."""
         metadata = self.stable["metadata"]
         ours = [key for key in metadata.get("annotations", {}) if "rollouts.kruise.io" in key]
-        labels = [key for key in metadata["labels"] if "rollouts.kruise.io" in key and key != wire.WORKLOAD_TYPE]
+        labels = [
+            key for key in metadata["labels"] if "rollouts.kruise.io" in key and key != rollout_labels.WORKLOAD_TYPE
+        ]
         return not (
             ours
             or labels
@@ -264,7 +266,7 @@ class Story:
             or self.cluster.objects(BATCH_RELEASES, NAMESPACE)
             or self.cluster.find(SERVICES, "llm-leader-canary", NAMESPACE)
             or self.cluster.find(INGRESSES, "llm-canary", NAMESPACE)
-            or wire.GROUP_REVISION in self.selector("llm-leader")
+            or rollout_labels.GROUP_REVISION in self.selector("llm-leader")
         )
 
     def selector(self, name: str) -> JsonObject:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.kube.resources import HTTP_ROUTES, INGRESSES, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 VIRTUAL_SERVICES = Resource("networking.istio.io", "v1", "virtualservices", "VirtualService")
 DESTINATION_RULES = Resource("networking.istio.io", "v1", "destinationrules", "DestinationRule")

@@ -26,11 +26,11 @@ from kohort.kube.resources import (
     SERVICES,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import rollout_labels
 
 STEP: list[JsonObject] = [{"replicas": 1, "traffic": "20%", "pause": {}}]
-LEADERS = service("llm-leader").selecting({"app": "llm", wire.WORKER_INDEX: "0"}).port(80, target=8080)
+LEADERS = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80, target=8080)
 
 
 def changed(**spec: Json) -> JsonObject:

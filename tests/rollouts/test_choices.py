@@ -25,11 +25,11 @@ from kohort.kube.resources import (
     ROLLOUTS,
     SERVICES,
 )
-from kohort.objects import featuregates
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
-from kohort.rollouts.features import Features, from_gates
+from kohort.objects import feature_gates
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.feature_gates import Features, from_gates
 from kohort.rollouts.history import ROLLOUT_NAME
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 KEEPS = Features(keep_workload_paused=True)
@@ -48,12 +48,14 @@ def annotated(plan: JsonObject, **notes: str) -> JsonObject:
 
 
 def test_gates_by_their_names() -> None:
-    gates = featuregates.parse("RolloutHistory=false, KeepWorkloadPausedOnRolloutDeletion=true,AdvancedDeployment=true")
+    gates = feature_gates.parse(
+        "RolloutHistory=false, KeepWorkloadPausedOnRolloutDeletion=true,AdvancedDeployment=true"
+    )
     assert from_gates(gates, 3) == Features(history=False, history_limit=3, keep_workload_paused=True)
     with pytest.raises(ValueError, match="unknown feature gate 'Magic'; known are RolloutHistory"):
         from_gates({"Magic": True})
     with pytest.raises(ValueError, match="'A' is not of the form Name=true"):
-        featuregates.parse("A")
+        feature_gates.parse("A")
 
 
 def is_left_held(story: Story) -> bool:
@@ -61,13 +63,13 @@ def is_left_held(story: Story) -> bool:
     metadata = story.stable["metadata"]
     ours = {key for key in metadata.get("annotations", {}) if "rollouts.kruise.io" in key}
     return (
-        ours == {wire.ORIGINAL_LWS_STRATEGY}
-        and wire.STABLE_REVISION not in metadata["labels"]
+        ours == {rollout_labels.ORIGINAL_LWS_STRATEGY}
+        and rollout_labels.STABLE_REVISION not in metadata["labels"]
         and story.rolling()["partition"] == 1_000_000
         and story.images() == {V1}
         and not story.canaries
         and story.weight() is None
-        and wire.GROUP_REVISION not in story.selector("llm-leader")
+        and rollout_labels.GROUP_REVISION not in story.selector("llm-leader")
     )
 
 
@@ -216,7 +218,7 @@ async def test_a_version_that_takes_too_long_can_be_taken_back_by_itself() -> No
         assert "not ready after 30s: 1/2 groups ready (" in message and "unschedulable" in message
         assert "withdrawn: requests go to the stable version" in message
         await story.cordon(False)
-        await story.edit({"metadata": {"annotations": {wire.STEP_TIMEOUT: "3600"}}})
+        await story.edit({"metadata": {"annotations": {rollout_labels.STEP_TIMEOUT: "3600"}}})
         await story.at(2)
         assert story.weight() == "50"
         await story.approve()

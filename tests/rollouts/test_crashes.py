@@ -9,7 +9,7 @@ from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, new_cluster,
 
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import BATCH_RELEASES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 from kohort.testing.crashes import mortal
 

@@ -27,8 +27,8 @@ from kohort.kube.resources import (
     ROLLOUTS,
     SERVICES,
 )
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 
 HALF: list[JsonObject] = [{"replicas": "50%", "traffic": "50%", "pause": {}}]
 TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -37,17 +37,21 @@ TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 async def test_l05_a_service_that_selects_by_the_name_of_the_set() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
-        named = service("llm-leader").selecting({wire.GROUP_SET: NAME, wire.WORKER_INDEX: "0"}).port(80, target=8080)
+        named = (
+            service("llm-leader")
+            .selecting({rollout_labels.GROUP_SET: NAME, rollout_labels.WORKER_INDEX: "0"})
+            .port(80, target=8080)
+        )
         await story.create(SERVICES, named)
         await story.begin(plan=rollout(steps=HALF))
         await story.change(V2)
         await story.at(1)
         selector = story.selector("llm-leader-canary")
-        assert selector[wire.GROUP_SET] == story.canary["metadata"]["name"]
+        assert selector[rollout_labels.GROUP_SET] == story.canary["metadata"]["name"]
         chosen = [
             one for one in cluster.objects(PODS, NAMESPACE) if selector.items() <= one["metadata"]["labels"].items()
         ]
-        assert [one["metadata"]["labels"][wire.WORKER_INDEX] for one in chosen] == ["0"]
+        assert [one["metadata"]["labels"][rollout_labels.WORKER_INDEX] for one in chosen] == ["0"]
         await story.change(V1)
         await story.healthy(V1)
 
@@ -79,7 +83,7 @@ async def test_l14_a_name_of_fifty_letters() -> None:
         plan["spec"]["workloadRef"]["name"] = name
         subject = lws(name).replicas(2).size(2)
         subject["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"labels": {"app": "llm"}}
-        leader = service("llm-leader").selecting({"app": "llm", wire.WORKER_INDEX: "0"}).port(80)
+        leader = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80)
         await client.create(SERVICES, leader, NAMESPACE)
         await client.create(INGRESSES, ingress(), NAMESPACE)
         await client.create(LEADER_WORKER_SETS, subject, NAMESPACE)
@@ -103,7 +107,7 @@ async def test_l14_a_name_of_fifty_letters() -> None:
 
 
 def _is_canary(subject: JsonObject) -> bool:
-    return wire.CANARY_SET in subject["metadata"].get("labels", {})
+    return rollout_labels.CANARY_SET in subject["metadata"].get("labels", {})
 
 
 def _status(obj: JsonObject | None, field: str) -> str:

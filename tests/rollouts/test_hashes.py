@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from tests.rollouts.releases import CANARY_STEPS, ROUTED, rollout
 
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts.api import ReleasePlan, RolloutStrategy
-from kohort.rollouts.planhash import go_json, hash_of, plan_hash, release_plan_hash
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.go_hashes import go_json, hash_of, plan_hash, release_plan_hash
+from kohort.rollouts.rollout_types import ReleasePlan, RolloutStrategy
 from kohort.rules.safe_text import safe_text
 
 EVERYTHING: JsonObject = {

@@ -13,8 +13,8 @@ from kohort.kube.resources import (
     PODS,
     SERVICES,
 )
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 
@@ -110,7 +110,7 @@ async def test_w17_a_replace_that_drops_our_metadata_gets_it_back() -> None:
         bare = story.stable
         bare["metadata"].pop("annotations")
         await cluster.client.update(LEADER_WORKER_SETS, bare)
-        assert wire.IN_PROGRESSING in story.stable["metadata"]["annotations"]
+        assert rollout_labels.IN_PROGRESSING in story.stable["metadata"]["annotations"]
         assert story.rolling()["partition"] == 1_000_000
 
 
@@ -123,7 +123,7 @@ async def test_l06_only_leaders_carry_patched_metadata() -> None:
         await story.at(1)
         for pod in story.pods(story.canary["metadata"]["name"]):
             labels = pod["metadata"]["labels"]
-            assert ("track" in labels) == (labels[wire.WORKER_INDEX] == "0")
+            assert ("track" in labels) == (labels[rollout_labels.WORKER_INDEX] == "0")
         await story.approve()
         await story.healthy(V2)
 
@@ -186,9 +186,9 @@ async def test_routes_that_others_change_while_a_step_waits_are_set_again() -> N
         await story.until(lambda: story.weight() == "20")
         await story.at(1)
         assert "create Ingress llm-canary" in story.events("RoutesChanged")[0]
-        body: JsonObject = {"spec": {"selector": {wire.GROUP_REVISION: None}}}
+        body: JsonObject = {"spec": {"selector": {rollout_labels.GROUP_REVISION: None}}}
         await story.client.patch(SERVICES, "llm-leader", NAMESPACE, body)
-        await story.until(lambda: wire.GROUP_REVISION in story.selector("llm-leader"))
+        await story.until(lambda: rollout_labels.GROUP_REVISION in story.selector("llm-leader"))
         await story.at(1)
         await story.cluster.settle(30)
         assert len(story.events("RoutesChanged")) == 2, "each change is told once"

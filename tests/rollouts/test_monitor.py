@@ -17,8 +17,8 @@ from kohort.kube.resources import (
     SERVICES,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 
 OLD, NEW = "aaa", "bbb"
 
@@ -29,19 +29,27 @@ def named(name: str, labels: JsonObject | None = None, annotations: JsonObject |
 
 
 def pod(name: str, group_set: str, revision: str, *, worker: str = "0", ready: bool = True) -> JsonObject:
-    labels = {wire.GROUP_SET: group_set, wire.GROUP_REVISION: revision, wire.WORKER_INDEX: worker, "app": "llm"}
+    labels = {
+        rollout_labels.GROUP_SET: group_set,
+        rollout_labels.GROUP_REVISION: revision,
+        rollout_labels.WORKER_INDEX: worker,
+        "app": "llm",
+    }
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     return named(name, labels) | {"status": {"conditions": conditions}}
 
 
 def service(name: str, **selector: str) -> JsonObject:
-    wanted = {"app": "llm", **{key.replace("revision", wire.GROUP_REVISION): value for key, value in selector.items()}}
+    wanted = {
+        "app": "llm",
+        **{key.replace("revision", rollout_labels.GROUP_REVISION): value for key, value in selector.items()},
+    }
     return named(name) | {"spec": {"selector": wanted}}
 
 
 def workload(name: str, replicas: int, *, held: bool = False, canary: bool = False) -> JsonObject:
-    labels = {wire.CANARY_SET: "llm"} if canary else {wire.STABLE_REVISION: OLD} if held else {}
-    annotations = {wire.IN_PROGRESSING: "{}"} if held else {}
+    labels = {rollout_labels.CANARY_SET: "llm"} if canary else {rollout_labels.STABLE_REVISION: OLD} if held else {}
+    annotations = {rollout_labels.IN_PROGRESSING: "{}"} if held else {}
     return named(name, labels, annotations) | {"spec": {"replicas": replicas}}
 
 
@@ -170,7 +178,7 @@ def test_the_size_of_a_release_counts_too() -> None:
     """A BatchRelease that was told to fill up may do so before the Rollout's step says it."""
     scene = Scene()
     plan = {"releasePlan": {"batches": [{"canaryReplicas": 1}], "batchPartition": 0}}
-    scene.see(BATCH_RELEASES, named("llm", annotations={wire.FULL_CAPACITY: "true"}) | {"spec": plan})
+    scene.see(BATCH_RELEASES, named("llm", annotations={rollout_labels.FULL_CAPACITY: "true"}) | {"spec": plan})
     grows_too_much(scene)
     scene.monitor.check()
 

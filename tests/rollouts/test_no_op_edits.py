@@ -9,8 +9,9 @@ from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, m
 from tests.rollouts.test_transitions import WORKLOAD, world
 
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import progressing, wire
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import release_state_machine
+from kohort.rules import rollout_labels
 from kohort.rules.group_template import earlier_fingerprint
 
 TEMPLATE = "leaderWorkerTemplate"
@@ -50,7 +51,7 @@ async def test_they_start_no_release() -> None:
         for name, subject in edits().items():
             await put(story, subject)
             await cluster.settle(20)
-            assert wire.IN_PROGRESSING not in (story.stable["metadata"].get("annotations") or {}), name
+            assert rollout_labels.IN_PROGRESSING not in (story.stable["metadata"].get("annotations") or {}), name
             assert story.phase == "Healthy", name
         assert {one["metadata"]["uid"] for one in story.pods()} == before
         after = cluster.find(STATEFUL_SETS, NAME, NAMESPACE) or {}
@@ -96,7 +97,7 @@ async def test_a_release_that_an_earlier_version_began_goes_on_and_can_be_rolled
         await story.cluster.parts["operator"].crash()
         old = copy.deepcopy(story.stable["spec"])
         old[TEMPLATE]["workerTemplate"]["spec"]["containers"][0]["image"] = V1
-        annotations = {wire.STABLE_FINGERPRINT: earlier_fingerprint(old)}
+        annotations = {rollout_labels.STABLE_FINGERPRINT: earlier_fingerprint(old)}
         stored = await story.client.get(LEADER_WORKER_SETS, NAME, NAMESPACE)
         stored["metadata"]["annotations"] |= annotations
         version = earlier_fingerprint(stored["spec"])
@@ -130,7 +131,7 @@ async def test_a_resting_rollout_of_an_earlier_version_is_no_uncontrolled_releas
 def test_no_release_begins_that_services_could_not_tell_apart_from_the_stable_version() -> None:
     """A set that other software has keyed may carry the very key that the new version gets."""
     workload = msgspec.structs.replace(WORKLOAD, expected_key=WORKLOAD.stable_revision)
-    move = progressing.decide(world(reason=wire.INITIALIZING, workload=workload))
+    move = release_state_machine.decide(world(reason=rollout_labels.INITIALIZING, workload=workload))
     assert move.act is None
     assert "same revision key aaa" in move.state.message
     assert [note.reason for note in move.notes] == ["InitializeFailed"]
@@ -147,6 +148,6 @@ async def test_edits_of_a_deployment_that_make_no_new_pods_start_no_release() ->
             stored["spec"]["template"]["spec"] |= edit
             await client.update(DEPLOYMENTS, stored)
             await cluster.settle(20)
-            assert wire.IN_PROGRESSING not in story.stable["metadata"]["annotations"], edit
+            assert rollout_labels.IN_PROGRESSING not in story.stable["metadata"]["annotations"], edit
         assert [one["metadata"]["uid"] for one in cluster.objects(REPLICA_SETS, NAMESPACE)] == before
         assert story.phase == "Healthy"

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollouts.releases import V2, group_set, rollout
 
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import arithmetic, validation, wire
-from kohort.rollouts.api import Rollout
-from kohort.rollouts.workloads import canaryset, groupset
-from kohort.rollouts.workloads.admitting import Situation, admit_group_set
-from kohort.rollouts.workloads.labels import assign
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts import step_arithmetic, validation
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.workloads import canary_set, group_hold
+from kohort.rollouts.workloads.batch_labels import assign
+from kohort.rollouts.workloads.update_admission import Situation, admit_group_set
+from kohort.rules import rollout_labels
 
 # Group arithmetic, from the table of the specification
 
@@ -30,18 +31,18 @@ from kohort.rollouts.workloads.labels import assign
 )
 def test_groups_of_a_step(replicas: int, counts: list[int]) -> None:
     wanted: list[int | str] = ["1%", "20%", "50%", "90%", "100%", 5]
-    assert [arithmetic.planned(one, replicas) for one in wanted] == counts
+    assert [step_arithmetic.planned(one, replicas) for one in wanted] == counts
 
 
 @given(st.integers(0, 1000), st.integers(1, 100), st.integers(1, 100))
 def test_a_larger_share_never_means_fewer_groups(replicas: int, one: int, other: int) -> None:
     low, high = sorted((one, other))
-    assert arithmetic.planned(f"{low}%", replicas) <= arithmetic.planned(f"{high}%", replicas) <= replicas
+    assert step_arithmetic.planned(f"{low}%", replicas) <= step_arithmetic.planned(f"{high}%", replicas) <= replicas
 
 
 def test_a_failure_threshold_is_a_share_of_the_updated() -> None:
-    assert [arithmetic.allowed_failures("20%", updated) for updated in (0, 1, 5, 6, 10)] == [0, 1, 1, 2, 2]
-    assert arithmetic.allowed_failures(None, 10) == 0
+    assert [step_arithmetic.allowed_failures("20%", updated) for updated in (0, 1, 5, 6, 10)] == [0, 1, 1, 2, 2]
+    assert step_arithmetic.allowed_failures(None, 10) == 0
 
 
 # Validation
@@ -162,7 +163,7 @@ def test_steps_with_the_same_groups_and_other_requests_are_in_order() -> None:
 # The hold
 
 OLD = group_set() | {
-    "metadata": {"name": "llm", "namespace": "default", "labels": {wire.WORKLOAD_TYPE: "leaderworkerset"}},
+    "metadata": {"name": "llm", "namespace": "default", "labels": {rollout_labels.WORKLOAD_TYPE: "leaderworkerset"}},
     "status": {"replicas": 2, "updatedReplicas": 2},
 }
 SITUATION = Situation(msgspec.convert(rollout(), Rollout), "aaa", frozenset({"token"}))
@@ -182,9 +183,9 @@ def rolling(document: JsonObject) -> JsonObject:
 def test_a_new_template_is_held_in_the_same_answer() -> None:
     held = admit_group_set(with_image(OLD), OLD, SITUATION).document
     assert rolling(held) == {"partition": 1_000_000, "maxUnavailable": 1, "maxSurge": 0}
-    assert held["metadata"]["labels"][wire.STABLE_REVISION] == "aaa"
-    assert held["metadata"]["annotations"][wire.IN_PROGRESSING] == '{"rolloutName":"llm"}'
-    saved = held["metadata"]["annotations"][wire.ORIGINAL_LWS_STRATEGY]
+    assert held["metadata"]["labels"][rollout_labels.STABLE_REVISION] == "aaa"
+    assert held["metadata"]["annotations"][rollout_labels.IN_PROGRESSING] == '{"rolloutName":"llm"}'
+    saved = held["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY]
     assert msgspec.json.decode(saved) == {"partition": None, "maxUnavailable": None, "maxSurge": None}
 
 
@@ -210,13 +211,13 @@ def test_edits_under_the_hold_go_to_the_annotation() -> None:
     rolling(edited)["maxSurge"] = 2
     kept = admit_group_set(edited, held, SITUATION).document
     assert rolling(kept)["maxSurge"] == 0
-    assert msgspec.json.decode(kept["metadata"]["annotations"][wire.ORIGINAL_LWS_STRATEGY])["maxSurge"] == 2
+    assert msgspec.json.decode(kept["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY])["maxSurge"] == 2
     bare = copy.deepcopy(held)
     del bare["metadata"]["annotations"]
     assert admit_group_set(bare, held, SITUATION).document["metadata"]["annotations"].keys() >= {
-        wire.IN_PROGRESSING,
-        wire.ORIGINAL_LWS_STRATEGY,
-        wire.STABLE_FINGERPRINT,
+        rollout_labels.IN_PROGRESSING,
+        rollout_labels.ORIGINAL_LWS_STRATEGY,
+        rollout_labels.STABLE_FINGERPRINT,
     }
 
 
@@ -225,15 +226,15 @@ def test_only_a_known_token_lifts_the_hold() -> None:
     for token, lifted in (("token", True), ("guess", False)):
         free = copy.deepcopy(held)
         rolling(free)["partition"] = 0
-        free["metadata"]["annotations"] = {wire.HOLD_RELEASE: token}
+        free["metadata"]["annotations"] = {rollout_labels.HOLD_RELEASE: token}
         document = admit_group_set(free, held, SITUATION).document
         assert (rolling(document)["partition"] == 0) == lifted
-        assert (wire.HOLD_RELEASE in document["metadata"]["annotations"]) != lifted
+        assert (rollout_labels.HOLD_RELEASE in document["metadata"]["annotations"]) != lifted
 
 
 def test_an_unavailability_of_no_group_becomes_one_under_the_hold() -> None:
-    assert groupset.held_values({"replicas": 2}, {"maxUnavailable": "10%"})["maxUnavailable"] == 1
-    assert groupset.held_values({"replicas": 20}, {"maxUnavailable": "10%"})["maxUnavailable"] == "10%"
+    assert group_hold.held_values({"replicas": 2}, {"maxUnavailable": "10%"})["maxUnavailable"] == 1
+    assert group_hold.held_values({"replicas": 20}, {"maxUnavailable": "10%"})["maxUnavailable"] == "10%"
 
 
 # Names and labels
@@ -241,10 +242,10 @@ def test_an_unavailability_of_no_group_becomes_one_under_the_hold() -> None:
 
 @given(st.integers(1, 63))
 def test_the_name_of_a_canary_leaves_room_for_its_pods(length: int) -> None:
-    name = canaryset.canary_name("a" * length, "uid", "template")
+    name = canary_set.canary_name("a" * length, "uid", "template")
     assert len(name) <= 47
-    assert name == canaryset.canary_name("a" * length, "uid", "template")
-    assert name != canaryset.canary_name("a" * length, "uid", "other")
+    assert name == canary_set.canary_name("a" * length, "uid", "template")
+    assert name != canary_set.canary_name("a" * length, "uid", "other")
 
 
 def test_batches_of_replicas_after_a_scale_up() -> None:

@@ -13,8 +13,8 @@ from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_se
 
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import LEADER_WORKER_SETS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 
 OPERATIONS = 7
 TEMPLATE = "leaderWorkerTemplate"
@@ -136,5 +136,5 @@ async def test_edits_that_change_nothing_start_nothing(seed: int) -> None:
         await walk.make("edit")
         await cluster.settle(20)
         assert story.phase == "Healthy"
-        assert wire.IN_PROGRESSING not in (story.stable["metadata"].get("annotations") or {}), walk.log
+        assert rollout_labels.IN_PROGRESSING not in (story.stable["metadata"].get("annotations") or {}), walk.log
         assert {one["metadata"]["uid"] for one in story.pods()} == before, walk.log

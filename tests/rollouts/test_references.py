@@ -22,9 +22,10 @@ from tests.rollouts.releases import (
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.kube.http import Request
 from kohort.kube.resources import DEPLOYMENTS, INGRESSES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import validation, wire
-from kohort.rollouts.features import Features
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import validation
+from kohort.rollouts.feature_gates import Features
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 COLLECTION = f"/apis/rollouts.kruise.io/v1beta1/namespaces/{NAMESPACE}/rollouts"
@@ -50,13 +51,13 @@ async def begin(story: Story, *, selector: JsonObject | None = None, routed: boo
     await story.until(story.all_ready)
 
 
-LEADERS = {"app": "llm", wire.WORKER_INDEX: "0"}
+LEADERS = {"app": "llm", rollout_labels.WORKER_INDEX: "0"}
 WRONG: dict[str, tuple[JsonObject | None, bool, str, str]] = {
     "no Service": (None, True, "RefNotFound", "Service default/llm-leader .* does not exist"),
     "no Ingress": (LEADERS, False, "RefNotFound", "Ingress default/llm .* does not exist"),
     "neither": (None, False, "RefNotFound", "Service .* does not exist.*; Ingress .* does not exist"),
     "selects nothing": ({"app": "other"}, True, "ServiceSelectsNoPods", "asks for app=other, .* have app=llm"),
-    "selects workers": ({"app": "llm", wire.WORKER_INDEX: "1"}, True, "ServiceSelectsNoPods", "leader"),
+    "selects workers": ({"app": "llm", rollout_labels.WORKER_INDEX: "1"}, True, "ServiceSelectsNoPods", "leader"),
 }
 
 
@@ -155,7 +156,7 @@ async def test_deleting_midway_warns() -> None:
 
 async def test_a_rollout_may_keep_its_workload_held() -> None:
     async with midway() as story:
-        annotations = {"metadata": {"annotations": {wire.KEEP_HELD: "true"}}}
+        annotations = {"metadata": {"annotations": {rollout_labels.KEEP_HELD: "true"}}}
         await story.edit(annotations)
         text = await warned(story.cluster, "DELETE", f"{COLLECTION}/{NAME}")
         assert "stays held at its stable version" in text

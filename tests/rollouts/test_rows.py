@@ -17,8 +17,8 @@ from kohort.kube.resources import (
     TRAFFIC_ROUTINGS,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import rollout_labels
 
 ISTIO = "networking.istio.io/v1"
 
@@ -76,7 +76,7 @@ async def test_row_29_row_30_groups_carry_the_batch_that_brought_them() -> None:
         story = Story(cluster)
         await story.begin(group_set(replicas=5, size=2), rollout(steps=shares(20, 40, 100), routed=False))
         await cluster.client.patch(
-            LEADER_WORKER_SETS, NAME, NAMESPACE, {"metadata": {"labels": {wire.ROLLOUT_ID: "1"}}}
+            LEADER_WORKER_SETS, NAME, NAMESPACE, {"metadata": {"labels": {rollout_labels.ROLLOUT_ID: "1"}}}
         )
         await story.change(V2)
         await story.at(1)
@@ -90,19 +90,21 @@ async def test_row_29_row_30_groups_carry_the_batch_that_brought_them() -> None:
 def batches(story: Story, release: str) -> dict[str, int]:
     pods = story.pods(story.canary["metadata"]["name"])
     labels = [one["metadata"]["labels"] for one in pods]
-    return dict(Counter(one[wire.BATCH_ID] for one in labels if one.get(wire.ROLLOUT_ID) == release))
+    return dict(
+        Counter(one[rollout_labels.BATCH_ID] for one in labels if one.get(rollout_labels.ROLLOUT_ID) == release)
+    )
 
 
 async def test_row_32_another_id_alone_relabels_what_is_released() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
         await story.begin(plan=rollout(steps=shares(50, 100)))
-        named = {"metadata": {"labels": {wire.ROLLOUT_ID: "1"}}}
+        named = {"metadata": {"labels": {rollout_labels.ROLLOUT_ID: "1"}}}
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, named)
         await story.change(V2)
         await story.at(1)
         assert batches(story, "1") == {"1": 2}
-        named["metadata"]["labels"][wire.ROLLOUT_ID] = "2"
+        named["metadata"]["labels"][rollout_labels.ROLLOUT_ID] = "2"
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, named)
         await story.until(lambda: batches(story, "2") == {"1": 2})
         assert (story.progress["observedRolloutID"], story.step) == ("2", 1)
@@ -265,7 +267,7 @@ async def test_row_54_a_traffic_routing_is_joined_and_left_by_a_release() -> Non
         assert [(one["destination"].get("subset"), one["weight"]) for one in route] == [(None, 80), ("canary", 20)]
         names = [one["name"] for one in content(story, DESTINATION_RULES)["spec"]["subsets"]]
         assert names == ["base", "canary"]
-        assert wire.GROUP_REVISION not in story.selector("llm-leader"), "no Service is touched"
+        assert rollout_labels.GROUP_REVISION not in story.selector("llm-leader"), "no Service is touched"
         await story.approve()
         await story.healthy(V2)
         await story.until(lambda: [content(story, resource) for resource, _ in kinds] == before)

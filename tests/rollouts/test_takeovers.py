@@ -19,11 +19,11 @@ from kohort.kube.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts import wire
-from kohort.rollouts.api import ReleasePlan
-from kohort.rollouts.planhash import release_plan_hash
-from kohort.rollouts.traffic.names import ADDED_SELECTOR
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.go_hashes import release_plan_hash
+from kohort.rollouts.rollout_types import ReleasePlan
+from kohort.rollouts.traffic.annotations import ADDED_SELECTOR
+from kohort.rules import rollout_labels
 
 THEIRS = "6bd9cf8bf5"
 """A hash that only Go can compute."""
@@ -146,7 +146,7 @@ async def test_an_end_that_others_have_begun_is_brought_to_an_end(theirs: str) -
 
         async def finalising() -> None:
             client = told.cluster.client
-            body: JsonObject = {"metadata": {"annotations": {wire.IN_PROGRESSING: None}}}
+            body: JsonObject = {"metadata": {"annotations": {rollout_labels.IN_PROGRESSING: None}}}
             await client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
             conditions = told.rollout["status"]["conditions"]
             ended = [{**one, "reason": "Finalising"} if one["type"] == "Progressing" else one for one in conditions]
@@ -173,7 +173,7 @@ async def test_a_rollout_that_others_are_deleting_lets_its_workload_go() -> None
             await client.delete(ROLLOUTS, NAME, NAMESPACE)
             status: JsonObject = {"phase": "Terminating", "canaryStatus": {"finalisingStep": "RemoveCanaryService"}}
             await client.patch(ROLLOUTS, NAME, NAMESPACE, {"status": status}, subresource="status")
-            body: JsonObject = {"metadata": {"annotations": {wire.IN_PROGRESSING: None}}}
+            body: JsonObject = {"metadata": {"annotations": {rollout_labels.IN_PROGRESSING: None}}}
             await client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
 
         await taken_over(told, being_deleted)
@@ -192,8 +192,8 @@ async def in_partition_style(told: Story) -> None:
     pausing it in `Recreate`."""
     client = told.cluster.client
     metadata = {
-        "labels": {wire.PARTITION_CONTROLLED: "true"},
-        "annotations": {wire.PARTITION_STRATEGY: msgspec.json.encode(PARTITION).decode()},
+        "labels": {rollout_labels.PARTITION_CONTROLLED: "true"},
+        "annotations": {rollout_labels.PARTITION_STRATEGY: msgspec.json.encode(PARTITION).decode()},
     }
     held = {"paused": True, "strategy": {"type": "Recreate", "rollingUpdate": None}}
     await client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"metadata": metadata, "spec": held})

@@ -8,9 +8,9 @@ import pytest
 from tests.rollouts.deployments import STEPS, Story, story
 from tests.rollouts.releases import V2, rollout
 
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts.templatehash import template_hash
-from kohort.rollouts.workloads.deployments import earlier_revision_of
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.template_hash import template_hash
+from kohort.rollouts.workloads.deployment_hold import earlier_revision_of
 
 RECORDED: list[JsonObject] = json.loads((Path(__file__).parent / "recorded" / "template_hashes.json").read_text())
 EARLIER: list[str] = ["84bwf24742", "7cz6czxbd2", "7w5w69bzcz"]

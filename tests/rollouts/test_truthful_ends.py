@@ -6,9 +6,9 @@ import pytest
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, midway, release_cluster, rollout
 
 from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUT_HISTORIES, ROLLOUTS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.history import ROLLOUT_NAME
+from kohort.rules import rollout_labels
 
 
 def outcomes(story: Story) -> list[str]:
@@ -106,7 +106,11 @@ async def test_records_go_with_their_rollout() -> None:
         await story.healthy(V2)
         (record,) = cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)
         assert record["metadata"]["ownerReferences"][0]["name"] == NAME
-        metadata = {"name": "from-before", "namespace": NAMESPACE, "labels": {ROLLOUT_NAME: NAME, wire.ROLLOUT_ID: "x"}}
+        metadata = {
+            "name": "from-before",
+            "namespace": NAMESPACE,
+            "labels": {ROLLOUT_NAME: NAME, rollout_labels.ROLLOUT_ID: "x"},
+        }
         await cluster.client.create(ROLLOUT_HISTORIES, {"metadata": metadata, "spec": {}}, NAMESPACE)
         await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
         await story.until(lambda: not story.rollout)

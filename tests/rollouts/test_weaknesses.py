@@ -19,8 +19,9 @@ from kohort.kube.resources import (
     ROLLOUTS,
     TRAFFIC_ROUTINGS,
 )
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import finalising, validation, wire
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import finalizing, validation
+from kohort.rules import rollout_labels
 
 FULL: list[JsonObject] = [{"replicas": "100%", "traffic": "100%", "pause": {"duration": 1}}]
 HALF: list[JsonObject] = [{"replicas": "50%", "traffic": "50%", "pause": {}}]
@@ -60,7 +61,7 @@ async def test_w06_the_field_for_a_shared_route_counts() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
         plan = rollout(steps=[{"replicas": 1, "pause": {}}], routed=False, trafficRoutingRef="front")
-        plan["metadata"]["annotations"] = {wire.TRAFFIC_ROUTING: "the field counts before the annotation"}
+        plan["metadata"]["annotations"] = {rollout_labels.TRAFFIC_ROUTING: "the field counts before the annotation"}
         ref = {"service": "llm-leader", "ingress": {"name": "llm", "classType": "nginx"}}
         spec = {"objectRef": [ref], "strategy": {"weight": 5}}
         await cluster.client.create(TRAFFIC_ROUTINGS, {"metadata": {"name": "front"}, "spec": spec}, NAMESPACE)
@@ -107,7 +108,7 @@ async def test_w08_blue_green_without_a_canary_service_goes_on() -> None:
         await story.at(1)
         (rule,) = (cluster.find(VIRTUAL_SERVICES, "llm", NAMESPACE) or {})["spec"]["http"]
         assert rule["route"][1] == {"destination": {"host": "llm-leader", "subset": "canary"}, "weight": 50}
-        assert wire.GROUP_REVISION not in story.selector("llm-leader")
+        assert rollout_labels.GROUP_REVISION not in story.selector("llm-leader")
         await story.approve()
         await story.healthy(V2)
         assert (cluster.find(VIRTUAL_SERVICES, "llm", NAMESPACE) or {})["spec"] == spec
@@ -118,7 +119,7 @@ async def test_w12_a_version_that_was_not_held_is_told() -> None:
         story = Story(cluster)
         await story.begin()
         template = {"workerTemplate": {"metadata": {"labels": {"past": "us"}}}}
-        unguarded = {"labels": {wire.WORKLOAD_TYPE: None}}
+        unguarded = {"labels": {rollout_labels.WORKLOAD_TYPE: None}}
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, {"metadata": unguarded})
         body = {"metadata": unguarded, "spec": {"leaderWorkerTemplate": template}}
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body)
@@ -178,12 +179,15 @@ async def test_w19_the_id_of_a_release_may_stand_in_the_annotation_alone() -> No
         story = Story(cluster)
         await story.begin(plan=rollout(steps=HALF))
         template = {"workerTemplate": {"metadata": {"labels": {"app": "llm", "release": "seven"}}}}
-        body = {"metadata": {"annotations": {wire.ROLLOUT_ID: "7"}}, "spec": {"leaderWorkerTemplate": template}}
+        body = {
+            "metadata": {"annotations": {rollout_labels.ROLLOUT_ID: "7"}},
+            "spec": {"leaderWorkerTemplate": template},
+        }
         await cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body)
         await story.at(1)
         assert story.progress["observedRolloutID"] == "7"
         labels = [one["metadata"]["labels"] for one in story.pods(story.canary["metadata"]["name"])]
-        assert {(one[wire.ROLLOUT_ID], one[wire.BATCH_ID]) for one in labels} == {("7", "1")}
+        assert {(one[rollout_labels.ROLLOUT_ID], one[rollout_labels.BATCH_ID]) for one in labels} == {("7", "1")}
 
 
 async def test_w22_waiting_is_no_error() -> None:
@@ -214,11 +218,11 @@ async def test_w22_waiting_is_no_error() -> None:
 
 
 def test_w23_the_pin_stays_until_the_last_canary_pod_is_gone() -> None:
-    here = world(found=progress(2, wire.COMPLETED, finalising_step=wire.RESTORE_STABLE))
+    here = world(found=progress(2, rollout_labels.COMPLETED, finalising_step=rollout_labels.RESTORE_STABLE))
     left = msgspec.structs.replace(here, canary_gone=False)
-    waiting = finalising.decide(left, "Rollback").move
+    waiting = finalizing.decide(left, "Rollback").move
     assert (waiting.act, waiting.state.message) == (None, "waiting for the pods of the canary to go")
-    after = finalising.decide(here, "Rollback").move
+    after = finalizing.decide(here, "Rollback").move
     assert after.act is not None and after.act.kind == "restore_stable"
 
 

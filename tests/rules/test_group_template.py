@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.groups import revisions
-from kohort.groups.api import LeaderWorkerSet
 from kohort.groups.defaulting import defaulted
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts import wire
-from kohort.rollouts.api import Rollout
-from kohort.rollouts.workloads.admitting import Situation, admit_group_set
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.workloads.update_admission import Situation, admit_group_set
+from kohort.rules import rollout_labels
 from kohort.rules.group_template import (
     earlier_fingerprint,
     has_fingerprint,
@@ -92,7 +92,7 @@ def starts_release(old: JsonObject, new: JsonObject) -> bool:
     situation = Situation(rollout, live_revision="key")
     documents = [{"metadata": {"name": "llm", "namespace": "default"}, "spec": spec} for spec in (new, old)]
     admitted = admit_group_set(documents[0], documents[1], situation)
-    return wire.IN_PROGRESSING in (admitted.document["metadata"].get("annotations") or {})
+    return rollout_labels.IN_PROGRESSING in (admitted.document["metadata"].get("annotations") or {})
 
 
 def rolls_groups(old: JsonObject, new: JsonObject) -> bool:

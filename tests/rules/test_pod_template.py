@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.rules.pod_template import TEMPLATE_HASH, same_pod_template
 
 

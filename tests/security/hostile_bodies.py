@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from kohort.kube.http import Request
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

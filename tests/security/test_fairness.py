@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from tests.security.hostile_bodies import CONFIG_MAPS, DEFINITIONS, WIDGET_DEFINITION, WIDGETS, config_map, post, widget
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.largework import LARGE, LargeWork
+from kohort.cluster.apiserver.endpoints.large_documents import LARGE, LargeWork
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.errors import ApiError
 from kohort.kube.http import Request

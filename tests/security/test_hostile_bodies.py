@@ -25,11 +25,11 @@ from tests.security.hostile_bodies import (
     post,
 )
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.endpoints.largework import LargeWork
-from kohort.cluster.apiserver.schema import limits
+from kohort.cluster.apiserver.endpoints.large_documents import LargeWork
+from kohort.cluster.apiserver.schema import document_limits
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request, Response
 
@@ -126,7 +126,7 @@ async def test_no_hostile_body_is_an_internal_error(server: ApiServer, family: s
         assert b'"reason":"InternalError"' not in answer.body, (attack.name, answer.body[:300])
 
 
-DEPTHS = (50, limits.MAX_DEPTH // 2, limits.MAX_DEPTH, 990, 3000, 25_000)
+DEPTHS = (50, document_limits.MAX_DEPTH // 2, document_limits.MAX_DEPTH, 990, 3000, 25_000)
 
 
 @pytest.mark.parametrize("attack", NESTED, ids=str)
@@ -135,13 +135,13 @@ async def test_depth_is_answered_and_never_a_crash(server: ApiServer, attack: At
         answer = await answered(server, attack.build(depth))
         assert isinstance(answer.body, bytes)
         assert b'"reason":"InternalError"' not in answer.body, depth
-        if depth > 2 * limits.MAX_DEPTH and not attack.name.startswith(("expression", "definition: p")):
+        if depth > 2 * document_limits.MAX_DEPTH and not attack.name.startswith(("expression", "definition: p")):
             assert answer.status in (400, 413, 422), (depth, answer.body)
     assert (await answered(server, Request("GET", f"{CONFIG_MAPS}/victim"))).status == 200
 
 
 async def test_a_body_beyond_the_number_of_values_is_refused(server: ApiServer) -> None:
-    body = b'{"metadata":{"name":"x"},"zz":[' + b"0," * limits.MAX_VALUES + b"0]}"
+    body = b'{"metadata":{"name":"x"},"zz":[' + b"0," * document_limits.MAX_VALUES + b"0]}"
     answer = await answered(server, post(CONFIG_MAPS, body))
     assert answer.status == 400
     assert isinstance(answer.body, bytes)

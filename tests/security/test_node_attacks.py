@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from kohort.kube.errors import Forbidden, Status
-from kohort.kube.privatefiles import NotPrivate, open_private, private_directory, write_private
+from kohort.kube.private_files import NotPrivate, open_private, private_directory, write_private
 from kohort.node.api.authorization import Authorizer, CannotAuthorize, Certificate, ClientUser, user_of
 from kohort.node.checkpoint import Checkpoint
 from kohort.node.images import NoImage, directory_of
 from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.node.runtimes.process.wire import connect
-from kohort.node.terminationmessages import read_termination_message
-from kohort.objects.jsontypes import JsonObject
+from kohort.node.runtimes.process.supervisor_protocol import connect
+from kohort.node.termination_message import read_termination_message
+from kohort.objects.json_types import JsonObject
 
 ENV = {"PATH": os.environ["PATH"]}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")

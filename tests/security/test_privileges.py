@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.cluster.apiserver.caller import Answer, Api, Everybody
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.proxying import Target
+from kohort.cluster.apiserver.endpoints.proxy import Target
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.cluster.workloads import certificates
+from kohort.cluster.workloads import csr_signer
+from kohort.kube.certificate_issuing import new_authority
 from kohort.kube.http import Response
-from kohort.kube.issuing import new_authority
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = f"{RBAC}/clusterroles"
@@ -170,11 +170,11 @@ def signing_request(name: str, *organizations: str) -> str:
     ],
 )
 def test_names_of_the_control_plane_are_not_signed(name: str, organizations: tuple[str, ...]) -> None:
-    assert "reserved for the control plane" in certificates.reserved(signing_request(name, *organizations))
+    assert "reserved for the control plane" in csr_signer.reserved(signing_request(name, *organizations))
 
 
 def test_names_of_people_are_signed() -> None:
-    assert certificates.reserved(signing_request("jane", "dev")) == ""
+    assert csr_signer.reserved(signing_request("jane", "dev")) == ""
 
 
 async def test_an_approved_request_for_a_reserved_name_fails(
@@ -182,18 +182,18 @@ async def test_an_approved_request_for_a_reserved_name_fails(
 ) -> None:
     from kohort.testing import Cluster
 
-    files = certificates.AuthorityFiles(*(tmp_path_factory.mktemp("ca") / name for name in ("ca.crt", "ca.key")))
+    files = csr_signer.AuthorityFiles(*(tmp_path_factory.mktemp("ca") / name for name in ("ca.crt", "ca.key")))
     made = new_authority("us", timedelta(days=3650), now=datetime(2026, 1, 1, tzinfo=UTC))
     for path, content in zip(files, made, strict=True):
         path.write_bytes(content)
-    spec = {"request": signing_request("kube-apiserver"), "signerName": certificates.SIGNER, "usages": ["client auth"]}
-    async with Cluster(extra={"signing": lambda manager: certificates.register(manager, files)}) as cluster:
-        document = await cluster.client.create(certificates.REQUESTS, {"metadata": {"name": "r"}, "spec": spec})
+    spec = {"request": signing_request("kube-apiserver"), "signerName": csr_signer.SIGNER, "usages": ["client auth"]}
+    async with Cluster(extra={"signing": lambda manager: csr_signer.register(manager, files)}) as cluster:
+        document = await cluster.client.create(csr_signer.REQUESTS, {"metadata": {"name": "r"}, "spec": spec})
         approval = {"type": "Approved", "status": "True", "reason": "Test", "message": "good"}
         document["status"] = {"conditions": [approval]}
-        await cluster.client.update(certificates.REQUESTS, document, subresource="approval")
+        await cluster.client.update(csr_signer.REQUESTS, document, subresource="approval")
         await cluster.settle()
-        status = cluster.objects(certificates.REQUESTS)[0]["status"]
+        status = cluster.objects(csr_signer.REQUESTS)[0]["status"]
     assert "certificate" not in status
     assert [one["reason"] for one in status["conditions"] if one["type"] == "Failed"] == ["SignerValidationFailure"]
 

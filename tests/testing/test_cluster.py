@@ -26,11 +26,11 @@ from kohort.kube.resources import (
     Key,
 )
 from kohort.kube.transport import Connection, HttpsTransport
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
-from kohort.testing import Cluster, storms
+from kohort.testing import Cluster, write_storm
 from kohort.testing.crashes import CrashUnsafe, mortal, sweep
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 
 def mirror(manager: Manager) -> None:
@@ -214,7 +214,7 @@ async def test_a_part_that_fails_fails_the_test_that_waits() -> None:
 
 async def test_an_operator_that_writes_without_end_fails_the_test_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers its own write with the next one, so that no time passes and no timeout comes."""
-    monkeypatch.setattr(storms, "ENDLESS", 300)
+    monkeypatch.setattr(write_storm, "ENDLESS", 300)
 
     def restless(manager: Manager) -> None:
         maps = manager.informer(CONFIG_MAPS, PartialObject, namespace="default")

@@ -15,7 +15,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.meta import PartialObject
 from kohort.testing.faults import Faults
-from kohort.testing.matching import Match, reads, watches, writes
+from kohort.testing.request_matching import Match, reads, watches, writes
 
 
 class Setup:

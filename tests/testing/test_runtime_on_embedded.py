@@ -10,10 +10,10 @@ from kohort.kube import errors
 from kohort.kube.client import Client, PatchType, Selection
 from kohort.kube.events import EventRecorder
 from kohort.kube.informer import Informer
-from kohort.kube.leases import LeaderElection
+from kohort.kube.leader_election import LeaderElection
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, LEASES, PODS, SECRETS
 from kohort.kube.tasks import cancel_all
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.testing import Cluster, virtual_time
 from kohort.testing.faults import Faults

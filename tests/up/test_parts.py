@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.up import parts
-from kohort.up.failures import CannotStart
+from kohort.up.startup_errors import CannotStart
 
 
 @pytest.mark.parametrize(

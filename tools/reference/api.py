@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kohort.groups import crd as groups
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts import crd as rollouts
 
 TEMPLATES = {"leaderTemplate": "PodTemplateSpec", "workerTemplate": "PodTemplateSpec"}

@@ -6,14 +6,14 @@ from typing import Final, get_args, get_origin
 import click
 import msgspec
 
-from kohort.cli.actions.listing import Line, ReleaseRecord
+from kohort.cli.actions.list_workloads import Line, ReleaseRecord
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
 from kohort.inspection.history import Entry
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
-from kohort.inspection.workloadviews import WorkloadTree
+from kohort.inspection.workload_views import WorkloadTree
 
 OUTPUTS: Final = (
     ("kohort get NAME (without NAME, a list)", SetTree),

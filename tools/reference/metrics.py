@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from kohort.admission.metrics import WebhookMetrics
-from kohort.cluster.apiserver.endpoints.metering import Meters as ServerMeters
+from kohort.cluster.apiserver.endpoints.request_metrics import Meters as ServerMeters
 from kohort.cluster.gateway.metrics import requests_counter
-from kohort.cluster.scheduler.meters import Meters, ResourceCollector
+from kohort.cluster.scheduler.metrics import Meters, ResourceCollector
 from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics
 from kohort.kube.metrics import Metrics
 from kohort.node.metrics import NodeMetrics

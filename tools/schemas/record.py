@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ANSWER = ("code", "message", "causes", "warnings")

@@ -11,8 +11,8 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from kohort.admission.bundles import Bundle
-from kohort.kube.issuing import Authority, certificate_bytes, load_key, new_authority
+from kohort.admission.certificate_bundle import Bundle
+from kohort.kube.certificate_issuing import Authority, certificate_bytes, load_key, new_authority
 
 CA_LIFE: Final = timedelta(days=3650)
 SERVING_LIFE: Final = timedelta(days=365)

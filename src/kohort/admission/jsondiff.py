@@ -6,7 +6,7 @@ their end: enough for what webhooks do, which is to add things and to change sin
 
 from collections.abc import Iterator
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def operations(before: Json, after: Json, path: str = "") -> list[JsonObject]:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from kohort.admission.jsondiff import operations
-from kohort.objects.fielderrors import FieldError, listed
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, listed
+from kohort.objects.json_types import JsonObject
 
 Mutate = Callable[[JsonObject], JsonObject]
 """From a request to the object that should be stored. Raises Refused."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from kohort.admission.bundles import Bundle
+from kohort.admission.certificate_bundle import Bundle
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.reviews import Endpoints, review
 from kohort.kube.log import Log

@@ -10,6 +10,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, target: Target) -> None:
     """Abort a roll or a release in progress, and return to the revision that was served before it."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.abort(client, namespace, name))
+    execute(target, lambda client, namespace: edit.abort(client, namespace, name))

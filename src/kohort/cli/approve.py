@@ -12,8 +12,8 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, step: int | None, full: bool, target: Target) -> None:
     """Continue a release whose step waits, or go to another step of it."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
     if step is not None and full:
         raise click.UsageError("give either --step or --full")
-    execute(target, lambda client, namespace: writing.approve(client, namespace, name, step, full))
+    execute(target, lambda client, namespace: edit.approve(client, namespace, name, step, full))

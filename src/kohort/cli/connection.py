@@ -100,12 +100,12 @@ def suggested(what: str) -> Callable[[click.Context, click.Parameter, str], list
     """What a shell offers: `sets`, `namespaces` or `contexts`."""
 
     def suggest(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-        from kohort.cli import suggestions
+        from kohort.cli import completion_candidates
 
         before = context.parent.params if context.parent else {}
         given = {name: context.params.get(name) or before.get(name) for name in ("kubeconfig", "context", "namespace")}
         target = Target(given["kubeconfig"], given["context"] or "", given["namespace"] or "")
-        return [one for one in suggestions.of(what, target) if one.startswith(begun)]
+        return [one for one in completion_candidates.of(what, target) if one.startswith(begun)]
 
     return suggest
 
@@ -208,7 +208,7 @@ async def _connected(target: Target, action: Action) -> int:
 
 def _nearest() -> str:
     """How to get to a cluster: to the one of this machine, if it is there."""
-    from kohort.up.datadir import DataDirectory, default_directory
+    from kohort.up.data_directory import DataDirectory, default_directory
 
     found = DataDirectory(default_directory())
     if found.owner() is not None:
@@ -218,7 +218,7 @@ def _nearest() -> str:
 
 async def guarded(action: Action, client: "Client", namespace: str) -> int:
     """The exit code of an action, with its failures told in one line."""
-    from kohort.cli.failures import described
+    from kohort.cli.error_messages import described
     from kohort.inspection.history import NoSuchRevision
     from kohort.kube.errors import ApiError
 

@@ -19,6 +19,6 @@ def command(patience: float) -> None:
 
     if not isolation.enter():
         click.echo("(no namespaces of our own here: the demo uses this machine's network)")
-    from kohort.demo.performance import perform
+    from kohort.demo.run import perform
 
     sys.exit(asyncio.run(perform(patience)))

@@ -13,6 +13,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, old: int | None, new: int | None, exit_code: bool, target: Target) -> None:
     """Show how two revisions differ: the last two, one and the current one, or any two."""
-    from kohort.cli.actions import looking
+    from kohort.cli.actions import show
 
-    execute(target, lambda client, namespace: looking.diff(client, namespace, name, old, new, exit_code))
+    execute(target, lambda client, namespace: show.diff(client, namespace, name, old, new, exit_code))

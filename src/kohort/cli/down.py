@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
-from kohort.cli import values
+from kohort.cli import option_types
 from kohort.cli.connection import fail
-from kohort.up.datadir import DataDirectory, default_directory
-from kohort.up.failures import CannotStart
+from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.startup_errors import CannotStart
 
 
 @click.command("down")
 @click.option(
     "--data-dir",
-    type=values.SomePath(),
+    type=option_types.SomePath(),
     help="Data directory of the cluster.  [default: in the XDG data directory]",
 )
 def command(data_dir: Path | None) -> None:

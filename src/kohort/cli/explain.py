@@ -11,6 +11,6 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(name: str, output: str, target: Target) -> None:
     """Explain why a set is not ready, root cause first, and what to do. Exit code 3 if it is not."""
-    from kohort.cli.actions import looking
+    from kohort.cli.actions import show
 
-    execute(target, lambda client, namespace: looking.explain(client, namespace, name, output))
+    execute(target, lambda client, namespace: show.explain(client, namespace, name, output))

@@ -14,7 +14,7 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(name: str | None, output: str, selector: str, watch: bool, all_namespaces: bool, target: Target) -> None:
     """Show groups as a tree, with pods, nodes, revisions and readiness: of one set, or of all in the namespace."""
-    from kohort.cli.actions import looking
+    from kohort.cli.actions import show
 
     if all_namespaces and name:
         raise click.UsageError("-A shows all sets: leave the name out, or say where it is with -n")
@@ -22,7 +22,5 @@ def command(name: str | None, output: str, selector: str, watch: bool, all_names
         raise click.UsageError("-l selects among all sets: leave the name out")
     execute(
         target,
-        lambda client, namespace: looking.get(
-            client, "" if all_namespaces else namespace, name, output, watch, selector
-        ),
+        lambda client, namespace: show.get(client, "" if all_namespaces else namespace, name, output, watch, selector),
     )

@@ -12,6 +12,6 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(name: str, revision: int | None, output: str, target: Target) -> None:
     """List the revisions of a set, the groups that have them, and their images. A star marks the wanted one."""
-    from kohort.cli.actions import looking
+    from kohort.cli.actions import show
 
-    execute(target, lambda client, namespace: looking.show_history(client, namespace, name, output, revision))
+    execute(target, lambda client, namespace: show.show_history(client, namespace, name, output, revision))

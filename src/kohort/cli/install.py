@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli import values as values_of
+from kohort.cli import option_types as values_of
 from kohort.cli.connection import which_server
-from kohort.cli.installing import on_cluster, options_of, with_options
-from kohort.objects.jsontypes import Json
+from kohort.cli.install_options import on_cluster, options_of, with_options
+from kohort.objects.json_types import Json
 
 if TYPE_CHECKING:
     from kohort.kube.client import Client

@@ -21,11 +21,11 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 def command(filenames: tuple[str, ...], output: str, target: Target) -> None:
     """Check sets, Rollouts, Services and routes in files: what the cluster would refuse, names that lead nowhere, and
     steps that do nothing. Nothing is changed. Exit code 1 if there is anything to complain about."""
-    from kohort.cli.actions import planning
+    from kohort.cli.actions import plan
     from kohort.cli.connection import Refusal, complain
 
     try:
-        files = planning.read(filenames)
+        files = plan.read(filenames)
     except Refusal as problem:
         click.get_current_context().exit(complain(str(problem)))
-    execute(target, lambda client, namespace: planning.lint(client, namespace, files, output))
+    execute(target, lambda client, namespace: plan.lint(client, namespace, files, output))

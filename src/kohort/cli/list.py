@@ -12,9 +12,11 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(output: str, selector: str, all_namespaces: bool, target: Target) -> None:
     """List workloads, one line each: all LeaderWorkerSets, and the other workloads that a Rollout releases."""
-    from kohort.cli.actions import listing
+    from kohort.cli.actions import list_workloads
 
     execute(
         target,
-        lambda client, namespace: listing.list_workloads(client, "" if all_namespaces else namespace, output, selector),
+        lambda client, namespace: list_workloads.list_workloads(
+            client, "" if all_namespaces else namespace, output, selector
+        ),
     )

@@ -2,8 +2,8 @@
 
 import click
 
-from kohort.cli.installing import options_of, with_options
-from kohort.objects.jsontypes import Json
+from kohort.cli.install_options import options_of, with_options
+from kohort.objects.json_types import Json
 
 
 @click.command("manifests")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli import values
+from kohort.cli import option_types
 from kohort.cli.connection import complain, fail
-from kohort.up.failures import BadOption, CannotStart
+from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -70,18 +70,18 @@ def command(
 ) -> None:
     """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
-    from kohort.kube.privatefiles import NotPrivate
+    from kohort.kube.private_files import NotPrivate
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
-    from kohort.node.incumbency import NodeTaken
+    from kohort.node.container_spec import own_name
     from kohort.node.registration import register
-    from kohort.node.starting import own_name
+    from kohort.node.single_agent_lock import NodeTaken
     from kohort.resources import Settings
     from kohort.rules.node_feature_gates import NodeGates
 
     try:
         _check_name(name or own_name())
-        own_labels = values.labels("--label", values.pairs("--label", labels))
-        own_capacity = values.amounts("--capacity", values.pairs("--capacity", capacity))
+        own_labels = option_types.labels("--label", option_types.pairs("--label", labels))
+        own_capacity = option_types.amounts("--capacity", option_types.pairs("--capacity", capacity))
         gates = NodeGates.parse(feature_gates)
     except CannotStart as problem:
         raise click.UsageError(str(problem)) from problem

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from kohort.cli.connection import fail
-from kohort.cli.goflags import GoFlagsCommand
-from kohort.cli.values import listed
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.cli.go_flags import GoFlagsCommand
+from kohort.cli.option_types import listed
+from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from kohort.manager.certificates import Reach
@@ -126,10 +126,10 @@ def _names(text: str | None) -> list[str] | None:
 
 def _gates(text: str | None) -> dict[str, bool] | None:
     from kohort.manager.configuration import ConfigurationError
-    from kohort.objects import featuregates
+    from kohort.objects import feature_gates
 
     try:
-        return None if text is None else featuregates.parse(text)
+        return None if text is None else feature_gates.parse(text)
     except ValueError as problem:
         raise ConfigurationError(f"--feature-gates: {problem}") from problem
 
@@ -146,7 +146,7 @@ def _reach(kubeconfig: Path | None, webhooks: str | None) -> "Reach":
 def _run(kubeconfig: Path | None, configuration: "Configuration", reach: "Reach", namespace: str | None) -> None:
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.manager.configuration import ConfigurationError
-    from kohort.manager.process import Options, operator_namespace, run
+    from kohort.manager.operator_process import Options, operator_namespace, run
 
     try:
         transport = load(kubeconfig)

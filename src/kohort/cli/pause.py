@@ -10,6 +10,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, target: Target) -> None:
     """Hold a roll: groups that are being replaced are finished, no others are started."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.pause(client, namespace, name))
+    execute(target, lambda client, namespace: edit.pause(client, namespace, name))

@@ -25,14 +25,14 @@ def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, outp
 
     Pods are counted as the API server would store them. Exit code 3 if the nodes do not have the room.
     """
-    from kohort.cli.actions import planning
+    from kohort.cli.actions import plan
     from kohort.cli.connection import Action, Refusal, complain
 
     try:
-        files = planning.read(filenames)
+        files = plan.read(filenames)
     except Refusal as problem:
         click.get_current_context().exit(complain(str(problem)))
-    action: Action = lambda client, namespace: planning.plan(  # noqa: E731
+    action: Action = lambda client, namespace: plan.plan(  # noqa: E731
         client, namespace, files, output, server_side, exit_code
     )
     execute(target, action)

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from kohort.cli import values
+from kohort.cli import option_types
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
 
 
@@ -16,7 +16,11 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
-    "--timeout", type=values.Seconds(0), default=600.0, show_default=True, help="Seconds to wait for the way back."
+    "--timeout",
+    type=option_types.Seconds(0),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait for the way back.",
 )
 @cluster_options
 def command(
@@ -34,11 +38,11 @@ def command(
         )
     if not yes and not dry_run and not sys.stdin.isatty():
         raise click.UsageError("this changes the workload and its Rollout: say --yes, or --dry-run to see what it does")
-    from kohort.cli.actions import stopping
+    from kohort.cli.actions import release_stop
 
     execute(
         target,
-        lambda client, namespace: stopping.stop_release(
+        lambda client, namespace: release_stop.stop_release(
             client, namespace, name, delete=delete, yes=yes, dry_run=dry_run, timeout=timeout
         ),
     )

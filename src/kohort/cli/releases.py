@@ -11,6 +11,6 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(name: str, output: str, target: Target) -> None:
     """List the releases of a workload by its Rollout: when each began and how it ended."""
-    from kohort.cli.actions import listing
+    from kohort.cli.actions import list_workloads
 
-    execute(target, lambda client, namespace: listing.releases(client, namespace, name, output))
+    execute(target, lambda client, namespace: list_workloads.releases(client, namespace, name, output))

@@ -45,7 +45,7 @@ def command(
     target: Target,
 ) -> None:
     """Change the number of pods per group, or the CPU and memory of running pods without a restart."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
     amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
     if (size is None) == (not amounts):
@@ -55,11 +55,11 @@ def command(
     if size is not None:
         wanted = size
         execute(
-            target, lambda client, namespace: writing.resize_groups(client, namespace, name, wanted, recreate, dry_run)
+            target, lambda client, namespace: edit.resize_groups(client, namespace, name, wanted, recreate, dry_run)
         )
     execute(
         target,
-        lambda client, namespace: writing.resize_pods(
+        lambda client, namespace: edit.resize_pods(
             client, namespace, name, amounts, container, role, dry_run, whole_pod, allow_recreate
         ),
     )

@@ -11,6 +11,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, group: int | None, target: Target) -> None:
     """Recreate the groups of a set step by step, as its strategy allows."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.restart(client, namespace, name, group))
+    execute(target, lambda client, namespace: edit.restart(client, namespace, name, group))

@@ -10,6 +10,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, target: Target) -> None:
     """Continue a roll that was paused."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.resume(client, namespace, name))
+    execute(target, lambda client, namespace: edit.resume(client, namespace, name))

@@ -10,6 +10,6 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @cluster_options
 def command(name: str, target: Target) -> None:
     """Begin the current step of a release again; without a release, begin the one again that was aborted last."""
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.retry(client, namespace, name))
+    execute(target, lambda client, namespace: edit.retry(client, namespace, name))

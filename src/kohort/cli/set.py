@@ -20,17 +20,17 @@ def command(
 
     Without CONTAINER=, the first container of each pod gets it.
     """
-    from kohort.cli.actions import editing
+    from kohort.cli.actions import set_image
 
     wanted: dict[str, str] = {}
     for one in images:
         container, equals, image = one.partition("=")
         if equals and not (container and image):
             raise click.UsageError(f"{one!r} is not of the form CONTAINER=IMAGE")
-        wanted[container if equals else editing.FIRST] = image if equals else one
+        wanted[container if equals else set_image.FIRST] = image if equals else one
     if len(wanted) < len(images):
         raise click.UsageError("one container is named twice")
     execute(
         target,
-        lambda client, namespace: editing.set_images(client, namespace, name, wanted, role, change_cause, dry_run),
+        lambda client, namespace: set_image.set_images(client, namespace, name, wanted, role, change_cause, dry_run),
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kohort.cli import values
+from kohort.cli import option_types
 from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
 
 
@@ -13,11 +13,13 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @workload_argument(required=False)
 @output_option()
 @click.option("-w", "--watch", is_flag=True, help="Wait until all groups are up to date and ready.")
-@click.option("--timeout", type=values.Seconds(0), metavar="SECONDS", help="With --watch: give up after this time.")
+@click.option(
+    "--timeout", type=option_types.Seconds(0), metavar="SECONDS", help="With --watch: give up after this time."
+)
 @click.option("--cluster", is_flag=True, help="Show the parts of the embedded cluster and their restarts instead.")
 @click.option(
     "--data-dir",
-    type=values.SomePath(),
+    type=option_types.SomePath(),
     help="With --cluster: its data directory.  [default: in the XDG data directory]",
 )
 @cluster_options
@@ -35,13 +37,13 @@ def command(
     With --cluster, show the parts of the cluster that `kohort up` runs; exit code 3 unless all of them are ready.
     """
     if cluster:
-        from kohort.cli.actions import parts
+        from kohort.cli.actions import cluster_parts
 
         if name is not None or watch:
             raise click.UsageError("--cluster is about the cluster as a whole: leave out NAME and --watch")
-        sys.exit(parts.show(data_dir, output))
+        sys.exit(cluster_parts.show(data_dir, output))
     if name is None:
         raise click.UsageError("Missing argument 'NAME'.")
-    from kohort.cli.actions import looking
+    from kohort.cli.actions import show
 
-    execute(target, lambda client, namespace: looking.status(client, namespace, name, output, watch, timeout))
+    execute(target, lambda client, namespace: show.status(client, namespace, name, output, watch, timeout))

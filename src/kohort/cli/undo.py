@@ -23,6 +23,6 @@ def command(name: str, to: int | None, dry_run: bool, target: Target) -> None:
     Its replicas roll as after any other edit. Revisions that never became ready everywhere are skipped unless named by
     --to; `kohort history` shows which ones those are.
     """
-    from kohort.cli.actions import writing
+    from kohort.cli.actions import edit
 
-    execute(target, lambda client, namespace: writing.undo(client, namespace, name, to, dry_run))
+    execute(target, lambda client, namespace: edit.undo(client, namespace, name, to, dry_run))

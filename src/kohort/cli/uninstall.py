@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.connection import fail, which_server
-from kohort.cli.installing import on_cluster, options_of, with_namespace
+from kohort.cli.install_options import on_cluster, options_of, with_namespace
 
 if TYPE_CHECKING:
     from kohort.kube.client import Client

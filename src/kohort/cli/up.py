@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from kohort.cli import values
+from kohort.cli import option_types
 from kohort.cli.connection import complain
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 from kohort.up import detached
-from kohort.up.datadir import DataDirectory, default_directory
-from kohort.up.failures import BadOption, CannotStart
+from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
     from kohort.up.cluster import Options, Running
@@ -23,7 +23,9 @@ DEFAULT_PORT = 6443
 
 @click.command("up")
 @click.option(
-    "--data-dir", type=values.SomePath(), help="Where the cluster keeps its data.  [default: in the XDG data directory]"
+    "--data-dir",
+    type=option_types.SomePath(),
+    help="Where the cluster keeps its data.  [default: in the XDG data directory]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -33,7 +35,9 @@ DEFAULT_PORT = 6443
     "--parts", default="", metavar="LIST", help="Which parts to run, for example apiserver,workloads.  [default: all]"
 )
 @click.option(
-    "--kubeconfig", type=values.SomePath(), help="The cluster to run the parts on, if apiserver is not one of them."
+    "--kubeconfig",
+    type=option_types.SomePath(),
+    help="The cluster to run the parts on, if apiserver is not one of them.",
 )
 @click.option(
     "--feature-gates",
@@ -68,7 +72,7 @@ DEFAULT_PORT = 6443
 )
 @click.option(
     "--simulated-start",
-    type=values.Seconds(0),
+    type=option_types.Seconds(0),
     default=0.0,
     metavar="SECONDS",
     help="How long their pods take to start.",
@@ -129,12 +133,14 @@ def _arguments(data: DataDirectory) -> list[str]:
 def _nodes(capacity: str, labels: str, topology: str) -> dict[str, Json]:
     """What the simulated nodes are like, from the options of these names."""
     option = "--simulated-capacity"
-    nodes: dict[str, Json] = {"capacity": values.amounts(option, values.pairs(option, values.listed(capacity)))}
+    nodes: dict[str, Json] = {
+        "capacity": option_types.amounts(option, option_types.pairs(option, option_types.listed(capacity)))
+    }
     option = "--simulated-labels"
-    nodes["labels"] = values.labels(option, values.pairs(option, values.listed(labels)))
+    nodes["labels"] = option_types.labels(option, option_types.pairs(option, option_types.listed(labels)))
     if topology:
         option = "--simulated-topology"
-        nodes["topology"] = values.blocks(option, values.pairs(option, values.listed(topology)))
+        nodes["topology"] = option_types.blocks(option, option_types.pairs(option, option_types.listed(topology)))
     return nodes
 
 
@@ -150,12 +156,12 @@ def _options(
 ) -> "Options":
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
-    from kohort.cluster.apiserver.kinds import gates
+    from kohort.cluster.apiserver.kinds.feature_gates import parse as parse_gates
     from kohort.up.cluster import Options
     from kohort.up.parts import chosen
 
     try:
-        turned = gates.parse(feature_gates)
+        turned = parse_gates(feature_gates)
     except ValueError as problem:
         raise BadOption(f"--feature-gates: {problem}") from problem
     wanted = chosen(parts, simulated=bool(simulation))

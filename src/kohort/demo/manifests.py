@@ -6,7 +6,7 @@ import yaml
 
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import CONFIG_MAPS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 NAME = "tiny"
 NAMESPACE = "default"

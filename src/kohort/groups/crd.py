@@ -7,11 +7,11 @@ is away.
 import copy
 from typing import Final
 
-from kohort.groups.meanings import MEANINGS
-from kohort.objects.crdschema import schema_of
-from kohort.objects.intstr import LARGEST, PERCENT_WRONG
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.schemawords import INT_OR_STRING, described, enum, int32, rule, shape
+from kohort.groups.field_descriptions import MEANINGS
+from kohort.objects.crd_schema import schema_of
+from kohort.objects.int_or_string import LARGEST, PERCENT_WRONG
+from kohort.objects.json_types import JsonObject
+from kohort.objects.schema_keywords import INT_OR_STRING, described, enum, int32, rule, shape
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
 _QUALIFIED: Final = (

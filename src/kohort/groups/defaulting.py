@@ -2,8 +2,8 @@
 
 import copy
 
-from kohort.groups import wire
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 from kohort.rules.group_template import with_default_template
 
 
@@ -25,5 +25,5 @@ def defaulted(group_set: JsonObject) -> JsonObject:
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdateConfiguration") is None:
         strategy["rollingUpdateConfiguration"] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
     if spec.get("startupPolicy") == "":
-        spec["startupPolicy"] = wire.LEADER_CREATED
+        spec["startupPolicy"] = group_labels.LEADER_CREATED
     return result

@@ -15,21 +15,21 @@ Where the cluster does not serve the API of the provider, groups come up without
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.identity import pod_group_name
-from kohort.groups.objects import pod_reference
+from kohort.groups.child_objects import pod_reference
+from kohort.groups.group_names import pod_group_name
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Resource
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.quantity import Quantity
 from kohort.resources import effective
 from kohort.resources.amounts import summed, written_of
+from kohort.rules import group_labels
 
 VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 _VOLCANO_PREFIX: Final = "volcano.sh/"
@@ -115,14 +115,14 @@ class Volcano:
     needs = "install Volcano"
 
     def join(self, metadata: JsonObject, spec: JsonObject) -> None:
-        metadata["annotations"][wire.POD_GROUP] = gang_of(metadata["labels"])
+        metadata["annotations"][group_labels.POD_GROUP] = gang_of(metadata["labels"])
 
     def shared(self, group_set: LeaderWorkerSet, revision: Revision) -> Sequence[tuple[Resource, JsonObject]]:
         return ()
 
     def pod_group(self, group_set: LeaderWorkerSet, leader: ObjectMeta) -> JsonObject:
         annotations = group_set.metadata.annotations
-        members = 1 if group_set.startup_policy == wire.LEADER_READY else group_set.template.size
+        members = 1 if group_set.startup_policy == group_labels.LEADER_READY else group_set.template.size
         spec: JsonObject = {"minMember": members, "minResources": group_requests(group_set)}
         if annotations.get(_VOLCANO_QUEUE):
             spec["queue"] = annotations[_VOLCANO_QUEUE]
@@ -142,11 +142,15 @@ class Volcano:
 
 def gang_of(labels: JsonObject) -> str:
     """The name of the gang that a pod belongs to."""
-    return pod_group_name(labels[wire.NAME], labels.get(wire.GROUP_INDEX, ""), labels.get(wire.REVISION, ""))
+    return pod_group_name(
+        labels[group_labels.NAME], labels.get(group_labels.GROUP_INDEX, ""), labels.get(group_labels.REVISION, "")
+    )
 
 
 def gang_labels(leader: ObjectMeta) -> dict[str, str]:
-    return {key: leader.labels.get(key, "") for key in (wire.NAME, wire.GROUP_INDEX, wire.REVISION)}
+    return {
+        key: leader.labels.get(key, "") for key in (group_labels.NAME, group_labels.GROUP_INDEX, group_labels.REVISION)
+    }
 
 
 def group_requests(group_set: LeaderWorkerSet) -> dict[str, str]:

@@ -5,8 +5,8 @@ when the pod already has required terms of both kinds for that topology key, so 
 twice (or was written by another version of it) keeps one pair.
 """
 
-from kohort.groups import wire
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -38,10 +38,13 @@ def _term(topology: str, *expressions: JsonObject) -> JsonObject:
 
 def pin_to_own_nodes(spec: JsonObject, annotations: JsonObject, leader: str) -> None:
     """Nodes that are labelled and tainted with the leader's name belong to this group alone. Changes `spec`."""
-    selector = annotations.get(wire.UNIQUE_NODE_SELECTOR)
+    selector = annotations.get(group_labels.UNIQUE_NODE_SELECTOR)
     if selector:
         spec.setdefault("nodeSelector", {})[selector] = leader
-    key, effect = annotations.get(wire.UNIQUE_TOLERATION_KEY), annotations.get(wire.UNIQUE_TOLERATION_EFFECT)
+    key, effect = (
+        annotations.get(group_labels.UNIQUE_TOLERATION_KEY),
+        annotations.get(group_labels.UNIQUE_TOLERATION_EFFECT),
+    )
     if key and effect:
         toleration = {"key": key, "operator": "Equal", "value": leader, "effect": effect}
         tolerations = spec.setdefault("tolerations", [])

@@ -1,11 +1,11 @@
 """The controllers of groups."""
 
+from kohort.groups.caches import GroupCache
 from kohort.groups.gang import Gangs
+from kohort.groups.gang_schedulers import provider_named
 from kohort.groups.metrics import GroupMetrics
-from kohort.groups.podcontroller import PodController
-from kohort.groups.providers import provider_named
-from kohort.groups.setcontroller import SetController
-from kohort.groups.views import GroupCache
+from kohort.groups.pod_controller import PodController
+from kohort.groups.set_controller import SetController
 from kohort.kube.manager import Manager
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from kohort.groups import wire
-from kohort.groups.api import LeaderWorkerSet
-from kohort.objects.jsontypes import JsonObject
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
+from kohort.rules import group_labels
 from kohort.rules.canonical_form import encode
 from kohort.rules.group_template import content_hash, revision_content
 
@@ -24,7 +24,7 @@ class Revision(View, frozen=True):
 
     @property
     def key(self) -> str:
-        return self.metadata.labels.get(wire.REVISION, "")
+        return self.metadata.labels.get(group_labels.REVISION, "")
 
     @property
     def template(self) -> JsonObject:
@@ -79,7 +79,7 @@ def build(group_set: LeaderWorkerSet, revisions: Sequence[Revision], key: str = 
         "metadata": {
             "name": f"{name[:220]}-{digest}-{number}",
             "namespace": group_set.metadata.namespace,
-            "labels": {wire.NAME: name, wire.REVISION: key or digest},
+            "labels": {group_labels.NAME: name, group_labels.REVISION: key or digest},
             "ownerReferences": [group_set.owner_reference()],
             **_change_cause(group_set),
         },
@@ -90,8 +90,8 @@ def build(group_set: LeaderWorkerSet, revisions: Sequence[Revision], key: str = 
 
 def _change_cause(group_set: LeaderWorkerSet) -> JsonObject:
     """Why the template was changed, as the user noted it on the set: kept with the revision."""
-    cause = group_set.metadata.annotations.get(wire.CHANGE_CAUSE)
-    return {"annotations": {wire.CHANGE_CAUSE: cause}} if cause else {}
+    cause = group_set.metadata.annotations.get(group_labels.CHANGE_CAUSE)
+    return {"annotations": {group_labels.CHANGE_CAUSE: cause}} if cause else {}
 
 
 def as_written(revision: JsonObject) -> JsonObject:
@@ -107,7 +107,7 @@ def surplus(revisions: Sequence[Revision], used: set[str], limit: int) -> list[R
 
 
 def history_limit(group_set: LeaderWorkerSet, default: int = 10) -> int:
-    text = group_set.metadata.annotations.get(wire.REVISION_LIMIT, "")
+    text = group_set.metadata.annotations.get(group_labels.REVISION_LIMIT, "")
     return int(text) if text.isascii() and text.isdigit() else default
 
 

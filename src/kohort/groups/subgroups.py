@@ -11,12 +11,12 @@
 When the workers alone fill whole subgroups, the leader is an extra member of the first one.
 """
 
-from kohort.groups import wire
+from kohort.rules import group_labels
 
 
-def subgroup_of(worker: int, *, size: int, subgroup_size: int, policy: str = wire.LEADER_WORKER) -> int | None:
+def subgroup_of(worker: int, *, size: int, subgroup_size: int, policy: str = group_labels.LEADER_WORKER) -> int | None:
     """The subgroup of a pod by its worker index; None for a leader that is in none."""
     if worker == 0:
-        return None if policy == wire.LEADER_EXCLUDED else 0
+        return None if policy == group_labels.LEADER_EXCLUDED else 0
     extra_leader = (size - 1) % subgroup_size == 0 and size % subgroup_size != 0
     return (worker - 1) // subgroup_size if extra_leader else worker // subgroup_size

@@ -5,11 +5,11 @@ Everything that is wrong is reported at once. Rules that need the old object are
 
 from typing import Final
 
-from kohort.groups import wire
-from kohort.groups.api import SubGroupPolicy, Template
-from kohort.objects import fielderrors, intstr, names
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.groups.leaderworkerset import SubGroupPolicy, Template
+from kohort.objects import field_errors, int_or_string, names
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
 
 MAX_REPLICAS: Final = 1_000_000
@@ -85,7 +85,7 @@ def _replicas(spec: JsonObject) -> int:
 
 def _name_errors(group_set: JsonObject) -> list[FieldError]:
     name = group_set["metadata"].get("name", "")
-    found = [fielderrors.invalid("metadata.name", name, text) for text in names.dns1035_label(name)]
+    found = [field_errors.invalid("metadata.name", name, text) for text in names.dns1035_label(name)]
     if found or not name:
         return found
     spec = group_set["spec"]
@@ -99,7 +99,7 @@ def _name_errors(group_set: JsonObject) -> list[FieldError]:
             f"because a StatefulSet adds up to {_REVISION_SUFFIX} to its own name in the label "
             f"controller-revision-hash of its pods, which holds {names.LABEL_LENGTH}"
         )
-        found.append(fielderrors.invalid("metadata.name", name, text))
+        found.append(field_errors.invalid("metadata.name", name, text))
     return found
 
 
@@ -127,7 +127,7 @@ def _most_groups(spec: JsonObject) -> int:
     rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
     surge = rolling.get("maxSurge") or 0
     try:
-        return replicas + min(replicas, max(0, intstr.resolve(surge, replicas, round_up=True)))
+        return replicas + min(replicas, max(0, int_or_string.resolve(surge, replicas, round_up=True)))
     except ValueError:
         return replicas
 
@@ -135,15 +135,15 @@ def _most_groups(spec: JsonObject) -> int:
 def _size_errors(replicas: int, size: int) -> list[FieldError]:
     found: list[FieldError] = []
     if replicas < 0:
-        found.append(fielderrors.invalid("spec.replicas", replicas, "replicas must be equal or greater than 0"))
+        found.append(field_errors.invalid("spec.replicas", replicas, "replicas must be equal or greater than 0"))
     if replicas > MAX_REPLICAS:
         text = f"replicas must be equal or less than {MAX_REPLICAS}"
-        found.append(fielderrors.invalid("spec.replicas", replicas, text))
+        found.append(field_errors.invalid("spec.replicas", replicas, text))
     if size < 1:
-        found.append(fielderrors.invalid(f"{_TEMPLATE}.size", size, "size must be equal or greater than 1"))
+        found.append(field_errors.invalid(f"{_TEMPLATE}.size", size, "size must be equal or greater than 1"))
     if replicas * size > MAX_PODS:
         text = f"the product of replicas and worker replicas must not exceed {MAX_PODS}"
-        found.append(fielderrors.invalid("spec.replicas", replicas, text))
+        found.append(field_errors.invalid("spec.replicas", replicas, text))
     return found
 
 
@@ -155,17 +155,17 @@ def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
     found = [error for name, value in amounts.items() for error in _amount_errors(f"{_ROLLING}.{name}", value)]
     partition = rolling.get("partition") or 0
     if partition < 0:
-        found.append(fielderrors.invalid(f"{_ROLLING}.partition", partition, "must be greater than or equal to 0"))
+        found.append(field_errors.invalid(f"{_ROLLING}.partition", partition, "must be greater than or equal to 0"))
     groups: dict[str, int] = {}
     for name, value in amounts.items():
         try:
-            groups[name] = intstr.resolve(value, max(replicas, 0), round_up=name == "maxSurge")
+            groups[name] = int_or_string.resolve(value, max(replicas, 0), round_up=name == "maxSurge")
         except ValueError:
             groups[name] = 0
-            found.append(fielderrors.invalid(f"{_ROLLING}.{name}", value, "invalid value"))
+            found.append(field_errors.invalid(f"{_ROLLING}.{name}", value, "invalid value"))
     if not any(groups.values()) and replicas != 0:
         text = "must not be 0 when `maxSurge` is 0"
-        found.append(fielderrors.invalid(f"{_ROLLING}.maxUnavailable", amounts["maxUnavailable"], text))
+        found.append(field_errors.invalid(f"{_ROLLING}.maxUnavailable", amounts["maxUnavailable"], text))
     return found
 
 
@@ -177,14 +177,14 @@ def _amount_errors(field: str, value: int | str) -> list[FieldError]:
     """A number of groups, or a percentage of them up to 100%."""
     if isinstance(value, int):
         if value < 0:
-            return [fielderrors.invalid(field, value, "must be greater than or equal to 0")]
-        if value > intstr.LARGEST:
-            return [fielderrors.invalid(field, value, f"must be less than or equal to {intstr.LARGEST}")]
+            return [field_errors.invalid(field, value, "must be greater than or equal to 0")]
+        if value > int_or_string.LARGEST:
+            return [field_errors.invalid(field, value, f"must be less than or equal to {int_or_string.LARGEST}")]
         return []
-    if not intstr.is_percentage(value):
-        return [fielderrors.invalid(field, value, intstr.PERCENT_WRONG)]
-    if intstr.percentage(value) > 100:
-        return [fielderrors.invalid(field, value, "must not be greater than 100%")]
+    if not int_or_string.is_percentage(value):
+        return [field_errors.invalid(field, value, int_or_string.PERCENT_WRONG)]
+    if int_or_string.percentage(value) > 100:
+        return [field_errors.invalid(field, value, "must not be greater than 100%")]
     return []
 
 
@@ -192,16 +192,16 @@ def _subgroup_errors(group_set: JsonObject, template: Template) -> list[FieldErr
     policy = template.subgroups
     annotations = group_set["metadata"].get("annotations") or {}
     if policy is None:
-        if wire.SUBGROUP_EXCLUSIVE in annotations:
-            field = f"metadata.annotations.{wire.SUBGROUP_EXCLUSIVE}"
-            value = annotations[wire.SUBGROUP_EXCLUSIVE]
+        if group_labels.SUBGROUP_EXCLUSIVE in annotations:
+            field = f"metadata.annotations.{group_labels.SUBGROUP_EXCLUSIVE}"
+            value = annotations[group_labels.SUBGROUP_EXCLUSIVE]
             text = "cannot have subgroup-exclusive-topology without subGroupSize set"
-            return [fielderrors.invalid(field, value, text)]
+            return [field_errors.invalid(field, value, text)]
         return []
     width = policy.sub_group_size
     if width is None:
-        return [fielderrors.required(_SUBGROUP, "subGroupPolicy needs the number of pods in a subgroup")]
-    return [fielderrors.invalid(_SUBGROUP, width, text) for text in _width_problems(template.size, width, policy)]
+        return [field_errors.required(_SUBGROUP, "subGroupPolicy needs the number of pods in a subgroup")]
+    return [field_errors.invalid(_SUBGROUP, width, text) for text in _width_problems(template.size, width, policy)]
 
 
 def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
@@ -212,7 +212,7 @@ def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
         problems.append("size or size - 1 must be divisible by subGroupSize")
     if size < width:
         problems.append("subGroupSize cannot be larger than size")
-    if policy.sub_group_policy_type == wire.LEADER_EXCLUDED and (size - 1) % width:
+    if policy.sub_group_policy_type == group_labels.LEADER_EXCLUDED and (size - 1) % width:
         problems.append("size-1 must be divisible by subGroupSize when using LeaderExcluded")
     return problems
 
@@ -222,18 +222,18 @@ def _network_errors(spec: JsonObject) -> list[FieldError]:
     network = spec.get("networkConfig")
     if network is None or network.get("subdomainPolicy") is not None:
         return []
-    return [fielderrors.invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")]
+    return [field_errors.invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")]
 
 
 def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
     now, before = new.subgroups, old.subgroups
     if now is not None and before is not None and now.sub_group_size != before.sub_group_size:
-        return [fielderrors.invalid(_SUBGROUP, now.sub_group_size, "field is immutable")]
+        return [field_errors.invalid(_SUBGROUP, now.sub_group_size, "field is immutable")]
     if now is not None and before is None:
         text = "cannot enable subGroupSize after the lws is already created"
-        return [fielderrors.invalid(_SUBGROUP, now.sub_group_size, text)]
+        return [field_errors.invalid(_SUBGROUP, now.sub_group_size, text)]
     if now is None and before is not None:
-        return [fielderrors.invalid(_SUBGROUP, before.sub_group_size, "cannot remove subGroupSize after enabled")]
+        return [field_errors.invalid(_SUBGROUP, before.sub_group_size, "cannot remove subGroupSize after enabled")]
     return []
 
 
@@ -246,15 +246,15 @@ def _resize_errors(new: Template, old: Template, default_policy: str) -> list[Fi
         f"field is immutable while spec.leaderWorkerTemplate.resizePolicy is {policy}; set resizePolicy to Recreate to "
         "have the groups recreated with the new size"
     )
-    return [fielderrors.invalid(f"{_TEMPLATE}.size", new.size, text)]
+    return [field_errors.invalid(f"{_TEMPLATE}.size", new.size, text)]
 
 
 def _placement_errors(group_set: JsonObject) -> list[FieldError]:
     """Both name a label of nodes. Pods that name another kind of text are refused by every server."""
     annotations = group_set["metadata"].get("annotations") or {}
     return [
-        fielderrors.invalid(f"metadata.annotations.{key}", annotations[key], text)
-        for key in (wire.EXCLUSIVE, wire.SUBGROUP_EXCLUSIVE)
+        field_errors.invalid(f"metadata.annotations.{key}", annotations[key], text)
+        for key in (group_labels.EXCLUSIVE, group_labels.SUBGROUP_EXCLUSIVE)
         if annotations.get(key)
         for text in names.qualified_name(annotations[key])
     ]
@@ -264,7 +264,7 @@ def _container_errors(template: Template) -> list[FieldError]:
     """A template without any list of containers, `{}` for one, would silently be taken for none."""
     given = [name for name in ("leaderTemplate", "workerTemplate") if template.raw.get(name) is not None]
     without = [name for name in given if (template.raw[name].get("spec") or {}).get("containers") is None]
-    return [fielderrors.required(f"{_TEMPLATE}.{name}.spec.containers") for name in without]
+    return [field_errors.required(f"{_TEMPLATE}.{name}.spec.containers") for name in without]
 
 
 def _claim_errors(template: Template) -> list[FieldError]:
@@ -277,14 +277,14 @@ def _claim_errors(template: Template) -> list[FieldError]:
         field = f"{_TEMPLATE}.volumeClaimTemplates[{number}].metadata.name"
         name = (claim.get("metadata") or {}).get("name") or ""
         if not name:
-            found.append(fielderrors.required(field, "a claim template is mounted by its name"))
+            found.append(field_errors.required(field, "a claim template is mounted by its name"))
             continue
         if name in seen:
-            found.append(fielderrors.duplicate(field, name))
+            found.append(field_errors.duplicate(field, name))
         seen.add(name)
         if name not in mounted:
             text = "no container of the leader or the worker template mounts a volume of this name"
-            found.append(fielderrors.invalid(field, name, text))
+            found.append(field_errors.invalid(field, name, text))
     return found
 
 
@@ -302,7 +302,7 @@ def _claim_changes(new: Template, old: Template) -> list[FieldError]:
         "field is immutable: the claims of a StatefulSet cannot change; create a new LeaderWorkerSet, or resize the "
         "existing PersistentVolumeClaims directly"
     )
-    return [fielderrors.invalid(field, [(one.get("metadata") or {}).get("name") for one in new.claims], text)]
+    return [field_errors.invalid(field, [(one.get("metadata") or {}).get("name") for one in new.claims], text)]
 
 
 def _claimed(claim: JsonObject) -> JsonObject:
@@ -324,22 +324,24 @@ def _scheduling_errors(group_set: JsonObject, template: Template) -> list[FieldE
     selector, toleration = policy.replica_unique_node_selector, policy.replica_unique_toleration
     if not selector and toleration is None:
         text = "one of replicaUniqueNodeSelector and replicaUniqueToleration must be set"
-        return [fielderrors.required(root, text)]
+        return [field_errors.required(root, text)]
     found: list[FieldError] = []
     if selector:
         field = f"{root}.replicaUniqueNodeSelector"
-        found += [fielderrors.invalid(field, selector, text) for text in names.qualified_name(selector)]
-        topology = (group_set["metadata"].get("annotations") or {}).get(wire.EXCLUSIVE)
+        found += [field_errors.invalid(field, selector, text) for text in names.qualified_name(selector)]
+        topology = (group_set["metadata"].get("annotations") or {}).get(group_labels.EXCLUSIVE)
         if topology == selector:
-            text = f"must differ from the annotation {wire.EXCLUSIVE}, whose value the workers' node selector uses"
-            found.append(fielderrors.invalid(field, selector, text))
+            text = (
+                f"must differ from the annotation {group_labels.EXCLUSIVE}, whose value the workers' node selector uses"
+            )
+            found.append(field_errors.invalid(field, selector, text))
     if toleration is not None:
         field = f"{root}.replicaUniqueToleration"
         if not toleration.key:
-            found.append(fielderrors.required(f"{field}.key"))
+            found.append(field_errors.required(f"{field}.key"))
         else:
             problems = names.qualified_name(toleration.key)
-            found += [fielderrors.invalid(f"{field}.key", toleration.key, text) for text in problems]
+            found += [field_errors.invalid(f"{field}.key", toleration.key, text) for text in problems]
         if toleration.effect not in EFFECTS:
-            found.append(fielderrors.not_supported(f"{field}.effect", toleration.effect, EFFECTS))
+            found.append(field_errors.not_supported(f"{field}.effect", toleration.effect, EFFECTS))
     return found

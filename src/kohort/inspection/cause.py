@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from kohort.inspection.advice import Advice
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 ORDER: Final = (
     "operator",

@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kohort.groups import revisions
-from kohort.groups.api import LeaderWorkerSet
-from kohort.groups.podmutation import PodRefused
-from kohort.groups.rolling import ABSENT, GroupState, LeaderSet, RollView, plan_roll
-from kohort.inspection.amounts import spoken
-from kohort.inspection.demand import demand
-from kohort.inspection.inplace import InPlace, in_place
-from kohort.inspection.inplace import told as in_place_told
-from kohort.inspection.room import Room, room_for
-from kohort.inspection.room import told as room_told
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.pod_mutation import PodRefused
+from kohort.groups.rolling_update import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.inspection.capacity_forecast import Room, room_for
+from kohort.inspection.capacity_forecast import told as room_told
+from kohort.inspection.in_place_forecast import InPlace, in_place
+from kohort.inspection.in_place_forecast import told as in_place_told
+from kohort.inspection.peak_demand import demand
+from kohort.inspection.readable_amounts import spoken
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.storedtemplates import with_pod_defaults, with_stored_pods
+from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts.arithmetic import planned
-from kohort.rollouts.workloads.groupset import HELD_PARTITION
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.step_arithmetic import planned
+from kohort.rollouts.workloads.group_hold import HELD_PARTITION
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""

@@ -7,13 +7,13 @@ from datetime import datetime
 import msgspec
 import yaml
 
-from kohort.groups import wire
 from kohort.inspection.advice import Verb
+from kohort.inspection.release_subject import Subject, command, title
+from kohort.inspection.served_revisions import Served, Version, judged, key_to_return_to
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.subject import Subject, command, title
 from kohort.inspection.tree import age
-from kohort.inspection.versions import Served, Version, judged, key_to_return_to
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -155,6 +155,6 @@ def _return_of_groups(snapshot: Snapshot, to: Version) -> list[JsonObject]:
     if policy is not None:
         template["resizePolicy"] = policy
     patch: list[JsonObject] = [{"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template}]
-    if network and network != (spec.get("networkConfig") or {"subdomainPolicy": wire.SHARED}):
+    if network and network != (spec.get("networkConfig") or {"subdomainPolicy": group_labels.SHARED}):
         patch.append({"op": "add", "path": "/spec/networkConfig", "value": network})
     return patch

@@ -5,9 +5,9 @@ from datetime import datetime
 import msgspec
 
 from kohort.groups.status import AVAILABLE
-from kohort.inspection.causes import causes
-from kohort.inspection.holding import paused
 from kohort.inspection.release import Release, release_of
+from kohort.inspection.roll_pause import paused
+from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import state_of_set
 from kohort.kube import clock

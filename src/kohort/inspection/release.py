@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.inspection.subject import Subject
+from kohort.inspection.release_subject import Subject
 from kohort.kube.clock import parse_time
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
-from kohort.rollouts.api import Rollout, Step
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.rollout_types import Rollout, Step
 from kohort.rollouts.traffic.model import Match
+from kohort.rules import rollout_labels
 
 CANARY_WEIGHT: Final = "nginx.ingress.kubernetes.io/canary-weight"
 CANARY_SUFFIX: Final = "-canary"
@@ -95,12 +95,16 @@ def release_of(subject: Subject, now: datetime) -> Release | None:
 def is_rolling(rollout: Rollout) -> bool:
     """Its steps go on, or wait: it is neither being cancelled nor brought to its end."""
     status = rollout.status
-    return status.phase == wire.PROGRESSING and status.reason in (wire.IN_ROLLING, wire.REASON_PAUSED, "")
+    return status.phase == rollout_labels.PROGRESSING and status.reason in (
+        rollout_labels.IN_ROLLING,
+        rollout_labels.REASON_PAUSED,
+        "",
+    )
 
 
 def is_at_pause(rollout: Rollout) -> bool:
     """A step waits, for an approval or for its time to pass."""
-    return is_rolling(rollout) and rollout.status.current_step_state == wire.PAUSED
+    return is_rolling(rollout) and rollout.status.current_step_state == rollout_labels.PAUSED
 
 
 def _left(rollout: Rollout, duration: int, now: datetime) -> int:

@@ -5,20 +5,20 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups import wire
-from kohort.groups.api import KIND, LeaderWorkerSet, Template
-from kohort.groups.identity import index_of
-from kohort.groups.observation import in_order, size_of, state_of, wanted_placement
+from kohort.groups.caches import GroupService, GroupStatefulSet
+from kohort.groups.group_names import index_of
+from kohort.groups.group_state import in_order, size_of, state_of, wanted_placement
+from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, Template
 from kohort.groups.revisions import Revision
-from kohort.groups.rolling import GroupState
-from kohort.groups.views import GroupService, GroupStatefulSet
-from kohort.inspection.podcontext import PodContext
-from kohort.inspection.subject import is_releasing
-from kohort.inspection.versions import CHANGE_CAUSE, SERVED_AT, Version, images
+from kohort.groups.rolling_update import GroupState
+from kohort.inspection.pod_context import PodContext
+from kohort.inspection.release_subject import is_releasing
+from kohort.inspection.served_revisions import CHANGE_CAUSE, SERVED_AT, Version, images
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts.api import Rollout
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import group_labels
 
 PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
 """On a set that `kohort pause` holds: the partition that it had."""
@@ -82,7 +82,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         """By key of a revision: the groups that have it now."""
         found: dict[str, list[int]] = {}
         for index, leader in sorted(self.leaders.items()):
-            found.setdefault(leader.metadata.labels.get(wire.REVISION, ""), []).append(index)
+            found.setdefault(leader.metadata.labels.get(group_labels.REVISION, ""), []).append(index)
         return {key: tuple(value) for key, value in found.items()}
 
     @property
@@ -96,7 +96,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     def update_key(self) -> str:
         """The revision that groups shall have: as the operator wrote it down."""
         leaders = self.leader_set
-        noted = leaders.metadata.labels.get(wire.REVISION, "") if leaders is not None else ""
+        noted = leaders.metadata.labels.get(group_labels.REVISION, "") if leaders is not None else ""
         return noted or self.group_set.status.update_revision
 
     @property
@@ -157,8 +157,8 @@ def _version(one: Revision) -> Version:
 
 
 def group_of(pod: Pod) -> int | None:
-    return index_of(pod.metadata.labels.get(wire.GROUP_INDEX))
+    return index_of(pod.metadata.labels.get(group_labels.GROUP_INDEX))
 
 
 def worker_of(pod: Pod) -> int:
-    return index_of(pod.metadata.labels.get(wire.WORKER_INDEX)) or 0
+    return index_of(pod.metadata.labels.get(group_labels.WORKER_INDEX)) or 0

@@ -5,14 +5,14 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.groups import wire
-from kohort.groups.observation import size_of
-from kohort.inspection.holding import paused
+from kohort.groups.group_state import size_of
 from kohort.inspection.release import Release, release_of, told
+from kohort.inspection.roll_pause import paused
+from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
-from kohort.inspection.versions import images
 from kohort.objects.core import Pod
-from kohort.objects.unready import why_not_ready
+from kohort.objects.unready_reason import why_not_ready
+from kohort.rules import group_labels
 
 
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,7 +82,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         members = snapshot.members(index)
         leader = snapshot.leaders.get(index)
         state = states.get(index)
-        key = members[0].metadata.labels.get(wire.REVISION, "") if members else ""
+        key = members[0].metadata.labels.get(group_labels.REVISION, "") if members else ""
         groups.append(
             GroupBranch(
                 index=index,

@@ -14,17 +14,17 @@ from typing import Final
 
 import msgspec
 
-from kohort.inspection.podcontext import PodContext
-from kohort.inspection.subject import is_releasing
-from kohort.inspection.versions import CHANGE_CAUSE, SERVED_AT, Version, images
+from kohort.inspection.pod_context import PodContext
+from kohort.inspection.release_subject import is_releasing
+from kohort.inspection.served_revisions import CHANGE_CAUSE, SERVED_AT, Version, images
 from kohort.objects.apps import ReplicaSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
-from kohort.rollouts import wire
-from kohort.rollouts.api import Rollout
-from kohort.rollouts.workloads.deployments import revision_of, template_content
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.workloads.deployment_hold import revision_of, template_content
+from kohort.rules import rollout_labels
 
 DEPLOYMENT: Final = "Deployment"
 STATEFUL_SET: Final = "StatefulSet"
@@ -135,7 +135,7 @@ class Workload(msgspec.Struct, frozen=True):
     def stable_key(self) -> str:
         if self.kind == STATEFUL_SET:
             return _short(self.status.get("currentRevision") or "", self.name)
-        if self.releasing and (noted := self.metadata.labels.get(wire.STABLE_REVISION)):
+        if self.releasing and (noted := self.metadata.labels.get(rollout_labels.STABLE_REVISION)):
             return noted
         wanted = self.update_key
         before = [one for one in self.replica_sets if one.spec.replicas and _hash(one) != wanted]
@@ -151,12 +151,12 @@ class Workload(msgspec.Struct, frozen=True):
     def version_of(self, pod: Pod) -> str:
         labels = pod.metadata.labels
         if self.kind == DEPLOYMENT:
-            return labels.get(wire.TEMPLATE_HASH, "")
+            return labels.get(rollout_labels.TEMPLATE_HASH, "")
         return _short(labels.get(STATEFUL_SET_REVISION, ""), self.name)
 
 
 def _hash(replica_set: ReplicaSet) -> str:
-    return replica_set.metadata.labels.get(wire.TEMPLATE_HASH, "")
+    return replica_set.metadata.labels.get(rollout_labels.TEMPLATE_HASH, "")
 
 
 def _number(replica_set: ReplicaSet) -> int:

@@ -20,11 +20,11 @@ import msgspec
 import yaml
 
 from kohort import __version__
-from kohort.groups.providers import PROVIDERS
-from kohort.install import roles, workload
+from kohort.groups.gang_schedulers import PROVIDERS
+from kohort.install import operator_deployment, roles
 from kohort.install.options import IMAGE, Options
 from kohort.install.rendering import render
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 MARKS: Final = {
     "mark-namespace": "{{ .Release.Namespace }}",
@@ -48,11 +48,11 @@ _MARKED: Final = Options(
 _GANG: Final = ".Values.gangSchedulingManagement.schedulerProvider"
 REPOSITORY, _, _TAG = IMAGE.rpartition(":")
 _NAME: Final = '{{ .Values.fullnameOverride | default .Values.nameOverride | default "lws" }}-controller-manager'
-_POD: Final[JsonObject] = workload.deployment(_MARKED)["spec"]["template"]["spec"]
+_POD: Final[JsonObject] = operator_deployment.deployment(_MARKED)["spec"]["template"]["spec"]
 _CHOSEN: Final = {
     "podSecurityContext": ("securityContext", "      ", _POD["securityContext"]),
     "affinity": ("affinity", "      ", _POD["affinity"]),
-    "resources": ("resources", "        ", workload.RESOURCES),
+    "resources": ("resources", "        ", operator_deployment.RESOURCES),
     "securityContext": ("securityContext", "        ", _POD["containers"][0]["securityContext"]),
 }
 """Values whose default is what `kohort manifests` writes: the field, its margin in the Deployment, and that default."""
@@ -65,7 +65,7 @@ image:
   manager:
     repository: {REPOSITORY}
     tag: ""
-    pullPolicy: {workload.PULL_POLICY}
+    pullPolicy: {operator_deployment.PULL_POLICY}
 # The Deployment is called NAME-controller-manager; NAME is fullnameOverride, else nameOverride, else lws.
 nameOverride: ""
 fullnameOverride: ""
@@ -106,11 +106,13 @@ def files() -> dict[str, str]:
         ),
         CONFIGURATION: _either(".Values.enableCertManager", _settings(True), _settings(False)),
         "templates/manager.yaml": _either(".Values.enableCertManager", _manager(True), _manager(False)),
-        "templates/servicemonitor.yaml": _only(".Values.enablePrometheus", _template([workload.monitor(_MARKED)])),
+        "templates/servicemonitor.yaml": _only(
+            ".Values.enablePrometheus", _template([operator_deployment.monitor(_MARKED)])
+        ),
         "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
     }
-    for definition in workload.definitions(Options()):
-        if not workload.is_converted(definition):
+    for definition in operator_deployment.definitions(Options()):
+        if not operator_deployment.is_converted(definition):
             found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
     return found
 
@@ -150,7 +152,7 @@ def _settings(cert_manager: bool) -> str:
 
     def shape(rollouts: bool, gang: str) -> str:
         options = _choose(rollouts=rollouts, cert_manager=cert_manager, gang=gang)
-        return _template([workload.configuration(options)])
+        return _template([operator_deployment.configuration(options)])
 
     each = (_either(_GANG, shape(rollouts, "mark-gang"), shape(rollouts, "")) for rollouts in (True, False))
     return _either(".Values.enableRollouts", *each)
@@ -161,14 +163,14 @@ def _manager(cert_manager: bool) -> str:
     options = _choose(cert_manager=cert_manager)
     return (
         _deployment(options)
-        + _template(workload.certificate_store(options))
+        + _template(operator_deployment.certificate_store(options))
         + _services(options)
-        + _renamed(_template(workload.surroundings(options)))
+        + _renamed(_template(operator_deployment.surroundings(options)))
     )
 
 
 def _services(options: Options) -> str:
-    webhooks, metrics = workload.services(options)
+    webhooks, metrics = operator_deployment.services(options)
     text = _replaced(_template([metrics]), f"port: {METRICS_PORT}\n", "port: {{ .Values.service.port }}\n")
     return _template([webhooks]) + _replaced(text, "type: ClusterIP\n", "type: {{ .Values.service.type }}\n")
 
@@ -181,23 +183,23 @@ def _replaced(text: str, written: str, expression: str) -> str:
 
 def _renamed(text: str) -> str:
     """Objects that are named after the Deployment; its service account is not."""
-    return re.sub(rf"^  name: {workload.DEPLOYMENT}$", f"  name: {_NAME}", text, flags=re.MULTILINE)
+    return re.sub(rf"^  name: {operator_deployment.DEPLOYMENT}$", f"  name: {_NAME}", text, flags=re.MULTILINE)
 
 
 def _deployment(options: Options) -> str:
-    text = _renamed(_template([workload.deployment(options)]))
-    noted = f"{workload.CONFIGURED}: {workload.digest(options)}\n"
+    text = _renamed(_template([operator_deployment.deployment(options)]))
+    noted = f"{operator_deployment.CONFIGURED}: {operator_deployment.digest(options)}\n"
     (place,) = (line for line in text.splitlines(keepends=True) if line.endswith(noted))
     margin = place[: -len(place.lstrip())]
     annotations = "".join(
         f"{line}\n" for line in ("{{- with .Values.podAnnotations }}", _nested(len(margin)), "{{- end }}")
     )
-    text = text.replace(place, place.replace(workload.digest(options), _DIGEST) + annotations)
+    text = text.replace(place, place.replace(operator_deployment.digest(options), _DIGEST) + annotations)
     (place,) = (line for line in text.splitlines(keepends=True) if line.strip().startswith(_BEFORE_PLACED))
     margin = place[: -len(place.lstrip())]
     text = text.replace(place, place + "".join(_insertion(name, name, margin) for name in _PLACED))
     pulling = "imagePullPolicy: {{ .Values.image.manager.pullPolicy }}\n"
-    text = _replaced(text, f"imagePullPolicy: {workload.PULL_POLICY}\n", pulling)
+    text = _replaced(text, f"imagePullPolicy: {operator_deployment.PULL_POLICY}\n", pulling)
     for value, (field, margin, default) in _CHOSEN.items():
         written = textwrap.indent(yaml.safe_dump({field: default}, sort_keys=False), margin)
         assert text.count(written) == 1, written
@@ -216,12 +218,19 @@ def _nested(width: int) -> str:
 
 
 def _webhooks(cert_manager: bool) -> str:
-    both = (_template(workload.webhooks(_choose(rollouts=one, cert_manager=cert_manager))) for one in (True, False))
+    both = (
+        _template(operator_deployment.webhooks(_choose(rollouts=one, cert_manager=cert_manager)))
+        for one in (True, False)
+    )
     return _either(".Values.enableRollouts", *both)
 
 
 def _converted(cert_manager: bool) -> str:
-    found = [one for one in workload.definitions(_choose(cert_manager=cert_manager)) if workload.is_converted(one)]
+    found = [
+        one
+        for one in operator_deployment.definitions(_choose(cert_manager=cert_manager))
+        if operator_deployment.is_converted(one)
+    ]
     for one in found:
         one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), **KEPT}
     return _template(found)

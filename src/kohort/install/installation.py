@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from kohort import operator
-from kohort.install import belongings
-from kohort.install.availability import NotAvailable, wait_available
-from kohort.install.belongings import MADE_BY_THE_OPERATOR, Belonging
+from kohort.install import owned_objects
+from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
+from kohort.install.operator_readiness import NotAvailable, wait_available
 from kohort.install.options import Options
-from kohort.install.resources import resource_of
+from kohort.install.owned_objects import MADE_BY_THE_OPERATOR, Belonging
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.resources import (
@@ -36,7 +36,7 @@ from kohort.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FIELD_MANAGER: Final = "kohort-install"
 _LOOK_SECONDS: Final = 0.25
@@ -60,7 +60,7 @@ async def install(client: Client, options: Options, tell: Tell, *, wait: float =
         tell(f"{one['kind']} {one['metadata']['name']} {await _apply(client, one)}")
         if one["kind"] == "CustomResourceDefinition":
             await operator.wait_established(client, one["metadata"]["name"])
-    for left in _surplus(await belongings.ours(client), wanted, options.namespace):
+    for left in _surplus(await owned_objects.ours(client), wanted, options.namespace):
         await _remove(client, left)
         tell(f"{left} removed, which an earlier installation had")
     if wait > 0:
@@ -73,7 +73,7 @@ async def install(client: Client, options: Options, tell: Tell, *, wait: float =
 
 async def uninstall(client: Client, options: Options, tell: Tell, *, keep_objects: bool, wait: float = 60.0) -> None:
     """Remove everything; the definitions, and with them all sets, only when `keep_objects` is not asked for."""
-    found = await belongings.ours(client)
+    found = await owned_objects.ours(client)
     operators = [one for one in found if one.resource == DEPLOYMENTS]
     await _remove_all(client, [one for one in found if one.resource in _HOOKS], tell)
     if keep_objects:
@@ -90,7 +90,7 @@ async def uninstall(client: Client, options: Options, tell: Tell, *, keep_object
 async def objects_in(client: Client) -> list[str]:
     """What a removal of the definitions would take along."""
     doomed: list[str] = []
-    ours = {one.name for one in await belongings.definitions(client)}
+    ours = {one.name for one in await owned_objects.definitions(client)}
     for resource in (LEADER_WORKER_SETS, ROLLOUTS):
         if resource.qualified in ours:
             page = await client.list(resource, metadata_only=True)
@@ -145,7 +145,7 @@ async def _apply_namespace(client: Client, obj: JsonObject) -> str:
     """A namespace that somebody made for other things is used as it is: neither its labels, which decide what pods may
     run in it, nor its end are ours."""
     found: JsonObject | None = await client.find(NAMESPACES, obj["metadata"]["name"])
-    if found is not None and not belongings.is_an_installation(found):
+    if found is not None and not owned_objects.is_an_installation(found):
         return "used as it is"
     await client.apply(NAMESPACES, obj, field_manager=FIELD_MANAGER)
     return "applied"
@@ -178,14 +178,14 @@ async def _remove_all(client: Client, which: Iterable[Belonging], tell: Tell) ->
 
 
 async def _keep_definitions(client: Client, tell: Tell) -> None:
-    for one in await belongings.definitions(client):
-        await belongings.give_up(client, one, FIELD_MANAGER)
+    for one in await owned_objects.definitions(client):
+        await owned_objects.give_up(client, one, FIELD_MANAGER)
         tell(f"{one.title} kept, and all its objects")
 
 
 async def _remove_definitions(client: Client, tell: Tell, wait: float) -> None:
     """Rollouts first: as long as the rest is there, an operator can end them in order."""
-    doomed = await belongings.definitions(client)
+    doomed = await owned_objects.definitions(client)
     rollouts = [one for one in doomed if one.name == ROLLOUTS.qualified]
     for stage in (rollouts, [one for one in doomed if one not in rollouts]):
         for one in stage:
@@ -226,7 +226,7 @@ async def _leave(client: Client, namespace: str, tell: Tell, wait: float) -> Non
     found: JsonObject | None = await client.find(NAMESPACES, namespace)
     if found is None or not operator.is_labelled(found):
         return
-    if others := await belongings.strangers(client, namespace):
+    if others := await owned_objects.strangers(client, namespace):
         more = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
         tell(f"Namespace {namespace} kept: it holds {', '.join(others[:_NAMED_AT_MOST])}{more}")
         return

@@ -1,22 +1,22 @@
 """Everything that is installed, as one list of objects: the only source of plain manifests and Helm chart."""
 
-from kohort.install import roles, workload
+from kohort.install import operator_deployment, roles
 from kohort.install.options import Options
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def manifests(options: Options) -> list[JsonObject]:
     """In the order in which they can be created."""
     return [
-        workload.place(options),
-        *workload.definitions(options),
+        operator_deployment.place(options),
+        *operator_deployment.definitions(options),
         *roles.access(options),
         *roles.gang_access(options),
-        workload.configuration(options),
-        *workload.certificate_store(options),
-        *workload.services(options),
-        workload.deployment(options),
-        *workload.surroundings(options),
-        *([workload.monitor(options)] if options.service_monitor else []),
-        *workload.webhooks(options),
+        operator_deployment.configuration(options),
+        *operator_deployment.certificate_store(options),
+        *operator_deployment.services(options),
+        operator_deployment.deployment(options),
+        *operator_deployment.surroundings(options),
+        *([operator_deployment.monitor(options)] if options.service_monitor else []),
+        *operator_deployment.webhooks(options),
     ]

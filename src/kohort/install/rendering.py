@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def render(objects: Iterable[JsonObject]) -> str:

@@ -8,14 +8,14 @@ Against the roles that LeaderWorkerSet ships: no Secrets of others, no writes to
 
 from typing import Final
 
-from kohort.admission import rollouts as releases
-from kohort.admission.configurations import CONVERTED, MUTATING, VALIDATING
+from kohort.admission import rollout_webhooks as releases
+from kohort.admission.webhook_configurations import CONVERTED, MUTATING, VALIDATING
 from kohort.install.options import Options
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.operator import LABELS
-from kohort.rollouts.traffic.names import CONFIGURATION as SCRIPTS
+from kohort.rollouts.traffic.annotations import CONFIGURATION as SCRIPTS
 
 ACCOUNT: Final = "lws-controller-manager"
 MANAGER: Final = "lws-manager-role"

@@ -11,14 +11,11 @@ from typing import Literal, overload
 import msgspec
 
 from kohort.kube import errors
-from kohort.kube.exchange import JSON, Exchange
-from kohort.kube.frames import WatchEvent
 from kohort.kube.http import Request, Transport
-from kohort.kube.identity import T, View, key_of, version_of
 from kohort.kube.metrics import Metrics
+from kohort.kube.object_identity import T, View, key_of, version_of
 from kohort.kube.ratelimit import TokenBucket
-from kohort.kube.resources import Resource
-from kohort.kube.wire import (
+from kohort.kube.request_encoding import (
     Body,
     Page,
     PatchType,
@@ -29,7 +26,10 @@ from kohort.kube.wire import (
     document,
     namespace_of,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.kube.request_exchange import JSON, Exchange
+from kohort.kube.resources import Resource
+from kohort.kube.watch_frames import WatchEvent
+from kohort.objects.json_types import Json, JsonObject
 
 __all__ = ["Client", "Page", "PatchType", "Propagation", "Selection"]
 

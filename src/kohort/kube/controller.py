@@ -20,14 +20,14 @@ from typing import cast
 import msgspec
 
 from kohort.kube.errors import ApiError, Conflict
-from kohort.kube.identity import T
+from kohort.kube.event_mapping import Mapper, own_key
 from kohort.kube.informer import ChangeHandler, Informer
 from kohort.kube.log import Log
 from kohort.kube.metrics import Metrics
-from kohort.kube.owners import Mapper, own_key
+from kohort.kube.object_identity import T
 from kohort.kube.queue import QueueClosed, WorkQueue
 from kohort.kube.resources import Key
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _log = Log(module="kohort.kube.controller")
 

@@ -16,7 +16,7 @@ import msgspec
 
 from kohort.kube import clock
 from kohort.kube.errors import Unreachable
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 _TOKEN_FILE_SECONDS = 60.0
 _EXPIRY_MARGIN = 10.0

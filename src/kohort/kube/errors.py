@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.goquote import go_quote
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError
+from kohort.objects.go_quote import go_quote
+from kohort.objects.json_types import JsonObject
 
 
 class StatusCause(msgspec.Struct, omit_defaults=True):

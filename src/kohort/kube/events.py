@@ -25,12 +25,12 @@ import msgspec
 from kohort.kube import clock, errors
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client
-from kohort.kube.identity import View, key_of
 from kohort.kube.log import Log
+from kohort.kube.object_identity import View, key_of
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import EVENTS, Resource
 from kohort.kube.tasks import cancel_all
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 _log = Log(module="kohort.kube.events")
 

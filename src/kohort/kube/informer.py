@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable
 from typing import Generic
 
 from kohort.kube.client import Client, Selection
-from kohort.kube.identity import T
 from kohort.kube.log import Log
-from kohort.kube.mirror import Mirror
+from kohort.kube.object_identity import T
 from kohort.kube.resources import Key, Resource
+from kohort.kube.shared_store import Mirror
 
 _log = Log(module="kohort.kube.informer")
 

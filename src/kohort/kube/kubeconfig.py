@@ -19,8 +19,8 @@ import yaml
 
 from kohort.kube.credentials import Certificate, Credentials, ExecPlugin, Files, Source, Static
 from kohort.kube.transport import Connection, HttpsTransport
-from kohort.objects import yamlfaults
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects import yaml_errors
+from kohort.objects.json_types import Json, JsonObject
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -159,7 +159,7 @@ def _merge(files: list[Path]) -> _Merged:
         except UnicodeDecodeError as problem:
             raise BrokenKubeconfig(f"{path} is no text: {problem}") from problem
         except yaml.YAMLError as problem:
-            raise BrokenKubeconfig(f"{path} is no YAML: {yamlfaults.place(problem)}") from problem
+            raise BrokenKubeconfig(f"{path} is no YAML: {yaml_errors.place(problem)}") from problem
         if not isinstance(document, dict):
             raise BrokenKubeconfig(f"{path}: not a kubeconfig")
         merged.add(path, document)

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from kohort.kube import clock
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _COLOURS: Final = {"debug": "2", "info": "32", "warning": "33", "error": "31"}

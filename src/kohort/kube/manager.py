@@ -12,18 +12,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
-from kohort.kube.caches import Caches
 from kohort.kube.client import Client, Selection
 from kohort.kube.controller import Controller, PaceOf, Reconcile, brisk
 from kohort.kube.events import USUAL, Allowance, EventRecorder
-from kohort.kube.identity import T
 from kohort.kube.informer import Index, Informer
-from kohort.kube.leases import LeaderElection
+from kohort.kube.leader_election import LeaderElection
 from kohort.kube.log import Log
 from kohort.kube.metrics import Metrics
+from kohort.kube.object_identity import T
 from kohort.kube.resources import Resource
+from kohort.kube.shared_stores import Caches
 from kohort.kube.tasks import as_coroutine, cancel_all
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _log = Log(module="kohort.kube.manager")
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.kube.counting import Count, Families, Spread
+from kohort.kube.fast_counters import Count, Families, Spread
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

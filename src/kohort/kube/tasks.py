@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 async def as_coroutine(run: Callable[[], Awaitable[None]]) -> None:

@@ -43,11 +43,11 @@ import msgspec
 from kohort.kube import errors
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, Selection
-from kohort.kube.frames import Bookmark, ChangeType, Unreadable, WatchEvent, tolerant_decode, unreadable
-from kohort.kube.identity import T, key_of, newer, version_of
 from kohort.kube.log import Log
+from kohort.kube.object_identity import T, key_of, newer, version_of
 from kohort.kube.resources import Key
-from kohort.kube.sharing import Sharing
+from kohort.kube.value_interning import Sharing
+from kohort.kube.watch_frames import Bookmark, ChangeType, Unreadable, WatchEvent, tolerant_decode, unreadable
 
 _log = Log(module="kohort.kube.watch")
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.providers import provider_named
+from kohort.groups.gang_schedulers import provider_named
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.discovery import served_resources
 from kohort.kube.resources import CONFIG_MAPS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 STATUS: Final = "kohort-status"
 

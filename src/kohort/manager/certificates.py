@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from kohort.admission.bundles import Bundle
-from kohort.admission.configurations import names as webhook_names
-from kohort.admission.craft import Apart
-from kohort.admission.mounted import Mounted
-from kohort.admission.rotation import Rotation
+from kohort.admission.certificate_bundle import Bundle
+from kohort.admission.certificate_maker import Apart
+from kohort.admission.certificate_rotation import Rotation
+from kohort.admission.mounted_certificate import Mounted
+from kohort.admission.webhook_configurations import names as webhook_names
 from kohort.kube.client import Client
 from kohort.manager.configuration import Configuration
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
-from kohort.manager.listening import Address, listen
+from kohort.manager.web_server import Address, listen
 
 Check = Callable[[], str]
 """Why not, or nothing."""

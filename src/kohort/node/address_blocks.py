@@ -30,7 +30,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
-from kohort.kube.privatefiles import open_private, private_directory
+from kohort.kube.private_files import open_private, private_directory
 from kohort.node import netlink
 
 ASSIGNED: Final = IPv4Network("198.18.0.0/15")

@@ -9,31 +9,31 @@ from urllib.parse import urlsplit
 from kohort.kube.controller import Requeue, restless
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
-from kohort.kube.privatefiles import private_directory
+from kohort.kube.private_files import private_directory
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
-from kohort.node import address_blocks, incumbency, leftovers, machine
-from kohort.node.actuation import Actuator
-from kohort.node.allocation import Allocations
+from kohort.node import address_blocks, machine_info, single_agent_lock, stale_state_cleanup
 from kohort.node.cgroups import Cgroups, find_parent, usable_parent, why_no_limits
 from kohort.node.checkpoint import Witness, nobody
-from kohort.node.evictions import Evictions
+from kohort.node.container_spec import parsed_id
+from kohort.node.eviction import Evictions
 from kohort.node.heartbeat import Heartbeat
-from kohort.node.hostports import HostPorts
+from kohort.node.host_ports import HostPorts
 from kohort.node.metrics import NodeMetrics
-from kohort.node.names.directory import Directory
-from kohort.node.namespaces import Namespaces
-from kohort.node.network import AddressBook
-from kohort.node.podworker import PodWorker
-from kohort.node.resizes import Resizes
+from kohort.node.names.name_directory import Directory
+from kohort.node.node_context import Surroundings
+from kohort.node.pod_addresses import AddressBook
+from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_worker import PodWorker
+from kohort.node.resize.actuation import Actuator
+from kohort.node.resize.allocation import Allocations
+from kohort.node.resize.queue import Resizes
 from kohort.node.runtimes.interface import Instance, Runtime
-from kohort.node.servicenetwork import ServiceNetwork
-from kohort.node.starting import parsed_id
-from kohort.node.surroundings import Surroundings
+from kohort.node.service_network import ServiceNetwork
 from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.nodepods import NodePod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import NodePod
 from kohort.objects.quantity import Quantity
 from kohort.resources import BURSTABLE, CPU, SPEC, Settings, requests, stored_qos_class
 from kohort.resources.cgroups import DEFAULT_SETTINGS
@@ -42,7 +42,7 @@ from kohort.rules.resize_decision import NodeFacts
 from kohort.rules.resize_queue import PERIODIC_SECONDS, Trigger
 
 WORKERS = 16
-MARKERS = ("records", incumbency.LOCK, "runtime")
+MARKERS = ("records", single_agent_lock.LOCK, "runtime")
 """One of these is in every directory that an agent has used."""
 _log = Log(part="node")
 
@@ -81,7 +81,7 @@ class Agent:
         self._stop_pods = stop_pods
         self._began = False
         self._api_server = api_server
-        self._size = {**machine.capacity(directory), **(capacity or {})}
+        self._size = {**machine_info.capacity(directory), **(capacity or {})}
         self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
         self._services = manager.informer(SERVICES, Service)
         self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
@@ -100,11 +100,11 @@ class Agent:
         self.node.actuator = Actuator(tree, self.node.allocations, settings) if tree is not None else None
         self.metrics = NodeMetrics(manager.metrics.registry)
         self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
-        identity = incumbency.identity(directory)
+        identity = single_agent_lock.identity(directory)
         self.heartbeat = Heartbeat(
             manager.client, name, identity, labels or {}, self._status, self._conditions, self._tell
         )
-        manager.prepare(lambda: incumbency.check(manager.client, name, identity))
+        manager.prepare(lambda: single_agent_lock.check(manager.client, name, identity))
         self.evictions = Evictions(
             self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
         )
@@ -130,7 +130,7 @@ class Agent:
         self, manager: Manager, directory: Path, allocations: Allocations, addresses: AddressBook
     ) -> Surroundings:
         sources = Sources(manager.client)
-        allocatable = {key: Quantity.parse(value) for key, value in machine.allocatable(self._size).items()}
+        allocatable = {key: Quantity.parse(value) for key, value in machine_info.allocatable(self._size).items()}
         return Surroundings(
             name=self.name,
             client=manager.client,
@@ -143,7 +143,7 @@ class Agent:
             volumes=Volumes(manager.client, sources, allocatable, directory / "images"),
             allocatable=allocatable,
             memory=int(Quantity.parse(self._size["memory"]).value),
-            host=machine.outward_address(urlsplit(self._api_server).hostname or ""),
+            host=machine_info.outward_address(urlsplit(self._api_server).hostname or ""),
             wake=self._controller.enqueue,
             facts=self.facts,
             others=self._others,
@@ -272,8 +272,8 @@ class Agent:
             services = {self.names.network.uid} if self.names.network is not None else set()
             self.node.namespaces.remove_all(but=self._known() | services)
         self.node.allocations.forget(self._known())
-        orphaned = leftovers.orphaned_directories(self.node.directory, self._known())
-        await asyncio.to_thread(leftovers.remove_directories, orphaned)
+        orphaned = stale_state_cleanup.orphaned_directories(self.node.directory, self._known())
+        await asyncio.to_thread(stale_state_cleanup.remove_directories, orphaned)
         for pod in self._pods.list():
             if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
                 self.node.addresses.take(pod.metadata.uid, pod.status.pod_ip)
@@ -295,7 +295,7 @@ class Agent:
             self.node.host_ports.close_all()
         if for_good:
             self.node.addresses.release_all()
-            leftovers.unmount_volumes(self.node.directory)
+            stale_state_cleanup.unmount_volumes(self.node.directory)
             if self.node.namespaces is not None:
                 self.node.namespaces.remove_all()
         self.names.give_up_addresses()
@@ -350,10 +350,12 @@ class Agent:
 
     def _status(self) -> JsonObject:
         features = self.gates.declared(limits=self.limits)
-        return machine.node_status(self.hostname, self._size, self.node.host, self.port, self.runtime.name, features)
+        return machine_info.node_status(
+            self.hostname, self._size, self.node.host, self.port, self.runtime.name, features
+        )
 
     def _conditions(self, now: str) -> list[JsonObject]:
-        return machine.node_conditions(now, pressure=self.evictions.pressure, unlimited=self._unlimited)
+        return machine_info.node_conditions(now, pressure=self.evictions.pressure, unlimited=self._unlimited)
 
     def _tell(self, node: Node, reason: str, message: str) -> None:
         self.node.recorder.normal(NODES, node, reason, message)

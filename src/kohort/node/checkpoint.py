@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from kohort.kube.privatefiles import make_private_directory, open_private
+from kohort.kube.private_files import make_private_directory, open_private
 
 VERSION: Final = 1
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.log import Log
 from kohort.kube.resources import LEASES, NODES
-from kohort.node import machine
-from kohort.node.incumbency import AGENT, NAMESPACE, RENEWAL_SECONDS
+from kohort.node import machine_info
+from kohort.node.single_agent_lock import AGENT, NAMESPACE, RENEWAL_SECONDS
 from kohort.objects.core import Node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 STATUS_SECONDS = 300.0
 LEAVING_SECONDS = 2.0
@@ -96,7 +96,7 @@ class Heartbeat:
         node: Node | None = await self._client.find(NODES, self._name, type=Node)
         if node is None:
             with contextlib.suppress(AlreadyExists):
-                await self._client.create(NODES, machine.node_document(self._name, self._labels))
+                await self._client.create(NODES, machine_info.node_document(self._name, self._labels))
             node = await self._client.get(NODES, self._name, type=Node)
         self._uid = node.metadata.uid
         known = {each.type: each for each in node.status.conditions}
@@ -128,7 +128,7 @@ class Heartbeat:
         try:
             await self._annotate(self._identity, {"spec": {"renewTime": stamp}})
         except NotFound:
-            document = machine.lease_document(self._name, self._uid, stamp)
+            document = machine_info.lease_document(self._name, self._uid, stamp)
             document["metadata"]["annotations"] = {AGENT: self._identity}
             with contextlib.suppress(AlreadyExists, NotFound):
                 await self._client.create(LEASES, document, NAMESPACE)

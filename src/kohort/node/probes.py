@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from kohort.node.runtimes.interface import ERROR, Session
-from kohort.objects.nodepods import GrpcCheck, HttpGet, NodeContainer, Probe, TcpSocket
+from kohort.objects.node_pods import GrpcCheck, HttpGet, NodeContainer, Probe, TcpSocket
 
 Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
 """Run a command in the container: exit code and output."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
-from kohort.kube.privatefiles import private_directory
+from kohort.kube.private_files import private_directory
 from kohort.kube.resources import CONFIG_MAPS
-from kohort.node import incumbency
+from kohort.node import single_agent_lock
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent
-from kohort.node.network import AddressBook
+from kohort.node.container_spec import own_name
+from kohort.node.pod_addresses import AddressBook
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
-from kohort.node.starting import own_name
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
@@ -92,7 +92,7 @@ def register(
 def _locked(directory: Path, manager: Manager) -> contextlib.ExitStack:
     """Until the manager has ended, and undone everything else."""
     lock = contextlib.ExitStack()
-    lock.callback(os.close, incumbency.lock(directory))
+    lock.callback(os.close, single_agent_lock.lock(directory))
 
     async def give_back() -> None:
         lock.close()
@@ -107,7 +107,7 @@ def default_directory() -> Path:
 
 
 async def _serve(manager: Manager, agent: Agent, directory: Path, authority: str) -> None:
-    from kohort.node.api.listening import listen
+    from kohort.node.api.listener import listen
 
     await listen(agent, directory, authority or await _found_authority(manager))
 

@@ -29,14 +29,14 @@ from kohort.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from kohort.node import emptydirs
-from kohort.node.environment import ConfigProblem, expanded, field_value, resource_value
-from kohort.node.imageconfig import read_image
+from kohort.node import emptydir
+from kohort.node.container_environment import ConfigProblem, expanded, field_value, resource_value
+from kohort.node.image_config import read_image
 from kohort.node.images import NoImage, directory_of
 from kohort.node.runtimes.interface import Mount
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.nodepods import NodeContainer, NodePod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import (
     ConfigMapSource,
@@ -141,8 +141,8 @@ class Volumes:
         if volume.empty_dir is None:
             write_atomically(place, await self._files(pod, volume, facts), group)
         else:
-            size = emptydirs.memory_size(pod, volume.empty_dir, self._allocatable)
-            emptydirs.provide(volume.empty_dir, place, size, group)
+            size = emptydir.memory_size(pod, volume.empty_dir, self._allocatable)
+            emptydir.provide(volume.empty_dir, place, size, group)
         return str(place)
 
     async def _files(self, pod: NodePod, volume: Volume, facts: Mapping[str, str]) -> Files:

@@ -6,7 +6,7 @@ not know.
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, Selector
 from kohort.objects.view import View
 

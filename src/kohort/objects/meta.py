@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import NOTHING, LabelSelector
 from kohort.objects.view import View
 

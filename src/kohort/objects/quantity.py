@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.remembering import remember_short
+from kohort.objects.bounded_cache import remember_short
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"

@@ -11,11 +11,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import fielderrors, names
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.remembering import remember_short
-from kohort.objects.requirements import (
+from kohort.objects import field_errors, names
+from kohort.objects.bounded_cache import remember_short
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
+from kohort.objects.selector_grammar import field_terms, label_requirements
+from kohort.objects.selector_requirements import (
     EQUALS,
     MEMBERSHIP,
     Requirement,
@@ -23,7 +24,6 @@ from kohort.objects.requirements import (
     node_requirement,
     requirement_of_expression,
 )
-from kohort.objects.selectorgrammar import field_terms, label_requirements
 
 __all__ = [
     "EVERYTHING",
@@ -168,8 +168,8 @@ def label_errors(labels: Mapping[str, str] | None, field: str) -> list[FieldErro
     """What is wrong with a map of labels; all errors stand at the map, as the API reports them."""
     found: list[FieldError] = []
     for key, value in (labels or {}).items():
-        found += [fielderrors.invalid(field, key, message) for message in names.qualified_name(key)]
-        found += [fielderrors.invalid(field, value, message) for message in names.label_value(value)]
+        found += [field_errors.invalid(field, key, message) for message in names.qualified_name(key)]
+        found += [field_errors.invalid(field, value, message) for message in names.label_value(value)]
     return found
 
 
@@ -181,17 +181,17 @@ def requirement_errors(
     found: list[FieldError] = []
     if operator in ("In", "NotIn"):
         if not values:
-            found.append(fielderrors.required(f"{field}.values", _VALUES_MISSING))
+            found.append(field_errors.required(f"{field}.values", _VALUES_MISSING))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            found.append(fielderrors.forbidden(f"{field}.values", _VALUES_FORBIDDEN))
+            found.append(field_errors.forbidden(f"{field}.values", _VALUES_FORBIDDEN))
     elif not allow_any_operator:
-        found.append(fielderrors.invalid(f"{field}.operator", operator, "not a valid selector operator"))
-    found += [fielderrors.invalid(f"{field}.key", key, message) for message in names.qualified_name(key)]
+        found.append(field_errors.invalid(f"{field}.operator", operator, "not a valid selector operator"))
+    found += [field_errors.invalid(f"{field}.key", key, message) for message in names.qualified_name(key)]
     if not allow_invalid_values:
         for index, value in enumerate(values):
             where = f"{field}.values[{index}]"
-            found += [fielderrors.invalid(where, value, message) for message in names.label_value(value)]
+            found += [field_errors.invalid(where, value, message) for message in names.label_value(value)]
     return found
 
 

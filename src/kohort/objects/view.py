@@ -11,7 +11,7 @@ other document that does not decode.
 
 import msgspec
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

@@ -4,7 +4,7 @@
 
 from msgspec import field
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, ObjectReference, Selector
 from kohort.objects.placement import NodeSelector
 from kohort.objects.view import View

@@ -38,7 +38,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import Container, ContainerStatus, Pod, PodSpec
 from kohort.objects.quantity import Quantity

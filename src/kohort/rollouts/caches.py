@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from kohort.kube.event_mapping import index_by_controller_uid
 from kohort.kube.manager import Manager
-from kohort.kube.owners import index_by_controller_uid
 from kohort.kube.resources import (
     BATCH_RELEASES,
     DEPLOYMENTS,
@@ -18,9 +18,9 @@ from kohort.kube.resources import (
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta, PartialObject
-from kohort.rollouts import wire
-from kohort.rollouts.api import BatchRelease, Rollout, WorkloadRef
-from kohort.rollouts.workloads.groupset import GroupSet
+from kohort.rollouts.rollout_types import BatchRelease, Rollout, WorkloadRef
+from kohort.rollouts.workloads.group_hold import GroupSet
+from kohort.rules import rollout_labels
 
 OF_SET: Final = "rollouts/set"
 OF_STABLE: Final = "rollouts/stable"
@@ -33,13 +33,13 @@ class _Member(Protocol):
 
 
 def _of_set(obj: _Member) -> Iterable[str]:
-    name = obj.metadata.labels.get(wire.GROUP_SET)
+    name = obj.metadata.labels.get(rollout_labels.GROUP_SET)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
 def _of_stable(obj: _Member) -> Iterable[str]:
     labels = obj.metadata.labels
-    name = labels.get(wire.CANARY_SET) or labels.get(wire.CANARY_DEPLOYMENT)
+    name = labels.get(rollout_labels.CANARY_SET) or labels.get(rollout_labels.CANARY_DEPLOYMENT)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
@@ -48,8 +48,8 @@ class RolloutCache:
         self.rollouts = manager.informer(ROLLOUTS, Rollout)
         self.releases = manager.informer(BATCH_RELEASES, BatchRelease)
         self.sets = manager.informer(LEADER_WORKER_SETS, GroupSet, indexes={OF_STABLE: _of_stable})
-        self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=wire.GROUP_SET)
-        self.pods = manager.informer(PODS, Pod, label_selector=wire.GROUP_SET, indexes={OF_SET: _of_set})
+        self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=rollout_labels.GROUP_SET)
+        self.pods = manager.informer(PODS, Pod, label_selector=rollout_labels.GROUP_SET, indexes={OF_SET: _of_set})
         self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
         self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: index_by_controller_uid})
 
@@ -61,7 +61,7 @@ class RolloutCache:
     def rollout_for(self, namespace: str, ref: WorkloadRef) -> Rollout | None:
         """The Rollout that releases a workload: neither deleted nor disabled."""
         for rollout in sorted(self.rollouts.list(namespace), key=lambda one: one.metadata.name):
-            if rollout.metadata.deleting or rollout.status.phase == wire.DISABLED or not rollout.steps_known:
+            if rollout.metadata.deleting or rollout.status.phase == rollout_labels.DISABLED or not rollout.steps_known:
                 continue
             if rollout.spec.workload_ref.identity == ref.identity:
                 return rollout
@@ -78,7 +78,7 @@ class RolloutCache:
     def live_hash(self, key: Key) -> str:
         """The revision that a set's controller last gave it."""
         leaders = self.leader_sets.get(key)
-        return leaders.metadata.labels.get(wire.GROUP_REVISION, "") if leaders is not None else ""
+        return leaders.metadata.labels.get(rollout_labels.GROUP_REVISION, "") if leaders is not None else ""
 
     def canaries(self, key: Key) -> list[GroupSet]:
         """The extra sets made for a set, newest first."""

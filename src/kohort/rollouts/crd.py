@@ -7,10 +7,11 @@ of a conversion webhook is known, and left out otherwise.
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.objects.jsontypes import JsonObject
-from kohort.objects.schemawords import described, enum, int32, int64, list_of, shape
-from kohort.rollouts import meanings, schemas, wire
-from kohort.rollouts.schemas import FREE, TEXT, TEXTS
+from kohort.objects.json_types import JsonObject
+from kohort.objects.schema_keywords import described, enum, int32, int64, list_of, shape
+from kohort.rollouts import crd_schemas, field_descriptions
+from kohort.rollouts.crd_schemas import FREE, TEXT, TEXTS
+from kohort.rules import rollout_labels
 
 
 def definitions(converter: JsonObject | None = None) -> list[JsonObject]:
@@ -28,10 +29,12 @@ def rollout(converter: JsonObject | None = None) -> JsonObject:
             _AGE,
         ]
 
-    spec, status = schemas.rollout_spec(), schemas.rollout_status()
-    newer = _version("v1beta1", columns(".status"), spec, status, meanings.ROLLOUT)
-    spec, status = schemas.older_rollout_spec(), schemas.older_rollout_status()
-    older = _version("v1alpha1", columns(".status.canaryStatus"), spec, status, meanings.ROLLOUT, stored=False)
+    spec, status = crd_schemas.rollout_spec(), crd_schemas.rollout_status()
+    newer = _version("v1beta1", columns(".status"), spec, status, field_descriptions.ROLLOUT)
+    spec, status = crd_schemas.older_rollout_spec(), crd_schemas.older_rollout_status()
+    older = _version(
+        "v1alpha1", columns(".status.canaryStatus"), spec, status, field_descriptions.ROLLOUT, stored=False
+    )
     return _definition("Rollout", "rollouts", newer, older, converter)
 
 
@@ -45,10 +48,12 @@ def batch_release(converter: JsonObject | None = None) -> JsonObject:
             _AGE,
         ]
 
-    status = schemas.release_status()
-    newer = _version("v1beta1", columns("workloadRef"), schemas.release_spec(), status, meanings.RELEASE)
-    spec = schemas.older_release_spec()
-    older = _version("v1alpha1", columns("targetReference.workloadRef"), spec, status, meanings.RELEASE, stored=False)
+    status = crd_schemas.release_status()
+    newer = _version("v1beta1", columns("workloadRef"), crd_schemas.release_spec(), status, field_descriptions.RELEASE)
+    spec = crd_schemas.older_release_spec()
+    older = _version(
+        "v1alpha1", columns("targetReference.workloadRef"), spec, status, field_descriptions.RELEASE, stored=False
+    )
     return _definition("BatchRelease", "batchreleases", newer, older, converter)
 
 
@@ -61,15 +66,17 @@ def traffic_routing() -> JsonObject:
     strategy = shape(
         {
             "weight": int32(minimum=0, maximum=100),
-            "matches": schemas.matches(paths=False),
-            "requestHeaderModifier": schemas.modifier(),
+            "matches": crd_schemas.matches(paths=False),
+            "requestHeaderModifier": crd_schemas.modifier(),
         }
     )
-    spec = shape({"objectRef": list_of(schemas.route_ref()), "strategy": strategy}, required=("objectRef", "strategy"))
+    spec = shape(
+        {"objectRef": list_of(crd_schemas.route_ref()), "strategy": strategy}, required=("objectRef", "strategy")
+    )
     phases = ("", "Initial", "Healthy", "Progressing", "Finalizing", "Terminating")
     marks = {"graceTimes": TEXTS}
     status = shape({"observedGeneration": int64(), "phase": enum(*phases), "message": TEXT, **marks})
-    version = _version("v1alpha1", columns, spec, status, meanings.ROUTING)
+    version = _version("v1alpha1", columns, spec, status, field_descriptions.ROUTING)
     return _definition("TrafficRouting", "trafficroutings", version)
 
 
@@ -88,7 +95,7 @@ def rollout_history() -> JsonObject:
     pod = shape({"name": TEXT, "ip": TEXT, "nodeName": TEXT, "workers": int32()})
     step = shape({"canaryStepIndex": int32(), "pods": list_of(pod)})
     status = shape({"phase": TEXT, "canarySteps": list_of(step)})
-    version = _version("v1alpha1", [], spec, status, meanings.HISTORY)
+    version = _version("v1alpha1", [], spec, status, field_descriptions.HISTORY)
     return _definition("RolloutHistory", "rollouthistories", version)
 
 
@@ -117,7 +124,7 @@ def _definition(
     kind: str, plural: str, newer: JsonObject, older: JsonObject | None = None, converter: JsonObject | None = None
 ) -> JsonObject:
     spec: JsonObject = {
-        "group": wire.GROUP,
+        "group": rollout_labels.GROUP,
         "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
         "scope": "Namespaced",
         "versions": [newer],
@@ -129,7 +136,7 @@ def _definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{wire.GROUP}"},
+        "metadata": {"name": f"{plural}.{rollout_labels.GROUP}"},
         "spec": spec,
     }
 

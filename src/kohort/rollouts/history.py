@@ -36,13 +36,13 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
-from kohort.rollouts import wire
-from kohort.rollouts.api import Rollout
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.traffic.finding import find_http_route
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.traffic.lookup import find_http_route
+from kohort.rules import rollout_labels
 from kohort.rules.safe_text import safe_text
 
 RELEASED_BY: Final = "kohort.dev/released-by"
@@ -79,9 +79,9 @@ class HistoryController:
             return None
         progress = rollout.status.progress
         records = self._records(key, progress.observed_rollout_id if progress is not None else "")
-        if rollout.status.phase == wire.PROGRESSING:
+        if rollout.status.phase == rollout_labels.PROGRESSING:
             await self._follow(rollout, records)
-        if rollout.status.phase == wire.HEALTHY:
+        if rollout.status.phase == rollout_labels.HEALTHY:
             too_many = max(0, len(records) - self.limit)
             for record in records[:too_many]:
                 await self._forget(record)
@@ -105,7 +105,11 @@ class HistoryController:
 
         def age(one: History) -> tuple[bool, str, str]:
             metadata = one.metadata
-            return metadata.labels.get(wire.ROLLOUT_ID) == release, metadata.creation_timestamp or "", metadata.name
+            return (
+                metadata.labels.get(rollout_labels.ROLLOUT_ID) == release,
+                metadata.creation_timestamp or "",
+                metadata.name,
+            )
 
         found = [one for one in self.records.list(key.namespace) if one.metadata.labels.get(ROLLOUT_NAME) == key.name]
         return sorted(found, key=age)
@@ -114,11 +118,11 @@ class HistoryController:
         progress = rollout.status.progress
         if progress is None or not progress.observed_rollout_id or progress.finalising_step:
             return
-        if progress.current_step_state == wire.COMPLETED:
+        if progress.current_step_state == rollout_labels.COMPLETED:
             # The progress of the release before, until this one is looked at for the first time.
             return
         release = progress.observed_rollout_id
-        record = next((one for one in records if one.metadata.labels.get(wire.ROLLOUT_ID) == release), None)
+        record = next((one for one in records if one.metadata.labels.get(rollout_labels.ROLLOUT_ID) == release), None)
         if record is None:
             await self._begin(rollout, release)
             return
@@ -141,7 +145,7 @@ class HistoryController:
             "metadata": {
                 "name": f"{name}-{safe_text(digest)[:6]}",
                 "namespace": namespace,
-                "labels": {wire.ROLLOUT_ID: release, ROLLOUT_NAME: name},
+                "labels": {rollout_labels.ROLLOUT_ID: release, ROLLOUT_NAME: name},
                 "ownerReferences": [_owner(rollout)],
                 **({"annotations": {RELEASED_BY: writer}} if writer else {}),
             },
@@ -154,20 +158,23 @@ class HistoryController:
 
     async def _steps(self, rollout: Rollout, release: str, record: History) -> list[JsonObject]:
         """By batch: pods, or for groups their leaders and how many workers each has. What was seen is kept."""
-        selector = f"{wire.ROLLOUT_ID}={release},{wire.BATCH_ID}"
+        selector = f"{rollout_labels.ROLLOUT_ID}={release},{rollout_labels.BATCH_ID}"
         listed = await self.client.list(PODS, rollout.metadata.namespace, type=Pod, label_selector=selector)
         found: dict[int, list[JsonObject]] = defaultdict(list)
         workers: dict[str, int] = defaultdict(int)
         for pod in listed.items:
             labels = pod.metadata.labels
-            if labels.get(wire.WORKER_INDEX, wire.LEADER) != wire.LEADER:
-                workers[f"{labels.get(wire.GROUP_SET)}-{labels.get(wire.GROUP_INDEX)}"] += 1
+            if labels.get(rollout_labels.WORKER_INDEX, rollout_labels.LEADER) != rollout_labels.LEADER:
+                workers[f"{labels.get(rollout_labels.GROUP_SET)}-{labels.get(rollout_labels.GROUP_INDEX)}"] += 1
         for pod in sorted(listed.items, key=lambda one: one.metadata.name):
-            labels, batch = pod.metadata.labels, pod.metadata.labels.get(wire.BATCH_ID, "")
-            if labels.get(wire.WORKER_INDEX, wire.LEADER) != wire.LEADER or not batch.isdigit():
+            labels, batch = pod.metadata.labels, pod.metadata.labels.get(rollout_labels.BATCH_ID, "")
+            if (
+                labels.get(rollout_labels.WORKER_INDEX, rollout_labels.LEADER) != rollout_labels.LEADER
+                or not batch.isdigit()
+            ):
                 continue
             entry: JsonObject = {"name": pod.metadata.name, "ip": pod.status.pod_ip, "nodeName": pod.spec.node_name}
-            if wire.GROUP_SET in labels:
+            if rollout_labels.GROUP_SET in labels:
                 entry["workers"] = workers[pod.metadata.name]
             found[int(batch)].append(entry)
         known = {one["canaryStepIndex"]: one for one in record.status.canary_steps}
@@ -179,7 +186,7 @@ class HistoryController:
         resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
         plan: JsonObject = msgspec.to_builtins(rollout.spec)
         about = {
-            "rolloutID": record.metadata.labels.get(wire.ROLLOUT_ID, ""),
+            "rolloutID": record.metadata.labels.get(rollout_labels.ROLLOUT_ID, ""),
             "name": rollout.metadata.name,
             "data": {**plan, "outcome": outcome},
         }
@@ -225,19 +232,25 @@ def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History,
         return []
     older: list[tuple[History, Ending]] = [(one, "superseded") for one in unfinished[:-1]]
     newest = unfinished[-1]
-    if status.phase == wire.PROGRESSING:
+    if status.phase == rollout_labels.PROGRESSING:
         release = progress.observed_rollout_id if progress is not None else ""
-        others = progress is not None and progress.current_step_state != wire.COMPLETED and not progress.finalising_step
-        replaced = others and newest.metadata.labels.get(wire.ROLLOUT_ID) != release
+        others = (
+            progress is not None
+            and progress.current_step_state != rollout_labels.COMPLETED
+            and not progress.finalising_step
+        )
+        replaced = others and newest.metadata.labels.get(rollout_labels.ROLLOUT_ID) != release
         return [*older, (newest, "superseded")] if replaced else older
-    if status.phase == wire.INITIAL:
+    if status.phase == rollout_labels.INITIAL:
         return [*older, (newest, "deleted")]
-    if status.phase not in (wire.HEALTHY, wire.DISABLED):
+    if status.phase not in (rollout_labels.HEALTHY, rollout_labels.DISABLED):
         return older
-    succeeded = status.condition(wire.SUCCEEDED)
+    succeeded = status.condition(rollout_labels.SUCCEEDED)
     if succeeded is not None and succeeded.status == "True":
         return [*older, (newest, "succeeded")]
-    disabled = status.phase == wire.DISABLED or (succeeded is not None and succeeded.reason == wire.DISABLED)
+    disabled = status.phase == rollout_labels.DISABLED or (
+        succeeded is not None and succeeded.reason == rollout_labels.DISABLED
+    )
     return [*older, (newest, "disabled" if disabled else "rolled_back")]
 
 

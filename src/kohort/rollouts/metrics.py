@@ -3,38 +3,38 @@
 from typing import TYPE_CHECKING, Final
 
 from kohort.kube.metrics import Metrics
-from kohort.rollouts import wire
-from kohort.rollouts.api import Rollout
-from kohort.rollouts.state import State
+from kohort.rollouts.release_state import State
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import rollout_labels
 
 if TYPE_CHECKING:
     from prometheus_client import Gauge
 
 _LABELS: Final = ("namespace", "rollout", "workload_kind", "strategy")
 _PHASES: Final = (
-    wire.INITIAL,
-    wire.HEALTHY,
-    wire.PROGRESSING,
-    wire.TERMINATING,
-    wire.DISABLED,
-    wire.DISABLING,
+    rollout_labels.INITIAL,
+    rollout_labels.HEALTHY,
+    rollout_labels.PROGRESSING,
+    rollout_labels.TERMINATING,
+    rollout_labels.DISABLED,
+    rollout_labels.DISABLING,
 )
 _STATES: Final = (
-    wire.BEFORE_UPGRADE,
-    wire.UPGRADE,
-    wire.ROUTING,
-    wire.ANALYSIS,
-    wire.PAUSED,
-    wire.READY,
-    wire.COMPLETED,
+    rollout_labels.BEFORE_UPGRADE,
+    rollout_labels.UPGRADE,
+    rollout_labels.ROUTING,
+    rollout_labels.ANALYSIS,
+    rollout_labels.PAUSED,
+    rollout_labels.READY,
+    rollout_labels.COMPLETED,
 )
 _ENDS: Final = (
-    wire.TO_NEW,
-    wire.TO_STABLE,
-    wire.RESTORE_STABLE,
-    wire.REMOVE_CANARY_SERVICE,
-    wire.RESUME,
-    wire.RELEASE_CONTROL,
+    rollout_labels.TO_NEW,
+    rollout_labels.TO_STABLE,
+    rollout_labels.RESTORE_STABLE,
+    rollout_labels.REMOVE_CANARY_SERVICE,
+    rollout_labels.RESUME,
+    rollout_labels.RELEASE_CONTROL,
 )
 _BUCKETS: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
@@ -91,17 +91,17 @@ class RolloutMetrics:
         if progress is None:
             return
         self._index.labels(*labels).set(progress.current_step_index)
-        running = state.phase == wire.PROGRESSING and state.reason != wire.INITIALIZING
+        running = state.phase == rollout_labels.PROGRESSING and state.reason != rollout_labels.INITIALIZING
         self._time_step(labels, progress.current_step_index, running, now)
         for one in _STATES:
             self._state.labels(*labels, one).set(one == progress.current_step_state)
         for one in _ENDS:
             self._finalising.labels(*labels, one).set(one == progress.finalising_step)
         # The canary of a release that is over is gone, whatever the last words about it were.
-        there = state.phase not in (wire.HEALTHY, wire.DISABLED, wire.INITIAL)
+        there = state.phase not in (rollout_labels.HEALTHY, rollout_labels.DISABLED, rollout_labels.INITIAL)
         for name, value in (("desired", desired), ("updated", progress.replicas), ("ready", progress.ready_replicas)):
             self._groups.labels(*labels, name).set(value if there else 0)
-        waiting = state.phase == wire.PROGRESSING and progress.current_step_state == wire.PAUSED
+        waiting = state.phase == rollout_labels.PROGRESSING and progress.current_step_state == rollout_labels.PAUSED
         self._waiting.labels(*labels).set(waiting)
         self._weight.labels(*labels).set(_weight(rollout, state))
 
@@ -158,11 +158,15 @@ def _values(rollout: Rollout) -> tuple[str, ...]:
 def _weight(rollout: Rollout, state: State) -> int:
     progress = state.progress
     steps = rollout.strategy.steps
-    if progress is None or state.phase != wire.PROGRESSING or not 1 <= progress.current_step_index <= len(steps):
+    if (
+        progress is None
+        or state.phase != rollout_labels.PROGRESSING
+        or not 1 <= progress.current_step_index <= len(steps)
+    ):
         return 0
-    if progress.finalising_step in (wire.RESTORE_STABLE, wire.RESUME, wire.TO_NEW):
+    if progress.finalising_step in (rollout_labels.RESTORE_STABLE, rollout_labels.RESUME, rollout_labels.TO_NEW):
         return 100
-    if progress.current_step_state in (wire.BEFORE_UPGRADE, wire.UPGRADE, wire.ROUTING):
+    if progress.current_step_state in (rollout_labels.BEFORE_UPGRADE, rollout_labels.UPGRADE, rollout_labels.ROUTING):
         steps = steps[: progress.current_step_index - 1]
         return steps[-1].traffic_step.weight or 0 if steps else 0
     return steps[progress.current_step_index - 1].traffic_step.weight or 0

@@ -3,15 +3,15 @@
 from typing import Final
 
 from kohort.kube.manager import Manager
+from kohort.rollouts.batchrelease_controller import ReleaseController
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.features import Features
+from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
-from kohort.rollouts.releasecontroller import ReleaseController
-from kohort.rollouts.rolloutcontroller import RolloutController
+from kohort.rollouts.rollout_controller import RolloutController
 from kohort.rollouts.traffic.model import Traffic
-from kohort.rollouts.workloads.deploymentcontrol import DeploymentControl
-from kohort.rollouts.workloads.groupcontrol import GroupControl
+from kohort.rollouts.workloads.deployment_control import DeploymentControl
+from kohort.rollouts.workloads.group_control import GroupControl
 from kohort.rollouts.workloads.model import Control
 
 DEFAULT: Final = Features()

@@ -6,19 +6,20 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import fielderrors, intstr
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import arithmetic, wire
-from kohort.rollouts.api import Rollout, Step, Strategy
-from kohort.rollouts.features import KEEP_PAUSED
+from kohort.objects import field_errors, int_or_string
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import step_arithmetic
+from kohort.rollouts.feature_gates import KEEP_PAUSED
+from kohort.rollouts.rollout_types import Rollout, Step, Strategy
 from kohort.rollouts.traffic.model import RouteRef
+from kohort.rules import rollout_labels
 
 _WORKLOAD: Final = "Spec.ObjectRef.WorkloadRef"
 LONGEST_NAME: Final = 41
 """Longer names of sets are shortened in the names of their canaries."""
 _REPLICAS_WRONG: Final = 'replicas must be positive number, or a percentage with "0%" < canaryReplicas <= "100%"'
-_FINAL_PHASES: Final = (wire.PROGRESSING, wire.TERMINATING)
+_FINAL_PHASES: Final = (rollout_labels.PROGRESSING, rollout_labels.TERMINATING)
 
 
 def create_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
@@ -39,15 +40,15 @@ def update_errors(
         return found
     which = "Strategy.Canary|BlueGreen"
     if new.spec.workload_ref != old.spec.workload_ref:
-        found.append(fielderrors.forbidden("Spec.ObjectRef", "Rollout 'ObjectRef' field is immutable"))
+        found.append(field_errors.forbidden("Spec.ObjectRef", "Rollout 'ObjectRef' field is immutable"))
     if new.style != old.style:
         text = "Rollout style and enableExtraWorkloadForCanary are immutable"
-        return [*found, fielderrors.forbidden(f"Spec.{which}", text)]
+        return [*found, field_errors.forbidden(f"Spec.{which}", text)]
     if new.strategy.traffic_routings != old.strategy.traffic_routings:
         text = f"Rollout '{which}.TrafficRoutings' field is immutable"
-        found.append(fielderrors.forbidden(f"Spec.{which}.TrafficRoutings", text))
+        found.append(field_errors.forbidden(f"Spec.{which}.TrafficRoutings", text))
     if not steps_may_change and len(new.strategy.steps) != len(old.strategy.steps):
-        found.append(fielderrors.forbidden(f"Spec.{which}", "Amount of Rollout steps are immutable"))
+        found.append(field_errors.forbidden(f"Spec.{which}", "Amount of Rollout steps are immutable"))
     return found
 
 
@@ -71,8 +72,8 @@ def _workload_errors(rollout: Rollout) -> list[FieldError]:
     if not (ref.is_group_set or ref.is_deployment):
         return [_wrong(_WORKLOAD, ref, "WorkloadRef kind is not supported")]
     if not ref.name:
-        return [fielderrors.required(f"{_WORKLOAD}.Name", "name the workload that this Rollout releases")]
-    if rollout.style != wire.PARTITION or rollout.spec.strategy.canary is None:
+        return [field_errors.required(f"{_WORKLOAD}.Name", "name the workload that this Rollout releases")]
+    if rollout.style != rollout_labels.PARTITION or rollout.spec.strategy.canary is None:
         return []
     if ref.is_group_set:
         remedy = (
@@ -94,7 +95,7 @@ def not_released_here(rollout: Rollout) -> str:
             f"spec.workloadRef: a {ref.kind} ({ref.api_version}) is not released here, only Deployment and "
             "LeaderWorkerSet are; leave it to the operator that knows it, or delete this Rollout"
         )
-    if rollout.style == wire.PARTITION and rollout.spec.strategy.canary is not None:
+    if rollout.style == rollout_labels.PARTITION and rollout.spec.strategy.canary is not None:
         return (
             "spec.strategy.canary: partition style is not offered here; set enableExtraWorkloadForCanary: true or use "
             "blueGreen, and if a release of the other style is under way, end it first by spec.disabled: true"
@@ -135,11 +136,11 @@ def _one_step(step: Step, path: str, *, blue_green: bool) -> list[FieldError]:
 def _valid_replicas(value: int | str) -> bool:
     if isinstance(value, int):
         return value > 0
-    return intstr.is_percentage(value) and 0 < intstr.percentage(value) <= 100
+    return int_or_string.is_percentage(value) and 0 < int_or_string.percentage(value) <= 100
 
 
 def _valid_traffic(value: str, *, lowest: int) -> bool:
-    return intstr.is_percentage(value) and lowest <= intstr.percentage(value) <= 100
+    return int_or_string.is_percentage(value) and lowest <= int_or_string.percentage(value) <= 100
 
 
 def _order_errors(steps: Sequence[Step], path: str) -> list[FieldError]:
@@ -147,7 +148,9 @@ def _order_errors(steps: Sequence[Step], path: str) -> list[FieldError]:
     for index, (before, after) in enumerate(itertools.pairwise(steps)):
         if type(before.replicas) is not type(after.replicas) or before.replicas is None or after.replicas is None:
             continue
-        if intstr.resolve(after.replicas, 100, round_up=True) < intstr.resolve(before.replicas, 100, round_up=True):
+        if int_or_string.resolve(after.replicas, 100, round_up=True) < int_or_string.resolve(
+            before.replicas, 100, round_up=True
+        ):
             where = f"{path}[{index + 1}].CanaryReplicas"
             return [_wrong(where, after.replicas, "Steps.CanaryReplicas must be a non decreasing sequence")]
     return []
@@ -214,7 +217,7 @@ def warnings(rollout: Rollout, replicas: int | None) -> list[str]:
 def ending_warning(rollout: Rollout, verb: str, *, keeps_hold: bool) -> str:
     """What deleting or disabling a Rollout does to a release that is under way; empty when there is none."""
     status, progress = rollout.status, rollout.status.progress
-    if status.phase != wire.PROGRESSING or status.reason == wire.COMPLETED or progress is None:
+    if status.phase != rollout_labels.PROGRESSING or status.reason == rollout_labels.COMPLETED or progress is None:
         return ""
     ref, count = rollout.spec.workload_ref, len(rollout.strategy.steps)
     subject = f"{ref.kind} {ref.name}"
@@ -227,7 +230,7 @@ def ending_warning(rollout: Rollout, verb: str, *, keeps_hold: bool) -> str:
     return (
         f"{where}: the new version rolls out to all of {subject}, without the steps that are left. To keep the stable "
         f"version, put the old template back first (kohort abort {ref.name}), or set the annotation "
-        f"{wire.KEEP_HELD}=true on the Rollout first, or run the operator with the feature gate {KEEP_PAUSED}"
+        f"{rollout_labels.KEEP_HELD}=true on the Rollout first, or run the operator with the feature gate {KEEP_PAUSED}"
     )
 
 
@@ -241,8 +244,8 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
         if isinstance(count, int) and count > replicas
     ]
     try:
-        pairs = arithmetic.same_targets(wanted, replicas)
-        counts = [arithmetic.planned(one, replicas) for one in wanted]
+        pairs = step_arithmetic.same_targets(wanted, replicas)
+        counts = [step_arithmetic.planned(one, replicas) for one in wanted]
     except ValueError:
         return found
     found += [
@@ -259,7 +262,7 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
 
 
 def _wrong(field: str, value: object, text: str) -> FieldError:
-    return fielderrors.invalid(field, msgspec.to_builtins(value), text)
+    return field_errors.invalid(field, msgspec.to_builtins(value), text)
 
 
 def parse(document: JsonObject) -> Rollout:

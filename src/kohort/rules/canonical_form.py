@@ -9,9 +9,9 @@ theirs invisible.
 
 import msgspec
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.quantity import canonical as canonical_quantity
-from kohort.objects.typedata import TypeExpression, record
+from kohort.objects.type_data import TypeExpression, record
 
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 CLAIM = "io.k8s.api.core.v1.PersistentVolumeClaim"

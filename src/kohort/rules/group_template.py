@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rules.canonical_form import CLAIM, POD_TEMPLATE, canonical_struct, encode, without_nulls
 from kohort.rules.safe_text import safe_text
 

@@ -12,7 +12,7 @@ The third needs the first two, the fourth the second. An older node is one that 
 
 from typing import Final, NamedTuple
 
-from kohort.objects import featuregates
+from kohort.objects import feature_gates
 
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 RESIZE: Final = "InPlacePodVerticalScaling"
@@ -44,9 +44,9 @@ class NodeGates(NamedTuple):
         >>> NodeGates.parse("PodLevelResources=false").pod_level_resize
         False
         """
-        chosen = featuregates.parse(text)
-        featuregates.check_known(chosen, _FIELDS)
-        settled = featuregates.with_needs(chosen, _NEEDS, dict.fromkeys(_FIELDS, True))
+        chosen = feature_gates.parse(text)
+        feature_gates.check_known(chosen, _FIELDS)
+        settled = feature_gates.with_needs(chosen, _NEEDS, dict.fromkeys(_FIELDS, True))
         return NodeGates(**{_FIELDS[name]: value for name, value in settled.items()})
 
     def declared(self, *, limits: bool) -> list[str]:

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Collection
 from typing import Final
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
 
 TEMPLATE_HASH: Final = "pod-template-hash"

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
 from kohort.rules.allocated_resources import Requirements

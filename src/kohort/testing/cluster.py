@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType, TracebackType
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
@@ -29,13 +29,13 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import NAMESPACES, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import parts as known_parts
-from kohort.testing.address import Address, listening
 from kohort.testing.faults import Faults
-from kohort.testing.matching import is_write
+from kohort.testing.listening_cluster import Address, listening
 from kohort.testing.parts import Register
-from kohort.testing.storms import Storms
+from kohort.testing.request_matching import is_write
+from kohort.testing.write_storm import Storms
 
 _SIGNS_OF_LIFE = ("/leases", "/events")
 _NOTHING: Mapping[str, Json] = MappingProxyType({})

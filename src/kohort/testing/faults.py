@@ -41,7 +41,7 @@ from kohort.kube import errors
 from kohort.kube.http import Request, Transport
 from kohort.kube.resources import Resource
 from kohort.testing.faulty_transport import Answer, BrokenStream, FaultyTransport
-from kohort.testing.matching import Match, anything, is_watch, is_write, watches
+from kohort.testing.request_matching import Match, anything, is_watch, is_write, watches
 
 _ANY_WATCH = watches()
 

@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 import msgspec
 
 from kohort.kube import errors
-from kohort.kube.frames import INITIAL_EVENTS_END, Lines
 from kohort.kube.http import Request, Response, Stream, Transport
 from kohort.kube.tasks import cancel_all
-from kohort.testing.matching import is_watch
+from kohort.kube.watch_frames import INITIAL_EVENTS_END, Lines
+from kohort.testing.request_matching import is_watch
 
 
 class Answer(msgspec.Struct, frozen=True):

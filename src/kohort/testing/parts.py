@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kohort.kube.manager import Manager
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Register = Callable[[Manager], None]
 """Adds controllers to a manager: how every set of controllers, ours or foreign, is plugged in."""

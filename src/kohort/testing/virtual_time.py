@@ -33,8 +33,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-from kohort.objects.jsontypes import Json
-from kohort.testing import connections
+from kohort.objects.json_types import Json
+from kohort.testing import open_sockets
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -147,7 +147,7 @@ class _JumpingSelector(selectors.BaseSelector):
             return True
         registered = self._real.get_map()
         # The pipe through which threads wake the loop is always there.
-        return len(registered) > 1 and connections.may_hear_from_outside(
+        return len(registered) > 1 and open_sockets.may_hear_from_outside(
             key.fd for key in registered.values() if key.fd != self._loop.wake_up_pipe
         )
 

@@ -10,28 +10,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from kohort.cluster.apiserver.assembly import announce, assemble
 from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import announce, assemble
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.cluster.workloads.certificates import AuthorityFiles
-from kohort.kube.caches import Caches
+from kohort.cluster.workloads.csr_signer import AuthorityFiles
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Unauthorized, Unreachable
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
+from kohort.kube.shared_stores import Caches
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import Json
-from kohort.up import parts, supervision
-from kohort.up.datadir import DataDirectory
+from kohort.objects.json_types import Json
+from kohort.up import part_supervision, parts
+from kohort.up.data_directory import DataDirectory
 from kohort.up.detached import is_detached
-from kohort.up.failures import CannotStart, address_problem
-from kohort.up.report import Report
+from kohort.up.startup_errors import CannotStart, address_problem
+from kohort.up.status_report import Report
 
 ANSWER_SECONDS = 10.0
 RENEWAL_SECONDS = 24 * 3600.0
@@ -113,7 +113,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
 
                 async with (
                     _renewing(pki, tls, renewed),
-                    supervision.running(controllers),
+                    part_supervision.running(controllers),
                     report.kept(_in_process(server, "up")),
                 ):
                     yield Running(address, options.data.export, note)
@@ -147,7 +147,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         with ours:
             await _answering(transport, connection.server)
             controllers = _controllers(options, surroundings, lambda _: transport)
-            async with supervision.running(controllers):
+            async with part_supervision.running(controllers):
                 if isinstance(ours, contextlib.nullcontext):
                     yield Running(connection.server, "", _unenforced(options))
                     return
@@ -191,12 +191,12 @@ async def _retired(options: Options, transport: Transport) -> str:
     Without a scheduler nothing is put on them: whoever starts the API server alone wants to see what is there."""
     if "scheduler" not in options.parts:
         return ""
-    from kohort.cluster.simulation.fleet import Fleet
-    from kohort.up.retirement import retire
+    from kohort.cluster.simulation.node_template import Fleet
+    from kohort.up.stale_nodes import retire
 
     running = Fleet(int(options.simulation.get("nodes", 0))).names()
     if parts.NODE in options.parts:
-        from kohort.node.starting import own_name
+        from kohort.node.container_spec import own_name
 
         running.append(own_name())
     elif options.data.node.is_dir():
@@ -206,10 +206,10 @@ async def _retired(options: Options, transport: Transport) -> str:
 
 def _controllers(
     options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
-) -> list[supervision.Part]:
+) -> list[part_supervision.Part]:
     caches = Caches(Client(transport("caches"), user_agent="kohort-caches"))
     return [
-        supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
+        part_supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
         for name in options.controllers
     ]
 
@@ -219,9 +219,9 @@ async def _serving(
     options: Options, pki: Pki, tls: ssl.SSLContext, store: Store
 ) -> AsyncIterator[tuple[ApiServer, str]]:
     """The API server on its socket, and its address."""
-    from kohort.cluster.apiserver.http.front import Front
+    from kohort.cluster.apiserver.http.https_server import Front
     from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient, trusting_context
-    from kohort.cluster.apiserver.http.remoteservers import RemoteServers
+    from kohort.cluster.apiserver.http.remote_servers import RemoteServers
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from kohort.up.datadir import DataDirectory
-from kohort.up.failures import CannotStart
+from kohort.up.data_directory import DataDirectory
+from kohort.up.startup_errors import CannotStart
 
 REPORT_FD = "KOHORT_REPORT_FD"
 """Names, in the environment of a detached process, the pipe to report through."""
@@ -68,7 +68,7 @@ def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> "subproc
     log = data.open_log()
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "kohort.up.supervisor", str(data.path), *arguments],
+            [sys.executable, "-m", "kohort.up.process_supervisor", str(data.path), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

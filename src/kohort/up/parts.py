@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from kohort.cluster.apiserver.admission.client import WebhookClient
-from kohort.cluster.workloads.certificates import AuthorityFiles
+from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
+from kohort.cluster.workloads.csr_signer import AuthorityFiles
 from kohort.kube.manager import Manager
-from kohort.objects.jsontypes import Json
-from kohort.up.failures import BadOption
+from kohort.objects.json_types import Json
+from kohort.up.startup_errors import BadOption
 
 API_SERVER = "apiserver"
 NODE = "node"
@@ -75,8 +75,8 @@ def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled
         registered: Settled = plug(manager, **surroundings.simulation)
         return registered
     if name == OPERATOR and surroundings.webhooks is not None:
-        from kohort.admission.hosting import InProcess
         from kohort.admission.metrics import WebhookMetrics
+        from kohort.admission.webhook_host import InProcess
 
         metrics = WebhookMetrics(manager.metrics.registry)
         webhooks = InProcess(surroundings.webhooks, metrics)

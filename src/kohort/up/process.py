@@ -10,10 +10,10 @@ import signal
 import sys
 from collections.abc import Callable
 
-from kohort.kube import tlsbuffers
+from kohort.kube import tls_buffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
-from kohort.up.complaints import Complaints
 from kohort.up.detached import is_detached
+from kohort.up.loop_errors import Complaints
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
@@ -26,7 +26,7 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
-    tlsbuffers.keep_small()
+    tls_buffers.keep_small()
     _allow_connections()
     if is_detached():
         # A crash of the interpreter leaves the stacks of all threads in the log.

@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.kube.http import Request, Response
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"

@@ -1,11 +1,11 @@
 """What every cluster starts with (specification 5.5)."""
 
-from kohort.cluster.apiserver.assembly import announce, assemble
 from kohort.cluster.apiserver.bootstrap import own_endpoints
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import announce, assemble
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FLOW = "flowcontrol.apiserver.k8s.io"
 

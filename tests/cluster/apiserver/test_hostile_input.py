@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from tests.cluster.apiserver.kinds.specimens import SPECIMENS
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 ODD: Final[tuple[Json, ...]] = (
     None, True, 0, -1, 1.5, 1e308, 10**30, -(2**63), "", " ", "x", "a" * 300, "\x00", "é", "../..", [], {}, [None],

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from aiohttp import ClientSession, TCPConnector, web
 from tests.builders import service
 
-from kohort.cluster.gateway.plane import DataPlane
+from kohort.cluster.gateway.data_plane import DataPlane
 from kohort.cluster.gateway.registration import register
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, SERVICES
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 GATEWAY = {

@@ -9,7 +9,7 @@ from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ing
 
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import HTTP_ROUTES, INGRESSES, SERVICES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic.model import (
     Asking,
     GatewayRef,

@@ -5,7 +5,7 @@ import pytest
 from kohort.cluster.gateway.registration import install_definitions
 from kohort.cluster.gateway.views import GATEWAY_CLASSES, GATEWAYS
 from kohort.kube.resources import HTTP_ROUTES, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster, virtual_time
 
 SPECS: dict[Resource, JsonObject] = {

@@ -15,12 +15,12 @@ from aiohttp import ClientSession, web
 from tests.rollouts.monitor import Monitor
 from tests.rollouts.releases import NAMESPACE, V1, V2, V3, Story, group_set, rollout
 
-from kohort.cluster.gateway.plane import DataPlane
+from kohort.cluster.gateway.data_plane import DataPlane
 from kohort.cluster.gateway.registration import register
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 REQUESTS = 2000
@@ -54,7 +54,7 @@ class Pods:
     def _who(self, address: str) -> str:
         for pod in self.cluster.objects(PODS, NAMESPACE):
             if (pod.get("status") or {}).get("podIP") == address:
-                member = pod["metadata"]["labels"].get(wire.WORKER_INDEX)
+                member = pod["metadata"]["labels"].get(rollout_labels.WORKER_INDEX)
                 return f"{pod['spec']['containers'][0]['image']} member {member}"
         return "nobody"
 

@@ -11,7 +11,7 @@ from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ing
 from kohort.cluster.gateway import proxy
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 async def opened(scene: Stage, **annotations: str) -> str:

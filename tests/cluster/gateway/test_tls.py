@@ -10,9 +10,9 @@ from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ing
 
 from kohort.cluster.gateway.certificates import ANY_HOST, Certificates, Pair
 from kohort.cluster.gateway.views import GATEWAYS
-from kohort.kube.issuing import Authority, new_authority
+from kohort.kube.certificate_issuing import Authority, new_authority
 from kohort.kube.resources import HTTP_ROUTES, INGRESSES, SECRETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 HOST = "llm.example"
 LIFE = timedelta(days=1)

@@ -4,10 +4,10 @@ import itertools
 
 import msgspec
 
-from kohort.cluster.scheduler.facts import PodFacts
-from kohort.cluster.scheduler.state import ClusterState
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 from kohort.objects.core import Node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -15,11 +15,11 @@ from tests.cluster.scheduler.scenery import (
     spread,
 )
 
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Chooser, Misfit, Placement, candidates_wanted
-from kohort.cluster.scheduler.facts import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 from kohort.cluster.scheduler.preemption import NoEviction, make_room
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def choose(facts: PodFacts, state: ClusterState, seed: int = 1) -> Placement | Misfit:

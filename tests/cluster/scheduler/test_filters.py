@@ -14,11 +14,11 @@ from tests.cluster.scheduler.scenery import (
     spread,
 )
 
-from kohort.cluster.scheduler.facts import PodFacts
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters import fits
-from kohort.cluster.scheduler.state import ClusterState
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 from kohort.objects.core import Node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"

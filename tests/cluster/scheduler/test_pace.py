@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from tests.cluster.scheduler.scenery import HOST, ZONE, affinity, anti_affinity, cluster, node, pod, spread
 
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Chooser, Placement
-from kohort.cluster.scheduler.facts import PodFacts
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.objects.json_types import JsonObject
 
 SIZE = "cpu=64,memory=256Gi"
 ASK = "cpu=500m,memory=1Gi"

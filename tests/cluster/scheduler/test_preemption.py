@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cluster.scheduler.scenery import anti_affinity, cluster, near, node, pod
 
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Chooser, Misfit
-from kohort.cluster.scheduler.facts import PodFacts
 from kohort.cluster.scheduler.filters import fits
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 from kohort.cluster.scheduler.preemption import Eviction, NoEviction, make_room
-from kohort.cluster.scheduler.state import ClusterState
 from kohort.objects.policy import PodDisruptionBudget
 
 SMALL = "cpu=1,memory=1Gi"

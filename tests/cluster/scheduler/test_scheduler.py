@@ -19,10 +19,10 @@ from kohort.kube.resources import (
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 ONE = ("scheduler",)
 

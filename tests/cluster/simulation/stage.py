@@ -3,7 +3,7 @@
 from kohort.cluster.simulation.registration import register
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 PREFIX = "simulation.kohort.dev/"

@@ -12,10 +12,10 @@ from kohort.kube.client import Client, PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import EVENTS, LEASES, NODES, PODS
 from kohort.kube.transport import InProcessTransport
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 from kohort.testing.faults import Faults
-from kohort.testing.matching import writes
+from kohort.testing.request_matching import writes
 
 
 async def test_nodes_register_with_capacity_labels_and_topology() -> None:

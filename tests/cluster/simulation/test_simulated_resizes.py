@@ -7,7 +7,7 @@ from tests.cluster.simulation.stage import PREFIX, cluster, condition, main_cont
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import EVENTS, PODS, PRIORITY_CLASSES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from kohort.kube import clock
 from kohort.kube.client import PatchType
 from kohort.kube.resources import EVENTS, NODES, PODS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kohort.cluster.workloads.certificates import REQUESTS, SIGNER, AuthorityFiles, register
-from kohort.kube.issuing import new_authority
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.cluster.workloads.csr_signer import REQUESTS, SIGNER, AuthorityFiles, register
+from kohort.kube.certificate_issuing import new_authority
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 VIRTUAL_NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,7 +21,7 @@ from kohort.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tests.cluster.workloads.test_controllers import at_work, deployment, ready, template
 
 from kohort.kube.resources import DEPLOYMENTS, EVENTS, JOBS, PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -4,7 +4,7 @@ import asyncio
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import PODS, RESOURCE_QUOTAS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

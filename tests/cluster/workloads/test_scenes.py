@@ -17,7 +17,7 @@ from kohort.kube.resources import (
     RESOURCE_QUOTAS,
     STATEFUL_SETS,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 WEB = {"app": "web"}
 

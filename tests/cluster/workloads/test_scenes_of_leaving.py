@@ -16,7 +16,7 @@ from kohort.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 HOLD = "test.io/hold"
 STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

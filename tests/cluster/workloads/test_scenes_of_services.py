@@ -16,7 +16,7 @@ from kohort.kube.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 WEB = {"app": "web"}
 

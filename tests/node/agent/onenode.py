@@ -8,14 +8,14 @@ from pathlib import Path
 from kohort.kube.client import PatchType
 from kohort.kube.manager import Manager
 from kohort.kube.resources import EVENTS, PODS
-from kohort.node.actuation import Actuator
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import Agent
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
-from kohort.node.network import AddressBook
+from kohort.node.pod_addresses import AddressBook
+from kohort.node.resize.actuation import Actuator
 from kohort.node.runtimes.simulated import SimulatedRuntime
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.resources import CgroupValues
 from kohort.rules.node_feature_gates import NodeGates
 from kohort.testing import Cluster

@@ -9,7 +9,7 @@ from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
 from kohort.node.pressure import Pressure
 from kohort.node.runtimes.interface import Launch
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.quantity import canonical
 
 

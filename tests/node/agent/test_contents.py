@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.node.agent.onenode import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:

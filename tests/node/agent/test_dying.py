@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.node.agent.onenode import Bench, container, node
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 BEFORE = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
 AFTER = {"requests": {"cpu": "150m", "memory": "32Mi"}, "limits": {"cpu": "300m", "memory": "96Mi"}}

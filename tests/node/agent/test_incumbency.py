@@ -12,8 +12,8 @@ from tests.node.agent.onenode import NODE, node
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.resources import LEASES, NODES
-from kohort.node import incumbency
-from kohort.objects.jsontypes import JsonObject
+from kohort.node import single_agent_lock
+from kohort.objects.json_types import JsonObject
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def started_at(client: Client, own: str) -> float:
     """How long an agent waits before it takes the node."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    await incumbency.check(client, NODE, own)
+    await single_agent_lock.check(client, NODE, own)
     return loop.time() - begun
 
 
@@ -38,30 +38,30 @@ async def lease_of(client: Client) -> JsonObject:
 
 
 def test_a_directory_has_one_agent(tmp_path: Path) -> None:
-    descriptor = incumbency.lock(tmp_path)
-    with pytest.raises(incumbency.NodeTaken, match=r"a node runs on .* already \(pid \d+\): stop it"):
-        incumbency.lock(tmp_path)
+    descriptor = single_agent_lock.lock(tmp_path)
+    with pytest.raises(single_agent_lock.NodeTaken, match=r"a node runs on .* already \(pid \d+\): stop it"):
+        single_agent_lock.lock(tmp_path)
     os.close(descriptor)
-    os.close(incumbency.lock(tmp_path))
+    os.close(single_agent_lock.lock(tmp_path))
 
 
 def test_a_directory_keeps_its_identity_and_shares_it_with_none(tmp_path: Path) -> None:
-    first = incumbency.identity(tmp_path / "a")
-    assert incumbency.identity(tmp_path / "a") == first != incumbency.identity(tmp_path / "b")
+    first = single_agent_lock.identity(tmp_path / "a")
+    assert single_agent_lock.identity(tmp_path / "a") == first != single_agent_lock.identity(tmp_path / "b")
 
 
 async def test_a_name_that_another_agent_keeps_alive_is_refused(tmp_path: Path) -> None:
     async with node(tmp_path / "first") as bench:
-        with pytest.raises(incumbency.NodeTaken, match=f'another agent runs the node "{NODE}".*--name'):
-            await incumbency.check(bench.cluster.client, NODE, incumbency.identity(tmp_path / "second"))
+        with pytest.raises(single_agent_lock.NodeTaken, match=f'another agent runs the node "{NODE}".*--name'):
+            await single_agent_lock.check(bench.cluster.client, NODE, single_agent_lock.identity(tmp_path / "second"))
         lease = await lease_of(bench.cluster.client)
         assert lease["spec"]["holderIdentity"] == NODE, "as a kubelet's"
 
 
 async def test_a_name_whose_agent_was_killed_is_free_after_a_missed_renewal(tmp_path: Path) -> None:
     async with left_by_a_killed_agent(tmp_path / "first") as client:
-        assert await started_at(client, incumbency.identity(tmp_path / "first")) == 0, "its own directory"
-        waited = await started_at(client, incumbency.identity(tmp_path / "second"))
+        assert await started_at(client, single_agent_lock.identity(tmp_path / "first")) == 0, "its own directory"
+        waited = await started_at(client, single_agent_lock.identity(tmp_path / "second"))
         assert 10 < waited < 20
         await asyncio.sleep(40)
         assert await started_at(client, "third") == 0, "nobody has renewed it for long"
@@ -85,8 +85,8 @@ async def test_the_name_of_a_kubelet_is_refused(tmp_path: Path) -> None:
 
         kubelet = asyncio.create_task(renew())
         await asyncio.sleep(1)
-        with pytest.raises(incumbency.NodeTaken):
-            await incumbency.check(client, NODE, "second")
+        with pytest.raises(single_agent_lock.NodeTaken):
+            await single_agent_lock.check(client, NODE, "second")
         kubelet.cancel()
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.node.agent.onenode import container, node
 
 from kohort.kube.resources import PODS, STATEFUL_SETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 async def test_more_than_the_node_has_is_not_taken_in(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.node.agent.onenode import Bench, container, node
 
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 async def ask(bench: Bench, name: str, cpu: str) -> None:

@@ -9,7 +9,7 @@ from tests.node.agent.onenode import NODE, Bench, container, node
 
 from kohort.kube.errors import ApiError, generic
 from kohort.kube.resources import NODES, PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rules.node_feature_gates import NodeGates
 
 PLR_OFF = "PodLevelResources=false"

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.node.agent.onenode import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SECRETS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def reason(status: JsonObject) -> str:

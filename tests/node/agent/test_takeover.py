@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.node.agent.onenode import Bench, container, node
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 PROBES = {"periodSeconds": 5, "failureThreshold": 1}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.node.agent.onenode import Bench, container, node
 
 from kohort.kube.resources import PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 RESTART = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.node.api.logreading import LogOptions, read_log
+from kohort.node.api.log_reader import LogOptions, read_log
 from kohort.node.runtimes.process.logs import LONGEST_LINE, LogWriter, last_lines
 
 LONG = b"x" * (LONGEST_LINE * 2 + 5)

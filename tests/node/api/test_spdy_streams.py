@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from kohort.kube import spdy
-from kohort.node.api.forwarding import serve_forwarding
-from kohort.node.api.sessions import serve_session
+from kohort.node.api.exec_sessions import serve_session
+from kohort.node.api.port_forward import serve_forwarding
 from kohort.node.runtimes.interface import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Session
 
 

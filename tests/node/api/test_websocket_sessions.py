@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
-from kohort.node.api.sessions import serve_session
+from kohort.node.api.exec_sessions import serve_session
 from kohort.node.runtimes.interface import ERROR, STDOUT, CannotStart, Session
 
 NON_ZERO = "command terminated with non-zero exit code: exit status 3"

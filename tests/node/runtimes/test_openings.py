@@ -16,7 +16,7 @@ READ_ONLY = "touch: cannot touch '/tmp/kohort-new': Read-only file system"
 SCRIPT = """
 import os, signal, sys
 from kohort.node.runtimes.interface import Launch, Mount
-from kohort.node.runtimes.process.launching import spawn
+from kohort.node.runtimes.process.process_launch import spawn
 
 def said(command, within=0, **more):
     reading, writing = os.pipe()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch, Mount
-from kohort.node.runtimes.process import launching
+from kohort.node.runtimes.process import process_launch
 from kohort.node.runtimes.process.client import ProcessRuntime
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -120,7 +120,7 @@ async def away(tmp_path: Path, count: int = 1) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    return launching.birth(pid) is not None
+    return process_launch.birth(pid) is not None
 
 
 async def test_daemons_end_with_their_container_before_that_is_told(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tests.node.resizing import sized
 
-from kohort.objects.nodepods import NodePod
+from kohort.objects.node_pods import NodePod
 
 NEVER = {"cpu": "NotRequired", "memory": "NotRequired"}
 CPU = {"cpu": "RestartContainer", "memory": "NotRequired"}

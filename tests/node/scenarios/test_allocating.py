@@ -8,7 +8,7 @@ from tests.node.faketree import ROOM, Machine
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt
-from kohort.objects.nodepods import NodePod
+from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rules.allocated_resources import Allocated, Desired

@@ -7,7 +7,7 @@ import pytest
 from tests.node.faketree import Machine
 from tests.node.resizing import sized
 
-from kohort.node.actuation import ActuationFailed
+from kohort.node.resize.actuation import ActuationFailed
 from kohort.node.resize.plan import StopContainer, WriteContainer, WritePod, in_progress, plan_resize
 from kohort.node.views import Actuated, figures_of
 from kohort.objects.pods import Pod, ResourceRequirements

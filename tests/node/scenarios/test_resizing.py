@@ -19,9 +19,9 @@ from tests.node.scenarios.rows import (
     three,
 )
 
-from kohort.node.actuation import ActuationFailed, actuated_from_cgroups
+from kohort.node.pod_status import pod_resources
+from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.resize.plan import changes
-from kohort.node.statuses import pod_resources
 from kohort.node.views import figures_of
 from kohort.objects.pods import Pod
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.apiserver.patch import merge
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic.httproute import plan_restore, plan_step, routed
 from kohort.rollouts.traffic.model import (
     Header,

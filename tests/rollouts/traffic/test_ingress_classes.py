@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import ingress
 from kohort.rollouts.traffic.model import (
     Asking,
@@ -15,7 +15,7 @@ from kohort.rollouts.traffic.model import (
     RouteRef,
     TrafficStep,
 )
-from kohort.rollouts.traffic.plans import TrafficProblem
+from kohort.rollouts.traffic.pending_writes import TrafficProblem
 
 N, A, M = "nginx.ingress.kubernetes.io/", "alb.ingress.kubernetes.io/", "mse.ingress.kubernetes.io/"
 OWNER = {"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "name": "r", "uid": "u1", "controller": True}

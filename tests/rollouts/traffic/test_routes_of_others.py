@@ -13,7 +13,7 @@ from tests.rollouts.traffic.test_routing_on_a_cluster import (
 )
 
 from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, SERVICES, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic.model import RouteRef, TrafficStep
 from kohort.rollouts.traffic.routing import ClusterTraffic
 from kohort.testing import Cluster

@@ -22,7 +22,7 @@ from kohort.kube.resources import (
     SERVICES,
     Resource,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.traffic.model import (
     Answer,
     Asking,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from kohort.objects.jsontypes import Json, JsonObject
-from kohort.rollouts.traffic.custom import script_input
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.traffic.custom_scripts import script_input
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
 from kohort.rollouts.traffic.model import (
     Header,

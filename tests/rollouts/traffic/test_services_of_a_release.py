@@ -3,10 +3,10 @@
 import pytest
 from tests.builders import service
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import services
 from kohort.rollouts.traffic.model import Asking, RouteRef, Selectors
-from kohort.rollouts.traffic.plans import NotYet, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import NotYet, TrafficProblem
 
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 WORKER = "leaderworkerset.sigs.k8s.io/worker-index"

@@ -7,9 +7,9 @@ from tests.rollouts.traffic.test_routing_on_a_cluster import user_ingress
 from kohort.kube.errors import Invalid
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, INGRESSES, SERVICES, TRAFFIC_ROUTINGS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts import crd
-from kohort.rollouts.traffic import machine
+from kohort.rollouts.traffic import trafficrouting_phases
 from kohort.rollouts.traffic.model import Answer
 from kohort.rollouts.traffic.registration import register
 from kohort.testing import Cluster
@@ -39,11 +39,11 @@ OWN, FIRST, SECOND = (
     ],
 )
 def test_phases(phase: str, used: bool, deleting: bool, action: str, done: str, waiting: str) -> None:
-    assert machine.action(phase, used=used, deleting=deleting) == action
-    after = machine.after(phase, DONE, used=used, deleting=deleting)
+    assert trafficrouting_phases.action(phase, used=used, deleting=deleting) == action
+    after = trafficrouting_phases.after(phase, DONE, used=used, deleting=deleting)
     assert after.phase == done
     assert after.released is deleting
-    still = machine.after(phase, WAIT, used=used, deleting=deleting)
+    still = trafficrouting_phases.after(phase, WAIT, used=used, deleting=deleting)
     assert still.phase == waiting
     assert not still.released
 

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 
 import click
 
-from kohort.cli.actions import reading
+from kohort.cli.actions import snapshot_reader
 from kohort.cli.connection import REFUSED, Refusal
+from kohort.inspection.release_subject import title
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
-from kohort.inspection.subject import title
 from kohort.inspection.workload import Workload
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, from_response
@@ -31,7 +31,7 @@ Query = tuple[tuple[str, str], ...]
 async def logs(
     client: Client, namespace: str, name: str, group: int | None, pod: str, container: str, query: Query
 ) -> int:
-    found = await reading.subject(client, namespace, name)
+    found = await snapshot_reader.subject(client, namespace, name)
     pods = chosen(found, group, pod)
     if container:
         pods = having(container, pods)

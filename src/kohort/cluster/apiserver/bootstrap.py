@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 SERVICE_RANGE: Final = "10.96.0.0/16"

@@ -9,41 +9,48 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Final
 
-from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Reader
-from kohort.cluster.apiserver.admission.services import endpoint_resolver
+from kohort.cluster.apiserver.admission.service_resolver import endpoint_resolver
+from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.aggregation.registry import BUCKET as API_SERVICES
 from kohort.cluster.apiserver.aggregation.registry import Aggregation, RemoteClient, RemoteVersion
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
-from kohort.cluster.apiserver.endpoints import access, paths
-from kohort.cluster.apiserver.endpoints.bodies import MAX_BODY, too_large
-from kohort.cluster.apiserver.endpoints.call import Admission, Authorizer, Call, Parts, StoreReader, Unhindered
+from kohort.cluster.apiserver.endpoints import authorization, paths
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.endpoints.deadlines import Deadlines
-from kohort.cluster.apiserver.endpoints.definitions import BUCKET as DEFINITIONS
-from kohort.cluster.apiserver.endpoints.definitions import Definitions
+from kohort.cluster.apiserver.endpoints.crd_serving import BUCKET as DEFINITIONS
+from kohort.cluster.apiserver.endpoints.crd_serving import Definitions
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
-from kohort.cluster.apiserver.endpoints.identity import IdentityEndpoints, Reviews, Tokens
-from kohort.cluster.apiserver.endpoints.nodes import NodeClient, NodeEndpoints, NodeLocation
+from kohort.cluster.apiserver.endpoints.node_connections import NodeClient, NodeEndpoints, NodeLocation
+from kohort.cluster.apiserver.endpoints.nonresource_paths import PLAIN, Health, metrics, version
 from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
-from kohort.cluster.apiserver.endpoints.options import boolean, check_timeout
-from kohort.cluster.apiserver.endpoints.proxying import Forwarder, ProxyEndpoints
+from kohort.cluster.apiserver.endpoints.proxy import Forwarder, ProxyEndpoints
+from kohort.cluster.apiserver.endpoints.query_options import boolean, check_timeout
+from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
+from kohort.cluster.apiserver.endpoints.request_context import (
+    Admission,
+    Authorizer,
+    Call,
+    Parts,
+    StoreReader,
+    Unhindered,
+)
+from kohort.cluster.apiserver.endpoints.review_requests import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
-from kohort.cluster.apiserver.endpoints.stamping import random_uid
-from kohort.cluster.apiserver.endpoints.wellknown import PLAIN, Health, metrics, version
+from kohort.cluster.apiserver.endpoints.system_metadata import random_uid
+from kohort.cluster.apiserver.endpoints.write_deadlines import Deadlines
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
-from kohort.cluster.apiserver.storage.eventexpiry import BUCKET as EVENTS
-from kohort.cluster.apiserver.storage.eventexpiry import EventExpiry
+from kohort.cluster.apiserver.storage.event_expiry import BUCKET as EVENTS
+from kohort.cluster.apiserver.storage.event_expiry import EventExpiry
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 WARNING_LIMIT: Final = 4096
 LONG_WARNING: Final = 256
@@ -208,7 +215,7 @@ class ApiServer:
         else:
             watch = bool(boolean(request, "watch"))
             wanted = access_request(user, paths.verb_of(request.method, path, watch=watch) or verb, path, request)
-        access.check(self.parts.authorizer, wanted)
+        authorization.check(self.parts.authorizer, wanted)
         return await self.aggregation.forward(remote, request, user)
 
     # --- resources ----------------------------------------------------------------------------------------------------
@@ -222,7 +229,7 @@ class ApiServer:
         path = paths.parse(request.path)
         user = self._acting_as(request, user, path)
         if path is None:
-            access.check(self.parts.authorizer, AccessRequest(user, request.method.lower(), path=request.path))
+            authorization.check(self.parts.authorizer, AccessRequest(user, request.method.lower(), path=request.path))
         else:
             self.router.find(self._call(request, user, path, []))
 
@@ -282,7 +289,7 @@ class ApiServer:
     def _call(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Call:
         """What a request is about, once it is known that its sender may."""
         verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
-        access.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
+        authorization.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
         view = self.catalog.find(path.group, path.version, path.plural)
         if view is None:
             raise errors.path_not_found() if self.catalog.is_built_in(path.group) else PageNotFound()
@@ -297,13 +304,15 @@ class ApiServer:
             verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
             return access_request(user, verb or request.method.lower(), path, request)
 
-        return impersonated(user, request.headers, lambda asked: access.check(self.parts.authorizer, asked), wanted)
+        return impersonated(
+            user, request.headers, lambda asked: authorization.check(self.parts.authorizer, asked), wanted
+        )
 
     # --- everything else ----------------------------------------------------------------------------------------------
 
     async def _non_resource(self, request: Request, user: User) -> Response:
         verb = request.method.lower()
-        access.check(self.parts.authorizer, AccessRequest(user, verb, path=request.path))
+        authorization.check(self.parts.authorizer, AccessRequest(user, verb, path=request.path))
         health = self.health.answer(request)
         if health is not None:
             return health

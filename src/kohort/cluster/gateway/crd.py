@@ -8,7 +8,7 @@ official definitions keeps them.
 from typing import Final
 
 from kohort.cluster.gateway.views import CONTROLLER, GROUP
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CLASS: Final = "kohort"
 STORED: Final = "v1"

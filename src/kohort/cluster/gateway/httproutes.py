@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.gateway.routes import (
+from kohort.cluster.gateway.route_table import (
     Backend,
     BadPattern,
     HeaderChange,

@@ -7,7 +7,7 @@ Without such a path it does nothing.
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.gateway.routes import Backend, BadPattern, Canary, PathKind, PathRule, Pattern, Route
+from kohort.cluster.gateway.route_table import Backend, BadPattern, Canary, PathKind, PathRule, Pattern, Route
 from kohort.objects.networking import Ingress, IngressBackend, IngressPath
 
 NGINX: Final = "nginx.ingress.kubernetes.io/"

@@ -48,7 +48,7 @@ from yarl import URL
 
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
-from kohort.cluster.gateway.routes import Backend, Facts, HeaderChange, Route, RouteTable
+from kohort.cluster.gateway.route_table import Backend, Facts, HeaderChange, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
 from kohort.kube.tasks import cancel_all

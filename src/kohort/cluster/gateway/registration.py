@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.gateway.crd import definitions, gateway_class
-from kohort.cluster.gateway.plane import DataPlane
+from kohort.cluster.gateway.data_plane import DataPlane
 from kohort.cluster.gateway.views import GATEWAY_CLASSES
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists

@@ -3,7 +3,7 @@
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Refusal, Verdict, hopeless
 from kohort.cluster.scheduler.filters import Judge, prepare
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 from kohort.cluster.scheduler.scores import total_scores
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.verdict import Refusal, Verdict, hopeless
 
 NO_NODES: Final = "no nodes available to schedule pods"
 MIN_CANDIDATES: Final = 100

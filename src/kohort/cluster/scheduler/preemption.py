@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Misfit, histogram, judged
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.filter_result import Refusal, Verdict, hopeless
 from kohort.cluster.scheduler.filters import prepare
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.verdict import Refusal, Verdict, hopeless
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 from kohort.objects.meta import compiled, find_condition
 from kohort.objects.policy import PodDisruptionBudget
 

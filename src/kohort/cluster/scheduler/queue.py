@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.facts import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 10.0

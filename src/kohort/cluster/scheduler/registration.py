@@ -1,6 +1,6 @@
 """How the scheduler joins a manager."""
 
-from kohort.cluster.scheduler.meters import ResourceCollector
+from kohort.cluster.scheduler.metrics import ResourceCollector
 from kohort.cluster.scheduler.scheduler import Scheduler, Settings
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (

@@ -16,22 +16,22 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler import hints
+from kohort.cluster.scheduler import requeue_hints
+from kohort.cluster.scheduler.api_writes import VolumesNotBound, Writer
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Chooser, Misfit, Placement
-from kohort.cluster.scheduler.facts import PodFacts
 from kohort.cluster.scheduler.filters.volumes import claims_of
-from kohort.cluster.scheduler.footprint import Footprint
-from kohort.cluster.scheduler.meters import Meters
+from kohort.cluster.scheduler.metrics import Meters
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 from kohort.cluster.scheduler.preemption import Eviction, make_room
 from kohort.cluster.scheduler.queue import SchedulingQueue, Waiting
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.storage import VolumePlan
-from kohort.cluster.scheduler.writer import VolumesNotBound, Writer
+from kohort.cluster.scheduler.resource_request import Footprint
+from kohort.cluster.scheduler.volume_binding import VolumePlan
 from kohort.kube import clock, errors
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.objects.core import Namespace, Node
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.objects.policy import PodDisruptionBudget
@@ -179,7 +179,7 @@ class Scheduler:
         self.cluster.storage.release(plan)
         if pod.uid in self.cluster.assumed:
             self.cluster.forget(pod.uid)
-            self._wake(hints.pod_left(pod))
+            self._wake(requeue_hints.pod_left(pod))
         self.meters.attempt("error")
         if isinstance(problem, errors.NotFound):
             self.queue.remove(pod.uid)
@@ -248,7 +248,7 @@ class Scheduler:
         self.cluster.drop_nomination(uid)
         left = self.cluster.take_pod(uid)
         if left is not None:
-            self._wake(hints.pod_left(left))
+            self._wake(requeue_hints.pod_left(left))
 
     def _pod_on_node(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -260,11 +260,11 @@ class Scheduler:
             return
         self.cluster.put_pod(facts, pod.spec.node_name)
         if before is None or before.labels != facts.labels:
-            self._wake(hints.pod_came(facts))
+            self._wake(requeue_hints.pod_came(facts))
         if before is not None:
-            self._wake(hints.pod_shrank(before, facts))
+            self._wake(requeue_hints.pod_shrank(before, facts))
             if (before.alive and not facts.alive) or before.labels != facts.labels:
-                self._wake(hints.pod_left(before))
+                self._wake(requeue_hints.pod_left(before))
 
     def _pod_waits(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -298,11 +298,11 @@ class Scheduler:
         if new is None:
             assert old is not None
             self.cluster.take_node(old.metadata.name)
-            self._wake(hints.node_went)
+            self._wake(requeue_hints.node_went)
             return
         self.cluster.put_node(new)
-        if old is None or hints.node_differs(old, new):
-            self._wake(hints.node_came(self.cluster.nodes[new.metadata.name], self.cluster))
+        if old is None or requeue_hints.node_differs(old, new):
+            self._wake(requeue_hints.node_came(self.cluster.nodes[new.metadata.name], self.cluster))
 
     def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         storage = self.cluster.storage
@@ -330,7 +330,7 @@ class Scheduler:
 
     def _storage_changed(self) -> None:
         self._writer.storage_changed()
-        self._wake(hints.storage_changed)
+        self._wake(requeue_hints.storage_changed)
 
     def budget_changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         if new is not None:
@@ -342,11 +342,11 @@ class Scheduler:
         if new is not None:
             self.cluster.put_namespace(new.metadata.name, new.metadata.labels)
             if old is None or old.metadata.labels != new.metadata.labels:
-                self._wake(hints.namespace_changed)
+                self._wake(requeue_hints.namespace_changed)
         elif old is not None:
             self.cluster.take_namespace(old.metadata.name)
 
-    def _wake(self, hint: hints.Hint) -> None:
+    def _wake(self, hint: requeue_hints.Hint) -> None:
         if self.queue.wake(hint, self._now()):
             self._work.set()
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from kohort.cluster.simulation import nodelife, podlife
-from kohort.cluster.simulation.fleet import DEFAULT_TOPOLOGY, Fleet
-from kohort.cluster.simulation.nodelife import HEARTBEAT_SECONDS, SimulatedNodes
-from kohort.cluster.simulation.podlife import BY_NODE, PodLife
-from kohort.kube.identity import key_of
+from kohort.cluster.simulation import node_controller, pod_controller
+from kohort.cluster.simulation.node_controller import HEARTBEAT_SECONDS, SimulatedNodes
+from kohort.cluster.simulation.node_template import DEFAULT_TOPOLOGY, Fleet
+from kohort.cluster.simulation.pod_controller import BY_NODE, PodLife
 from kohort.kube.manager import Manager
+from kohort.kube.object_identity import key_of
 from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node
 from kohort.objects.pods import Pod
@@ -45,12 +45,12 @@ def register(
         return [key_of(pod) for pod in pod_cache.by_index(BY_NODE, node.metadata.name)]
 
     manager.controller("simulated-nodes", simulated.reconcile, workers=WORKERS).watches(
-        node_cache, when=nodelife.matters
+        node_cache, when=node_controller.matters
     )
     pods = manager.controller("simulated-pods", life.reconcile, workers=WORKERS)
     life.wake = pods.enqueue
-    pods.watches(pod_cache, when=podlife.matters)
-    pods.watches(node_cache, pods_of, when=nodelife.matters)
+    pods.watches(pod_cache, when=pod_controller.matters)
+    pods.watches(node_cache, pods_of, when=node_controller.matters)
     manager.background("simulated-fleet", simulated.create_fleet)
     return simulated.registered
 

@@ -10,8 +10,8 @@
 
 import msgspec
 
-from kohort.cluster.simulation.machine import Moment
-from kohort.cluster.simulation.orders import Orders
+from kohort.cluster.simulation.annotations import Orders
+from kohort.cluster.simulation.pod_lifecycle import Moment
 from kohort.objects.meta import Condition
 from kohort.objects.pods import Container, Pod, ResourceRequirements
 from kohort.rules import resize_conditions

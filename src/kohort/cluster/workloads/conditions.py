@@ -1,7 +1,7 @@
 """Status conditions: one entry per type, whose transition time moves only when its status does."""
 
 from kohort.kube import clock
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def merged(

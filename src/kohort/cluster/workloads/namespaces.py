@@ -27,7 +27,7 @@ from kohort.kube.errors import ApiError, Conflict, MethodNotAllowed, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import NAMESPACES, PODS, Key, Resource
 from kohort.objects.core import Namespace
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, PartialObject
 
 FINALIZER = "kubernetes"

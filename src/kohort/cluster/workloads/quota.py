@@ -13,7 +13,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS, RESOURCE_QUOTAS, SERVICES, Key, Resource
 from kohort.objects.core import Pod, Service
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources.effective import ACCOUNTING, limits, requests, resize_infeasible

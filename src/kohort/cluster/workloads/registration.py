@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from kohort.cluster.workloads import accounts, certificates, namespaces, quota, roles, tokens
+from kohort.cluster.workloads import (
+    clusterrole_aggregation,
+    csr_signer,
+    namespace_defaults,
+    namespaces,
+    quota,
+    serviceaccount_tokens,
+)
 from kohort.cluster.workloads.cronjob import controller as cronjob
 from kohort.cluster.workloads.daemonset import controller as daemonset
 from kohort.cluster.workloads.deployment import controller as deployment
@@ -31,7 +38,7 @@ _PARTS = (
     namespaces,
     quota,
     replicaset,
-    roles,
+    clusterrole_aggregation,
     statefulset,
 )
 
@@ -41,7 +48,7 @@ def register(
     *,
     root_certificate: str,
     volume_directory: Path,
-    authority: certificates.AuthorityFiles | None = None,
+    authority: csr_signer.AuthorityFiles | None = None,
 ) -> None:
     """Add all workload controllers to `manager`.
 
@@ -49,9 +56,9 @@ def register(
     are signed only where the `authority` is at hand.
     """
     if authority is not None:
-        certificates.register(manager, authority)
-    accounts.register(manager, root_certificate)
-    tokens.register(manager, root_certificate)
+        csr_signer.register(manager, authority)
+    namespace_defaults.register(manager, root_certificate)
+    serviceaccount_tokens.register(manager, root_certificate)
     volumes.register(manager, volume_directory)
     for part in _PARTS:
         part.register(manager)

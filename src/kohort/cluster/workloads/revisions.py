@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
 HASH_LABEL = "controller.kubernetes.io/hash"

@@ -25,7 +25,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
 from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"

@@ -12,11 +12,11 @@ from aiohttp import web
 from kohort.kube import clock
 from kohort.node.agent import Agent
 from kohort.node.api.authorization import Authorizer, CannotAuthorize, access_of, user_of
-from kohort.node.api.forwarding import serve_forwarding
-from kohort.node.api.logreading import LogOptions, read_log
-from kohort.node.api.sessions import serve_session
-from kohort.node.podworker import PodWorker
-from kohort.node.starting import execution_of, log_path, parsed_id
+from kohort.node.api.exec_sessions import serve_session
+from kohort.node.api.log_reader import LogOptions, read_log
+from kohort.node.api.port_forward import serve_forwarding
+from kohort.node.container_spec import execution_of, log_path, parsed_id
+from kohort.node.pod_worker import PodWorker
 
 _IMAGE_PROBLEMS: Final = {
     "ErrImagePull": "image can't be pulled",

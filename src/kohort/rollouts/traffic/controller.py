@@ -5,20 +5,20 @@ import msgspec
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
+from kohort.kube.event_mapping import owner_reference
 from kohort.kube.events import ObjectReference
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
-from kohort.kube.owners import owner_reference
-from kohort.kube.patches import locked
+from kohort.kube.merge_patch import locked
 from kohort.kube.resources import TRAFFIC_ROUTINGS, Key
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
-from kohort.rollouts import wire
-from kohort.rollouts.telling import recorder
-from kohort.rollouts.traffic import machine
+from kohort.rollouts.release_events import recorder
+from kohort.rollouts.traffic import trafficrouting_phases
+from kohort.rollouts.traffic.annotations import MARKS
 from kohort.rollouts.traffic.model import Answer, Asking, HeaderModifier, Match, Note, RouteRef, Traffic, TrafficStep
-from kohort.rollouts.traffic.names import MARKS
+from kohort.rules import rollout_labels
 
 
 class Strategy(View, frozen=True):
@@ -76,7 +76,7 @@ class TrafficRoutingController:
         routing = self.routings.get(key)
         if routing is None:
             return None
-        own = wire.TRAFFIC_ROUTING in routing.metadata.finalizers
+        own = rollout_labels.TRAFFIC_ROUTING in routing.metadata.finalizers
         if routing.metadata.deleting and not own:
             return None
         if not own and not routing.metadata.deleting:
@@ -85,13 +85,13 @@ class TrafficRoutingController:
         return await self._advance(routing)
 
     async def _advance(self, routing: TrafficRouting) -> Requeue | None:
-        used = machine.is_used(routing.metadata.finalizers)
+        used = trafficrouting_phases.is_used(routing.metadata.finalizers)
         deleting, phase = routing.metadata.deleting, routing.status.phase
-        action = machine.action(phase, used=used, deleting=deleting)
+        action = trafficrouting_phases.action(phase, used=used, deleting=deleting)
         asking = asking_of(routing)
         answer = await self._perform(action, asking)
         self._tell(routing, answer)
-        following = machine.after(phase, answer, used=used, deleting=deleting)
+        following = trafficrouting_phases.after(phase, answer, used=used, deleting=deleting)
         if dict(answer.marks) != dict(asking.marks):
             await self._store_marks(routing, answer)
         await self._store_status(routing, following)
@@ -101,10 +101,10 @@ class TrafficRoutingController:
         # With marks just stored, or a new phase, an event brings us back; a time that must pass does not, nor does
         # somebody else who changes the routes.
         if answer.done:
-            return Requeue(after=wire.LOOK_SECONDS) if action == "route" else None
+            return Requeue(after=rollout_labels.LOOK_SECONDS) if action == "route" else None
         return Requeue(after=max(answer.seconds, 0.01))
 
-    async def _perform(self, action: machine.Action, asking: Asking) -> Answer:
+    async def _perform(self, action: trafficrouting_phases.Action, asking: Asking) -> Answer:
         if action == "check":
             return await self.traffic.check(asking)
         if action == "route":
@@ -132,15 +132,17 @@ class TrafficRoutingController:
         if fresh is None:
             return
         names = fresh["metadata"].get("finalizers") or []
-        others = [name for name in names if name != wire.TRAFFIC_ROUTING]
-        patch: JsonObject = {"metadata": {"finalizers": [*others, wire.TRAFFIC_ROUTING] if present else others}}
+        others = [name for name in names if name != rollout_labels.TRAFFIC_ROUTING]
+        patch: JsonObject = {
+            "metadata": {"finalizers": [*others, rollout_labels.TRAFFIC_ROUTING] if present else others}
+        }
         await self._patch(routing, locked(patch, fresh["metadata"]["resourceVersion"]))
 
     async def _store_marks(self, routing: TrafficRouting, answer: Answer) -> None:
         text = msgspec.json.encode(dict(answer.marks)).decode() if answer.marks else None
         await self._patch(routing, {"metadata": {"annotations": {MARKS: text}}})
 
-    async def _store_status(self, routing: TrafficRouting, following: machine.Next) -> None:
+    async def _store_status(self, routing: TrafficRouting, following: trafficrouting_phases.Next) -> None:
         status = Status(routing.metadata.generation, following.phase, following.message)
         if status != routing.status:
             await self._patch(routing, {"status": msgspec.to_builtins(status)}, "status")

@@ -22,12 +22,12 @@ from math import gcd
 
 import msgspec
 
-from kohort.kube.patches import equal, locked, merge_patch
+from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.traffic.annotations import ORIGINAL_RULES
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
-from kohort.rollouts.traffic.names import ORIGINAL_RULES
-from kohort.rollouts.traffic.plans import NOTHING_TO_DO, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
 
 Rules = list[JsonObject]
 _MODIFIER = "RequestHeaderModifier"

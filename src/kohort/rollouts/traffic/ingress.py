@@ -17,12 +17,12 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kohort.kube.patches import merge_patch
+from kohort.kube.merge_patch import merge_patch
 from kohort.kube.resources import INGRESSES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import Asking, HeaderMatch, IngressRef, Note, RouteRef, TrafficStep
-from kohort.rollouts.traffic.names import NOT_COPIED
-from kohort.rollouts.traffic.plans import (
+from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
     NotYet,
     Plan,

@@ -29,7 +29,7 @@ from typing import Final, Literal, Protocol
 import msgspec
 from msgspec import field
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 
 DEFAULT_GRACE: Final = 3

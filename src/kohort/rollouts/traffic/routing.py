@@ -25,12 +25,12 @@ from kohort.kube.resources import (
     SERVICES,
     Key,
 )
-from kohort.objects.jsontypes import Json
-from kohort.rollouts import wire
+from kohort.objects.json_types import Json
 from kohort.rollouts.traffic import httproute, ingress, services
-from kohort.rollouts.traffic.customrefs import CustomRefs
-from kohort.rollouts.traffic.finding import Found, UserScripts
-from kohort.rollouts.traffic.ingressclasses import IngressClasses
+from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
+from kohort.rollouts.traffic.custom_objects import CustomRefs
+from kohort.rollouts.traffic.ingress_classes import IngressClasses
+from kohort.rollouts.traffic.lookup import Found, UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
 from kohort.rollouts.traffic.model import (
     Answer,
@@ -42,10 +42,10 @@ from kohort.rollouts.traffic.model import (
     pace,
     routing_grace,
 )
-from kohort.rollouts.traffic.names import CONFIGURATION, CONFIGURATION_NAMESPACE
-from kohort.rollouts.traffic.plans import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
+from kohort.rules import rollout_labels
 
-RECHECK: Final = wire.RECHECK
+RECHECK: Final = rollout_labels.RECHECK
 EVERYTHING: Final = TrafficStep(weight=100)
 
 SCRIPTS: Final = Key(CONFIGURATION_NAMESPACE, CONFIGURATION)
@@ -136,7 +136,7 @@ class ClusterTraffic:
         if asking.only_traffic:
             return ()
         selected = await self._found.selected(stable)
-        groups = asking.selectors.revision_key == wire.GROUP_REVISION
+        groups = asking.selectors.revision_key == rollout_labels.GROUP_REVISION
         notes = services.check_leaders(stable, selected) if groups else ()
         if asking.serving is not None:
             notes += services.check_selection(stable, selected, asking.serving)

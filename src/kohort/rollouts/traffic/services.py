@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kohort.kube.patches import locked, merge_patch
+from kohort.kube.merge_patch import locked, merge_patch
 from kohort.kube.resources import SERVICES
-from kohort.objects.jsontypes import JsonObject
-from kohort.rollouts import wire
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic.annotations import ADDED_SELECTOR, NOT_COPIED
 from kohort.rollouts.traffic.model import Asking, Note, RouteRef, Selectors, ServingPods
-from kohort.rollouts.traffic.names import ADDED_SELECTOR, NOT_COPIED
-from kohort.rollouts.traffic.plans import (
+from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
     NotYet,
     Plan,
@@ -25,6 +24,7 @@ from kohort.rollouts.traffic.plans import (
     is_going,
     refuse_foreign,
 )
+from kohort.rules import rollout_labels
 
 _PER_SERVICE = ("clusterIP", "clusterIPs", "externalIPs", "ipFamilyPolicy", "ipFamilies", "loadBalancerIP")
 _OF_LOAD_BALANCERS = (
@@ -230,19 +230,22 @@ def same_keys(key: str) -> str:
 
 def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[Note, ...]:
     """What the pods that a Service selects say about it, where they are members of groups."""
-    members = [pod for pod in selected if wire.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
-    leaders = [pod for pod in members if pod["metadata"]["labels"][wire.WORKER_INDEX] == wire.LEADER]
+    members = [pod for pod in selected if rollout_labels.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
+    leaders = [
+        pod for pod in members if pod["metadata"]["labels"][rollout_labels.WORKER_INDEX] == rollout_labels.LEADER
+    ]
     name = service["metadata"]["name"]
     if members and not leaders:
-        group_set = members[0]["metadata"]["labels"].get(wire.GROUP_SET, "")
+        group_set = members[0]["metadata"]["labels"].get(rollout_labels.GROUP_SET, "")
         raise TrafficProblem(
             f"service {name} selects no leader pod of LeaderWorkerSet {group_set}; spec.selector must name labels of "
-            f'leaders, for example {wire.WORKER_INDEX}: "{wire.LEADER}"',
+            f'leaders, for example {rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"',
             "ServiceSelectsNoPods",
         )
     notes = []
     if len(members) > len(leaders):
-        text = f'Service {name} also selects workers; add {wire.WORKER_INDEX}: "{wire.LEADER}" to spec.selector'
+        missing = f'{rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"'
+        text = f"Service {name} also selects workers; add {missing} to spec.selector"
         notes.append(Note("ServiceSelectsWorkers", text, warning=True))
     notes += [
         Note("LeaderPortMissing", f"Service {name}: no leader container has port {port}", warning=True)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from kohort.kube.resources import Key
-from kohort.rollouts.api import BatchRelease, Rollout
+from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note, ServingPods
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -8,7 +8,7 @@ from kohort.cluster.apiserver.admission.reviews import request_namespace
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.crd.definitions import kinds_of
 from kohort.kube.resources import NAMESPACES
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class NoObjects:

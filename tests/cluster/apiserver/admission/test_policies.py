@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube import errors
 from kohort.kube.resources import CONFIG_MAPS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 ITEM = Node("object", fields={"name": Node("string"), "value": Node("integer")})

@@ -7,7 +7,7 @@ import pytest
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 GROUP = "admissionregistration.k8s.io"

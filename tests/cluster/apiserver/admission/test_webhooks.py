@@ -10,7 +10,7 @@ from tests.cluster.apiserver.admission.webhookworld import Answer, World, allowi
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.kube import errors
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 @pytest.fixture

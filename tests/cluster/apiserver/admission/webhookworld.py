@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.client import WebhookClient
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
+from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.admission.webhooks import Webhooks
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
 from kohort.cluster.apiserver.kinds.model import Kind, Strategy
@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 V1 = Resource("example.com", "v1", "widgets", "Widget")
 V2 = Resource("example.com", "v2", "widgets", "Widget")

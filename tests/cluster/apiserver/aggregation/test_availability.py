@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.aggregation.availability import (
     judge_service,
     with_condition,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 WANTED = ServiceReference("ns", "api", 7443)
 SERVICE: JsonObject = {"spec": {"type": "ClusterIP", "ports": [{"name": "https", "port": 7443}]}}

@@ -12,15 +12,15 @@ import pytest
 from aiohttp import web
 from tests.cluster.apiserver.caller import Answer
 
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.auth.certificates import Pki
 from kohort.cluster.apiserver.auth.model import ADMIN, User
-from kohort.cluster.apiserver.http.remoteservers import RemoteServers
+from kohort.cluster.apiserver.http.remote_servers import RemoteServers
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube.certificate_issuing import Authority, new_authority
 from kohort.kube.http import Request
-from kohort.kube.issuing import Authority, new_authority
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 GROUP, VERSION = "wardle.example.com", "v1alpha1"
 PATH = f"/apis/{GROUP}/{VERSION}"

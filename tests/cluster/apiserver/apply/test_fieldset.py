@@ -24,7 +24,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
     union,
     without,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Paths: TypeAlias = set[Path]
 

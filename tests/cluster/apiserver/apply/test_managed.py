@@ -7,7 +7,7 @@ import pytest
 from kohort.cluster.apiserver.apply.managed import is_noop, record_update
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.node import ANY, Node
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CONFIG_MAP = kind_node("", "v1", "ConfigMap")
 DEPLOYMENT = kind_node("apps", "v1", "Deployment")

@@ -1,9 +1,9 @@
 """Field ownership seen through the scale subresource, and back."""
 
 from kohort.cluster.apiserver.apply.managed import record_update
-from kohort.cluster.apiserver.apply.scale import SCALE_VERSION, parent_entries, scale_entries
+from kohort.cluster.apiserver.apply.scale_ownership import SCALE_VERSION, parent_entries, scale_entries
 from kohort.cluster.apiserver.schema.builtin import kind_node
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SCALE = kind_node("autoscaling", "v1", "Scale")
 PATHS = {"apps/v1": ("spec", "replicas"), "apps/v2": None}

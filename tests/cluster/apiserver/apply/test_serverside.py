@@ -19,11 +19,11 @@ from tests.cluster.apiserver.apply.appliers import (
     workload,
 )
 
-from kohort.cluster.apiserver.apply.fitting import null_values
+from kohort.cluster.apiserver.apply.intent_validation import null_values
 from kohort.cluster.apiserver.apply.managed import record_update
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def test_an_apply_creates_what_it_says_and_owns_just_that() -> None:

@@ -7,7 +7,7 @@ from tests.cluster.apiserver.apply.appliers import CONFIG_MAP, T0, apply, config
 
 from kohort.cluster.apiserver.apply import serverside
 from kohort.cluster.apiserver.apply.managed import record_update
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def client_side_applied() -> JsonObject:

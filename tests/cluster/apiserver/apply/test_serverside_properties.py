@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.cluster.apiserver.apply.appliers import deploy, workload
 
 from kohort.cluster.apiserver.apply.managed import is_noop
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 data = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), min_size=1, max_size=3)
 env = st.lists(

@@ -9,7 +9,7 @@ from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import ADMIN, ANONYMOUS, AccessRequest, User
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.kube.errors import ApiError, Unauthorized, forbidden
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class NoObjects:

@@ -3,15 +3,15 @@
 import pytest
 
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
+from kohort.cluster.apiserver.auth.default_roles import bootstrap_objects
 from kohort.cluster.apiserver.auth.escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.model import ADMIN, ANONYMOUS, AccessRequest, User
 from kohort.cluster.apiserver.auth.rbac import Authorizer
-from kohort.cluster.apiserver.auth.roles import bootstrap_objects
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 GROUP = "rbac.authorization.k8s.io"
 BOB = User("bob", ("devs", "system:authenticated"))

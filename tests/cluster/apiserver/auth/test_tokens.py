@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.auth.tokens import ISSUER, TokenIssuer
 from kohort.kube import clock
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class Objects:

@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.cel.environment import mutation_environment
 from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.times import duration_text
 from kohort.cluster.apiserver.cel.values import Duration, Optional, Timestamp, TypeValue, Uint
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 VALUES: dict[str, Json] = {
     "i": 7,

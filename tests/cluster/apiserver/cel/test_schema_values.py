@@ -5,7 +5,7 @@ import pytest
 from kohort.cluster.apiserver.cel import BudgetExceeded, CelError, Environment, kubernetes_environment
 from kohort.cluster.apiserver.cel.schema_types import escaped, schema_type
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 STRING, INTEGER = Node("string"), Node("integer")
 ITEM = Node("object", fields={"key": STRING, "value": INTEGER}, required=frozenset({"key"}))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kohort.cluster.apiserver.crd.definitions import kinds_of, status_for
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 SCHEMA: JsonObject = {
     "type": "object",

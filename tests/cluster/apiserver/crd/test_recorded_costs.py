@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cluster.apiserver.crd.expressions import expression_errors
+from kohort.cluster.apiserver.crd.rule_compilation import expression_errors
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 ANSWERS: list[JsonObject] = json.loads((Path(__file__).parent / "answers_costs.json").read_text())
 

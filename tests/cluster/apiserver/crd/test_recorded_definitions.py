@@ -9,7 +9,7 @@ import pytest
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.crd.definition_strategy import DefinitionStrategy
 from kohort.cluster.apiserver.kinds.model import WriteContext
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 ANSWERS: list[JsonObject] = json.loads((Path(__file__).parent / "answers_definitions.json").read_text())
 PRINTED_WHOLE = "only [Description"

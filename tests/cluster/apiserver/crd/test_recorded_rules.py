@@ -13,7 +13,7 @@ from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.schema import decode
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 RECORDED: JsonObject = json.loads((Path(__file__).parent / "answers_rules.json").read_text())
 ANSWERS: list[JsonObject] = RECORDED["answers"]

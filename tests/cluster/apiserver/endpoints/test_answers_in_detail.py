@@ -7,10 +7,10 @@ import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.schema import protobuf
+from kohort.cluster.apiserver.schema import protobuf_decode
 from kohort.cluster.apiserver.storage.errors import WriteFailed
 from kohort.cluster.apiserver.storage.model import Stored
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 BOB = User("bob", ("system:authenticated",))
@@ -147,7 +147,7 @@ async def test_a_client_that_reads_protobuf_only(api: Api) -> None:
         plain = (await api.get(path)).json
         said = await api.get(path, {"accept": "application/vnd.kubernetes.protobuf"})
         assert (said.code, said.headers["content-type"]) == (code, "application/vnd.kubernetes.protobuf")
-        decoded = protobuf.decode(said.raw)
+        decoded = protobuf_decode.decode(said.raw)
         assert decoded["kind"] == plain["kind"] == kind
         key = {"ConfigMap": "data", "Status": "message", "APIGroupList": "groups"}
         if kind in key:

@@ -8,10 +8,10 @@ import pytest
 from tests.cluster.apiserver.caller import Api
 
 from kohort.cluster.apiserver.endpoints.deletion import finalizers_for, plan_deletion
-from kohort.cluster.apiserver.endpoints.options import DeleteOptions
+from kohort.cluster.apiserver.endpoints.query_options import DeleteOptions
 from kohort.cluster.apiserver.kinds.model import Strategy
 from kohort.kube import clock
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -3,7 +3,7 @@
 import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"

@@ -2,9 +2,9 @@
 
 from tests.cluster.apiserver.caller import Answer, Api, Everybody
 
-from kohort.cluster.apiserver.assembly import assemble
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

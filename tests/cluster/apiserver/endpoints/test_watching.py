@@ -6,9 +6,9 @@ import pytest
 from tests.cluster.apiserver.caller import Api
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.schema import protobuf, wire
+from kohort.cluster.apiserver.schema import protobuf_decode, protobuf_wire
 from kohort.cluster.apiserver.storage.store import ObjectStore
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 END = {"k8s.io/initial-events-end": "true"}
@@ -183,13 +183,13 @@ def protobuf_events(stream: bytes) -> list[tuple[str, JsonObject]]:
         end = 4 + int.from_bytes(stream[:4], "big")
         (_, type_), (_, extension) = protobuf_fields(stream[4:end])
         ((_, body),) = protobuf_fields(extension)
-        events.append((type_.decode(), protobuf.decode(body)))
+        events.append((type_.decode(), protobuf_decode.decode(body)))
         stream = stream[end:]
     return events
 
 
 def protobuf_fields(message: bytes) -> list[tuple[int, bytes]]:
-    return [(number, message[start:end]) for number, _, start, end in wire.fields(message, 0, len(message))]
+    return [(number, message[start:end]) for number, _, start, end in protobuf_wire.fields(message, 0, len(message))]
 
 
 async def test_a_watcher_that_reads_protobuf_only(api: Api) -> None:

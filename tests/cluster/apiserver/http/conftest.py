@@ -7,7 +7,7 @@ from tests.cluster.apiserver.caller import Everybody
 
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.http.front import Front
+from kohort.cluster.apiserver.http.https_server import Front
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store

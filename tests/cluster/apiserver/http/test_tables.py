@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.kinds.model import Kind, Strategy
 from kohort.cluster.apiserver.kinds.printers import columns_and_cells
 from kohort.cluster.apiserver.schema.node import ANY
 from kohort.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 from tests.cluster.apiserver.kinds.mutations import LONG, mutated, mutations, shown
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 NAMESPACE: Final = "d"
 FOLDER: Final = Path(__file__).parent

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.kinds.cronschedule import Times, parse_schedule, schedule_problem
+from kohort.cluster.apiserver.kinds.cron_schedule import Times, parse_schedule, schedule_problem
 
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 

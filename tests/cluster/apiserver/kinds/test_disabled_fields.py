@@ -4,7 +4,7 @@ import pytest
 from tests.cluster.apiserver.caller import Api
 from tests.cluster.apiserver.kinds.specimens import NAMESPACE
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 CONTAINER: JsonObject = {"name": "c", "image": "img:1"}

@@ -5,8 +5,8 @@ import copy
 import pytest
 from tests.cluster.apiserver.caller import Api
 
-from kohort.cluster.apiserver.kinds.pod.levels import default_levels
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.pod.pod_level_resources import default_levels
+from kohort.objects.json_types import JsonObject
 
 PODS = "/api/v1/namespaces/d/pods"
 

@@ -4,7 +4,7 @@ import pytest
 from tests.cluster.apiserver.caller import Api
 from tests.cluster.apiserver.kinds.specimens import SPECIMENS, Door, Specimen, cases, recorded, verdict
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 RANGE = "a dry run of Kubernetes does not look at the range of ports"
 EMPTY = "an empty list is the same as none"

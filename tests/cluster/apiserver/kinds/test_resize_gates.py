@@ -8,15 +8,15 @@ from tests.cluster.apiserver.caller import Answer, Api, Everybody
 
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.plugins import default_plugins
-from kohort.cluster.apiserver.assembly import assemble
 from kohort.cluster.apiserver.bootstrap import namespaces
 from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds import gates
+from kohort.cluster.apiserver.kinds import feature_gates
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 PODS = "/api/v1/namespaces/default/pods"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -37,7 +37,7 @@ async def store() -> AsyncIterator[Store]:
 
 async def served(store: Store, turned: str = "") -> Api:
     """A server with these gates, on what earlier ones have stored."""
-    chosen = gates.parse(turned)
+    chosen = feature_gates.parse(turned)
     chain = Chain(default_plugins(store, gates=chosen, service_accounts=False))
     everybody = Everybody()
     server = ApiServer(store, Catalog(builtin_kinds()), everybody, admission=chain, gates=chosen)
@@ -129,7 +129,7 @@ async def test_k7_and_k16_a_node_that_does_not_declare_the_feature_is_not_asked(
 
 
 async def test_k6_without_declared_features_the_request_is_stored_and_the_status_stays(store: Store) -> None:
-    chosen = {gates.NODE_DECLARED_FEATURES: False}
+    chosen = {feature_gates.NODE_DECLARED_FEATURES: False}
     chain = Chain(default_plugins(store, gates=chosen, service_accounts=False))
     await served(store)
     server = ApiServer(store, Catalog(builtin_kinds()), Everybody(), admission=chain, gates=chosen)
@@ -243,7 +243,7 @@ async def test_regular_init_containers_stay_as_they_are_where_their_resize_is_of
 
 
 async def test_without_in_place_resizing_there_is_no_door_for_it(store: Store) -> None:
-    server, _ = await assemble(store, gates=gates.parse("InPlacePodVerticalScaling=false"))
+    server, _ = await assemble(store, gates=feature_gates.parse("InPlacePodVerticalScaling=false"))
     api = Api(server, Everybody())
     await api.post("/api/v1/namespaces", {"metadata": {"name": "default"}})
     await pod(api)
@@ -270,13 +270,13 @@ async def test_without_in_place_resizing_there_is_no_door_for_it(store: Store) -
 )
 def test_gates_that_make_no_sense(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match="^" + problem):
-        gates.parse(text)
+        feature_gates.parse(text)
 
 
 def test_what_needs_a_gate_that_is_off_is_off_too() -> None:
-    assert gates.parse("PodLevelResources=false") == {
+    assert feature_gates.parse("PodLevelResources=false") == {
         "PodLevelResources": False,
         "InPlacePodLevelResourcesVerticalScaling": False,
         "PodLevelResourcesFixDefaulting": False,
     }
-    assert gates.parse("") == {}
+    assert feature_gates.parse("") == {}

@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 from tests.node.resizing import block
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 PODS = "/api/v1/namespaces/d/pods"
 STRATEGIC = "application/strategic-merge-patch+json"

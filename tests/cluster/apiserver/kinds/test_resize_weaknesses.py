@@ -4,7 +4,7 @@ instead. W-18 is with the limit ranges, W-30 with the quotas."""
 import msgspec
 from tests.cluster.apiserver.caller import Api
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 PODS = "/api/v1/namespaces/d/pods"
 APPLY = "application/apply-patch+yaml"

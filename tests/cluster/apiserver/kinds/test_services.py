@@ -4,7 +4,7 @@ import ipaddress
 
 from tests.cluster.apiserver.caller import Api
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 SERVICES = "/api/v1/namespaces/d/services"
 RANGE = ipaddress.ip_network("10.96.0.0/16")

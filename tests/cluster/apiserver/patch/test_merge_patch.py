@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.cluster.apiserver.patch import merge
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kohort.cluster.apiserver.patch import strategic
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 DEPLOYMENT = kind_node("apps", "v1", "Deployment")
 CONFIG_MAP = kind_node("", "v1", "ConfigMap")

@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
 from kohort.cluster.apiserver.schema.validate import validate
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 HERE = Path(__file__).parent
 CUSTOM = json.loads((HERE / "answers_custom.json").read_text())

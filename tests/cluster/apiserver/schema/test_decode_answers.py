@@ -11,7 +11,7 @@ import pytest
 from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.decode import conform, decode_body, strict_error
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 CASES = json.loads(Path(__file__).with_name("answers_decoding.json").read_text())["cases"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.cluster.apiserver.schema.validate import validate
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SCHEMA: dict[str, JsonObject] = {
     "a": {"type": "integer", "default": 5},

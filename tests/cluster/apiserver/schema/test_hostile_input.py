@@ -12,11 +12,11 @@ from kohort.cluster.apiserver.schema.builtin import kind_node
 from kohort.cluster.apiserver.schema.decode import conform, decode_body
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.protobuf import MAGIC, decode
+from kohort.cluster.apiserver.schema.protobuf_decode import MAGIC, decode
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
 from kohort.cluster.apiserver.schema.validate import validate
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 VECTORS = [
     base64.b64decode(vector["protobuf"])

@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.schema.openapi import OpenApi, document
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 KINDS = builtin_kinds()
 PATCH_PARAMETERS = ["dryRun", "fieldManager", "fieldValidation", "force"]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.schema import jsontext, yamltext
+from kohort.cluster.apiserver.schema import json_body, yaml_body
 from kohort.cluster.apiserver.schema.decode import decode_body
 from kohort.kube.errors import ApiError
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 # The words of Go's encoding/json for the same texts.
 FAULTS = [
@@ -37,8 +37,8 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "message"), FAULTS)
 def test_broken_json_is_refused_in_the_words_of_go(text: bytes, message: str) -> None:
-    with pytest.raises(jsontext.SyntaxFault) as fault:
-        jsontext.decode(text)
+    with pytest.raises(json_body.SyntaxFault) as fault:
+        json_body.decode(text)
     assert str(fault.value) == message
 
 
@@ -50,7 +50,7 @@ def test_json_that_is_too_deep_is_refused_and_does_not_crash() -> None:
 
 
 def test_bytes_that_are_not_utf8_are_replaced() -> None:
-    assert jsontext.decode(b'{"a":"\xff"}') == {"a": "�"}
+    assert json_body.decode(b'{"a":"\xff"}') == {"a": "�"}
 
 
 DUPLICATES = [
@@ -91,9 +91,9 @@ values = st.recursive(
 def test_objects_without_duplicates_have_none(obj: Json, ascii_only: bool, indent: int | str | None) -> None:
     obj.pop("apiVersion", None)
     body = json.dumps(obj, ensure_ascii=ascii_only, indent=indent).encode()
-    value = jsontext.decode(body)
-    assert jsontext.duplicates(body, value, merge=True) == (value, [])
-    assert jsontext.duplicates(body, value, merge=False) == (value, [])
+    value = json_body.decode(body)
+    assert json_body.duplicates(body, value, merge=True) == (value, [])
+    assert json_body.duplicates(body, value, merge=False) == (value, [])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=5))
@@ -115,7 +115,7 @@ PLAIN_SCALARS = [
 
 @pytest.mark.parametrize(("text", "value"), PLAIN_SCALARS)
 def test_plain_yaml_scalars(text: str, value: Json) -> None:
-    found = yamltext.plain_scalar(text)
+    found = yaml_body.plain_scalar(text)
     assert (type(found), found) == (type(value), value)
 
 
@@ -134,7 +134,7 @@ e: |
 ---
 second: ignored
 """
-    value, duplicates = yamltext.decode(text)
+    value, duplicates = yaml_body.decode(text)
     assert duplicates == []
     assert value == {
         "a": {"x": 1, "yes": False},

@@ -2,7 +2,7 @@
 
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.cluster.apiserver.schema.validate import validate
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def errors(schema: JsonObject, value: Json) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ import asyncio
 from tests.cluster.workloads.test_controllers import at_work
 
 from kohort.kube.resources import CRON_JOBS, EVENTS, JOBS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.kinds.cronschedule import parse_schedule
+from kohort.cluster.apiserver.kinds.cron_schedule import parse_schedule
 from kohort.cluster.workloads.cronjob.plan import CronJobFacts, Delete, JobFacts, Plan, Why, due_time, job_name, plan
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from tests.cluster.workloads.test_controllers import at_work, template
 
 from kohort.cluster.workloads.daemonset.pods import build_pod, tolerations_of
 from kohort.kube.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

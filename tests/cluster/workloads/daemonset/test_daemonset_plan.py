@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.workloads.daemonset.failures import FailureDelays
+from kohort.cluster.workloads.daemonset.failure_backoff import FailureDelays
 from kohort.cluster.workloads.daemonset.plan import (
     Cause,
     Counts,

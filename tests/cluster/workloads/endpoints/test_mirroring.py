@@ -1,5 +1,5 @@
 from kohort.cluster.workloads.endpoints.mirroring import slices
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 HTTP, RPC = {"name": "http", "port": 80, "protocol": "TCP"}, {"name": "rpc", "port": 90, "protocol": "TCP"}
 

@@ -7,7 +7,7 @@ from tests.cluster.workloads.puppet import NS, template
 
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import JOBS, PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
 

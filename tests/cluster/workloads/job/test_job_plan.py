@@ -19,7 +19,7 @@ from kohort.cluster.workloads.job.plan import (
     work,
 )
 from kohort.cluster.workloads.job.policies import Exit, Verdict, judge, success_rule
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

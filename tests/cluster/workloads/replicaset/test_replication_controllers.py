@@ -4,7 +4,7 @@ from tests.cluster.workloads.test_controllers import at_work, template
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import POD_DISRUPTION_BUDGETS, PODS, REPLICATION_CONTROLLERS, RESOURCE_QUOTAS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -1,7 +1,7 @@
 """The pods of a StatefulSet: names, labels, claims."""
 
 from kohort.cluster.workloads.statefulset.pods import Owner, build_claims, build_pod, claim_owners, ordinal_of
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SET = Owner("apps/v1", "StatefulSet", "web", "set-uid")
 POD = Owner("v1", "Pod", "web-1", "pod-uid")

@@ -3,7 +3,7 @@
 from tests.cluster.workloads.puppet import NS, puppet
 
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 TEMPLATE: JsonObject = {
     "metadata": {"labels": {"for": "scratch"}},

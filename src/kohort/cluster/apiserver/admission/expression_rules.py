@@ -9,8 +9,8 @@ from kohort.cluster.apiserver.cel import CompileError, Environment
 from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.parser import RESERVED
 from kohort.cluster.apiserver.cel.types import DYN, Type
-from kohort.objects.fielderrors import INTERNAL, FieldError, duplicate, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import INTERNAL, FieldError, duplicate, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain, qualified_name
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

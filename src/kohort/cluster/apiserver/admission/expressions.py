@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.cel.environment import mutation_environment
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize, Authorizer, Check
 from kohort.cluster.apiserver.cel.types import StructType, Type
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 _KIND: Final = StructType("kubernetes.GroupVersionKind", {"group": t.STRING, "version": t.STRING, "kind": t.STRING})
 _RESOURCE: Final = StructType(

@@ -13,7 +13,7 @@ from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
 
 _EVERYTHING = LabelSelector()

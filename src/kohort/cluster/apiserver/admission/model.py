@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

@@ -11,8 +11,8 @@ from typing import Final
 from kohort.cluster.apiserver.admission import matching
 from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.mutations import Mutation, apply_mutation
-from kohort.cluster.apiserver.admission.parameters import FindKind, ParameterProblem, Parameters
+from kohort.cluster.apiserver.admission.object_conversion import KindsOf, converted, node_of, replace_content, reshaped
+from kohort.cluster.apiserver.admission.policy_mutations import Mutation, apply_mutation
 from kohort.cluster.apiserver.admission.policy_objects import (
     Binding,
     Catalogue,
@@ -20,8 +20,8 @@ from kohort.cluster.apiserver.admission.policy_objects import (
     Validation,
     condition_environment,
 )
+from kohort.cluster.apiserver.admission.policy_parameters import FindKind, ParameterProblem, Parameters
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
-from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, node_of, replace_content, reshaped
 from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, Environment, Program
 from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
@@ -30,7 +30,7 @@ from kohort.cluster.apiserver.schema.decode import Undecodable
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_MESSAGE: Final = 5 * 1024

@@ -8,11 +8,11 @@ import msgspec
 
 from kohort.cluster.apiserver.admission.matching import is_namespace
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.patch.wording import json_name
-from kohort.cluster.apiserver.schema import jsontext
+from kohort.cluster.apiserver.patch.go_error_text import json_name
+from kohort.cluster.apiserver.schema import json_body
 from kohort.kube import errors
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 KNOWN: Final = ("v1", "v1beta1")
 
@@ -168,7 +168,7 @@ def _patch(response: JsonObject, version: str, *, mutating: bool) -> list[Json]:
     if not encoded or not mutating:
         return []
     try:
-        operations = jsontext.decode(base64.b64decode(encoded, validate=True))
+        operations = json_body.decode(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError) as error:
         raise Unreadable(f"received undecodable patch in webhook response: {error}") from None
     if operations is None:

@@ -18,9 +18,9 @@ from uuid import uuid4
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.client import CallFailed, WebhookClient
 from kohort.cluster.apiserver.admission.matching import Rule, Selectors, equivalents, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.admission.object_conversion import KindsOf, converted, replace_content, reshaped
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.admission.reviews import (
     BadReview,
@@ -31,14 +31,14 @@ from kohort.cluster.apiserver.admission.reviews import (
     review_version,
     verdict_of,
 )
-from kohort.cluster.apiserver.admission.shaping import KindsOf, converted, replace_content, reshaped
+from kohort.cluster.apiserver.admission.webhook_client import CallFailed, WebhookClient
 from kohort.cluster.apiserver.patch import jsonpatch
 from kohort.cluster.apiserver.schema.decode import Undecodable
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.log import Log
 from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from kohort.cluster.apiserver.cel import Program

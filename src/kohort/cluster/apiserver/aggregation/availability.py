@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 AVAILABLE = "Available"
 

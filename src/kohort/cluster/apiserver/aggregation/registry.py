@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.client import ResolveService
 from kohort.cluster.apiserver.admission.model import Reader
-from kohort.cluster.apiserver.aggregation import documents
+from kohort.cluster.apiserver.admission.webhook_client import ResolveService
+from kohort.cluster.apiserver.aggregation import merged_discovery
 from kohort.cluster.apiserver.aggregation.availability import (
     AVAILABLE,
     PASSED,
@@ -35,10 +35,10 @@ from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
 from kohort.kube.tasks import cancel_all
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
-    from kohort.cluster.apiserver.http.remoteservers import Headers, RemoteAddress
+    from kohort.cluster.apiserver.http.remote_servers import Headers, RemoteAddress
 
 BUCKET: Final = "apiservices.apiregistration.k8s.io"
 SERVICES: Final = "services"
@@ -179,7 +179,7 @@ class Aggregation:
             raise errors.failure(503, "ServiceUnavailable", f"error trying to reach service: {problem}") from None
 
     def _address(self, remote: RemoteVersion) -> "RemoteAddress":
-        from kohort.cluster.apiserver.http.remoteservers import RemoteAddress
+        from kohort.cluster.apiserver.http.remote_servers import RemoteAddress
 
         service = remote.service
         host, port = self._resolve(service.namespace, service.name, service.port)
@@ -266,9 +266,9 @@ class Aggregation:
 
     async def _learn(self, remote: RemoteVersion, resources: JsonObject) -> None:
         """Take up what the server serves, as far as it says so."""
-        item = documents.version_item(
-            await self._optional(remote, "/apis", documents.AGGREGATED), remote.group, remote.version
-        ) or documents.version_item_of_list(resources, remote.version)
+        item = merged_discovery.version_item(
+            await self._optional(remote, "/apis", merged_discovery.AGGREGATED), remote.group, remote.version
+        ) or merged_discovery.version_item_of_list(resources, remote.version)
         index = await self._optional(remote, "/openapi/v3")
         listed = (index.get("paths") or {}) if isinstance(index, dict) else {}
         url = (listed.get(remote.path.strip("/")) or {}).get("serverRelativeURL") or ""

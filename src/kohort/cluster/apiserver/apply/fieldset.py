@@ -21,10 +21,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kohort.cluster.apiserver.patch.wording import go_float, go_json
-from kohort.objects.goquote import go_quote
-from kohort.objects.jsontypes import Json
-from kohort.objects.remembering import remember_short
+from kohort.cluster.apiserver.patch.go_error_text import go_float, go_json
+from kohort.objects.bounded_cache import remember_short
+from kohort.objects.go_quote import go_quote
+from kohort.objects.json_types import Json
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]
 Path: TypeAlias = tuple[str, ...]

@@ -24,6 +24,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from kohort.cluster.apiserver.apply.empty_object import zero_object
+from kohort.cluster.apiserver.apply.field_comparison import Differences, differences
 from kohort.cluster.apiserver.apply.fieldset import (
     EMPTY,
     SELF,
@@ -36,15 +38,13 @@ from kohort.cluster.apiserver.apply.fieldset import (
     union,
     without,
 )
-from kohort.cluster.apiserver.apply.shapes import TypedError, reconciled, with_metadata
-from kohort.cluster.apiserver.apply.typed import Differences, differences
-from kohort.cluster.apiserver.apply.untracked import ownable
-from kohort.cluster.apiserver.apply.zero import zero_object
-from kohort.cluster.apiserver.patch.wording import go_json
+from kohort.cluster.apiserver.apply.ownership_schema import TypedError, reconciled, with_metadata
+from kohort.cluster.apiserver.apply.untracked_fields import ownable
+from kohort.cluster.apiserver.patch.go_error_text import go_json
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock
 from kohort.kube.clock import format_time, parse_time
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"

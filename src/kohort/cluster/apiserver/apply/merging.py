@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from kohort.cluster.apiserver.apply.field_comparison import unchanged
 from kohort.cluster.apiserver.apply.fieldset import SELF, FieldSet
-from kohort.cluster.apiserver.apply.shapes import elements, entry_node, is_leaf, repeated
-from kohort.cluster.apiserver.apply.typed import unchanged
+from kohort.cluster.apiserver.apply.ownership_schema import elements, entry_node, is_leaf, repeated
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def merged(live: JsonObject, intent: JsonObject, node: Node) -> JsonObject:

@@ -19,6 +19,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from kohort.cluster.apiserver.apply.empty_object import zero_object
+from kohort.cluster.apiserver.apply.field_comparison import claimed, differences
 from kohort.cluster.apiserver.apply.fieldset import (
     EMPTY,
     FieldSet,
@@ -30,7 +32,7 @@ from kohort.cluster.apiserver.apply.fieldset import (
     text,
     union,
 )
-from kohort.cluster.apiserver.apply.fitting import problems
+from kohort.cluster.apiserver.apply.intent_validation import problems
 from kohort.cluster.apiserver.apply.managed import (
     APPLY,
     UPDATE,
@@ -45,15 +47,13 @@ from kohort.cluster.apiserver.apply.managed import (
     set_entries,
 )
 from kohort.cluster.apiserver.apply.merging import merged, removed
-from kohort.cluster.apiserver.apply.shapes import TypedError, with_metadata, with_named_fields
-from kohort.cluster.apiserver.apply.typed import claimed, differences
-from kohort.cluster.apiserver.apply.untracked import NEVER_TRACKED
-from kohort.cluster.apiserver.apply.zero import zero_object
-from kohort.cluster.apiserver.patch.wording import go_json, refused
+from kohort.cluster.apiserver.apply.ownership_schema import TypedError, with_metadata, with_named_fields
+from kohort.cluster.apiserver.apply.untracked_fields import NEVER_TRACKED
+from kohort.cluster.apiserver.patch.go_error_text import go_json, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, StatusCause, bad_request, failure
-from kohort.objects.goquote import go_quote
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.go_quote import go_quote
+from kohort.objects.json_types import JsonObject
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL: Final = "kubectl"

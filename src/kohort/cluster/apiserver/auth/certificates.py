@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.kube.privatefiles import make_private_directory, write_private
+from kohort.kube.private_files import make_private_directory, write_private
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365
@@ -92,7 +92,7 @@ class Pki:
         self._ensure_authority()
         self._ensure_front_proxy_authority()
         if not self.service_account_key.exists():
-            from kohort.kube.issuing import new_key
+            from kohort.kube.certificate_issuing import new_key
 
             write_private(self.service_account_key, new_key())
         elif not _is_framed(self.service_account_key):
@@ -128,7 +128,7 @@ class Pki:
     def _ensure_authority(self) -> None:
         halves = [path for path in (self.ca_certificate, self.ca_key) if path.exists()]
         if not halves or self._is_unfinished():
-            from kohort.kube.issuing import new_authority
+            from kohort.kube.certificate_issuing import new_authority
 
             certificate, key = new_authority("kohort", timedelta(days=AUTHORITY_DAYS))
             write_private(self.ca_key, key)
@@ -144,7 +144,7 @@ class Pki:
         """Nothing outside of the cluster relies on it, and those inside read it from the cluster: a damaged one is
         replaced."""
         if not _fit(self.front_proxy_authority, self.front_proxy_authority_key):
-            from kohort.kube.issuing import new_authority
+            from kohort.kube.certificate_issuing import new_authority
 
             certificate, key = new_authority("kohort-front-proxy", timedelta(days=AUTHORITY_DAYS))
             write_private(self.front_proxy_authority_key, key)
@@ -170,7 +170,7 @@ class Pki:
         )
 
     def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
-        from kohort.kube.issuing import Authority
+        from kohort.kube.certificate_issuing import Authority
 
         certificate, private = self._authority_files(key)
         authority = Authority(certificate.read_bytes(), private.read_bytes())

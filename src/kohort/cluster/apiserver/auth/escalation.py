@@ -14,9 +14,9 @@ import msgspec
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.auth.rbac import SUPERUSERS, Authorizer, RoleRef
-from kohort.cluster.apiserver.auth.rules import Rule, missing, permissions_in, quoted
+from kohort.cluster.apiserver.auth.rbac_rules import Rule, missing, permissions_in, quoted
 from kohort.kube import errors
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = ("roles", "clusterroles")

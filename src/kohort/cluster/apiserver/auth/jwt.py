@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 UNKNOWN: Final = "invalid bearer token"
 
@@ -82,7 +82,7 @@ class Signer:
 
     @cached_property
     def _key(self):  # type: ignore[no-untyped-def]
-        from kohort.kube.issuing import load_key, new_key
+        from kohort.kube.certificate_issuing import load_key, new_key
 
         return load_key(self._key_pem or new_key())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kohort.cluster.apiserver.auth.certificates import Pki
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.kube.privatefiles import write_private
+from kohort.kube.private_files import write_private
 
 TEMPLATE = """\
 apiVersion: v1

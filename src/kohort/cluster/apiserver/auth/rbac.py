@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
-from kohort.cluster.apiserver.auth.rules import Rule
+from kohort.cluster.apiserver.auth.rbac_rules import Rule
 from kohort.cluster.apiserver.storage.model import Store, Stored
 
 SUPERUSERS = "system:masters"

@@ -14,10 +14,10 @@ import msgspec
 from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.jwt import UNKNOWN, BadToken, Signer
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.auth.rules import quoted
+from kohort.cluster.apiserver.auth.rbac_rules import quoted
 from kohort.kube import clock, errors
-from kohort.objects import fielderrors
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects import field_errors
+from kohort.objects.json_types import JsonObject
 
 ISSUER = "https://kubernetes.default.svc"
 DEFAULT_SECONDS = 3600
@@ -196,7 +196,7 @@ class TokenIssuer:
         ):
             if given and given != wanted:
                 detail = f"must match the service account {field} if specified"
-                problem = fielderrors.invalid(f"metadata.{field}", given, detail)
+                problem = field_errors.invalid(f"metadata.{field}", given, detail)
                 raise errors.invalid("TokenRequest", name, [problem], "authentication.k8s.io")
 
     def _binding(self, namespace: str, name: str, uid: str, reference: JsonObject | None) -> Binding:
@@ -272,7 +272,7 @@ def _checked_seconds(seconds: int) -> int:
     elif seconds > MAX_SECONDS:
         problem = "may not specify a duration larger than 2^32 seconds"
     if problem:
-        error = fielderrors.invalid("spec.expirationSeconds", seconds, problem)
+        error = field_errors.invalid("spec.expirationSeconds", seconds, problem)
         raise errors.invalid("TokenRequest", "", [error], "authentication.k8s.io")
     return seconds
 

@@ -49,7 +49,7 @@ from kohort.cluster.apiserver.cel.syntax import (
     StructLiteral,
 )
 from kohort.cluster.apiserver.cel.values import NONE, Optional, TypeValue, map_key, no_overload
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _DIRECT = frozenset({"string", "int", "bool", "uint", "bytes"})
 """Types whose values Python compares as CEL does, when both sides have the type."""

@@ -19,7 +19,7 @@ from kohort.cluster.apiserver.cel.values import (
     range_of,
     size_of,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 def equal(one: Json, two: Json) -> bool:

@@ -8,7 +8,7 @@ from kohort.cluster.apiserver.cel.logic import Closure, Frame, settle
 from kohort.cluster.apiserver.cel.schema_types import wrapper
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.cel.values import NONE, Optional, find, lookup, no_overload
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _ABSENT = object()
 

@@ -25,7 +25,7 @@ from kohort.cluster.apiserver.cel.syntax import (
 from kohort.cluster.apiserver.cel.times import parse_duration, parse_timestamp
 from kohort.cluster.apiserver.cel.types import Type, same_type
 from kohort.cluster.apiserver.schema.patterns import pattern
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _PARSERS: dict[str, Callable[[str], Json]] = {
     "duration": parse_duration,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.values import no_overload
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Frame: TypeAlias = list[Json]
 Closure: TypeAlias = Callable[[Frame], Json]

@@ -9,7 +9,7 @@ from kohort.cluster.apiserver.cel.functions.lists import sorted_by
 from kohort.cluster.apiserver.cel.logic import Closure, Frame, settle
 from kohort.cluster.apiserver.cel.syntax import ComprehensionKind
 from kohort.cluster.apiserver.cel.values import map_key, no_overload, pairs_of, range_of
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 @dataclass(frozen=True, slots=True)

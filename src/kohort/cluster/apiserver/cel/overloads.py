@@ -22,7 +22,7 @@ from kohort.cluster.apiserver.cel.values import (
     is_map,
     no_overload,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _COMPARISONS: dict[str, Callable[[Closure, Closure], Closure]] = {
     "_<_": lambda a, b: lambda v: a(v) < b(v),

@@ -5,7 +5,7 @@ from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
 from kohort.cluster.apiserver.cel.logic import Closure
 from kohort.cluster.apiserver.cel.syntax import Expr
 from kohort.cluster.apiserver.cel.types import Type
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 __all__ = ["Budget", "Program"]
 

@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.cel.times import parse_date, parse_loose_duration,
 from kohort.cluster.apiserver.cel.types import ObjectType, Type
 from kohort.cluster.apiserver.cel.values import NONE, Optional, WrappedList, WrappedMap, map_key, no_overload
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Wrap = Callable[[Json], Json]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from kohort.cluster.apiserver.cel import types as t
 from kohort.cluster.apiserver.cel.types import Type, Variable
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Implementation = Callable[..., Json]
 Cost = Callable[..., int]

@@ -8,7 +8,7 @@ The checker writes the type of each node (and the matching overloads of each cal
 from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as Choice
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 if TYPE_CHECKING:
     from kohort.cluster.apiserver.cel.signatures import Overload

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1

@@ -22,7 +22,7 @@ from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube import errors
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 REMEMBERED: Final = 20_000
 PER_REVIEW: Final = 500

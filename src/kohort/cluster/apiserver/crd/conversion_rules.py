@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain
 
 _REVIEWS = ("v1", "v1beta1")

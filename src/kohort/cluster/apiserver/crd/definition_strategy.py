@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
 
 _STRING_FORMATS: Final = frozenset(
     {

@@ -9,17 +9,17 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kohort.cluster.apiserver.crd import naming
+from kohort.cluster.apiserver.crd import accepted_names
 from kohort.cluster.apiserver.crd.conversion import Versions
 from kohort.cluster.apiserver.crd.definition_strategy import storage_versions
-from kohort.cluster.apiserver.crd.simplepath import values_at
+from kohort.cluster.apiserver.crd.json_path import values_at
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
 from kohort.cluster.apiserver.endpoints.catalog import version_priority
 from kohort.cluster.apiserver.http.tables import custom_columns
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
 from kohort.kube import clock
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 APPROVED: Final = "api-approved.kubernetes.io"
 _READ_WRITE: Final = ("get", "patch", "update")
@@ -125,7 +125,7 @@ def condition(crd: JsonObject, type: str) -> JsonObject:
 
 def status_for(crd: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
     """The status of a definition beside the other definitions, carrying on from the status it has."""
-    verdict = naming.settle(crd, others)
+    verdict = accepted_names.settle(crd, others)
     conditions = _Conditions(crd)
     if verdict.conflict:
         conditions.set("NamesAccepted", False, verdict.reason, verdict.message)

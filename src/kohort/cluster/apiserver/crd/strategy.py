@@ -7,29 +7,29 @@ on objects of the right shape, because an expression over a value of the wrong t
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kohort.cluster.apiserver.crd.simplepath import values_at
+from kohort.cluster.apiserver.crd.json_path import values_at
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
+from kohort.cluster.apiserver.schema.has_rules import has_rules
+from kohort.cluster.apiserver.schema.list_uniqueness import list_errors
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.ruled import has_rules
-from kohort.cluster.apiserver.schema.uniqueness import list_errors
 from kohort.cluster.apiserver.schema.validate import validate, validate_part
 from kohort.kube.resources import Resource
-from kohort.objects import fielderrors
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject, identical
+from kohort.objects import field_errors
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json, JsonObject, identical
 from kohort.objects.names import qualified_name
 
 if TYPE_CHECKING:
-    from kohort.cluster.apiserver.crd.rules import RuleTree
+    from kohort.cluster.apiserver.crd.validation_rules import RuleTree
 
 _BLOCKING: Final = frozenset(
     {
-        fielderrors.NOT_SUPPORTED,
-        fielderrors.REQUIRED,
-        fielderrors.TOO_LONG,
-        fielderrors.TOO_MANY,
-        fielderrors.TYPE_INVALID,
+        field_errors.NOT_SUPPORTED,
+        field_errors.REQUIRED,
+        field_errors.TOO_LONG,
+        field_errors.TOO_MANY,
+        field_errors.TYPE_INVALID,
     }
 )
 """Errors after which rules are not run."""
@@ -65,7 +65,7 @@ class CustomResourceStrategy(Strategy):
         node = self._schema()
         if node.source is None or not has_rules(node.source):
             return None
-        from kohort.cluster.apiserver.crd.rules import rule_tree
+        from kohort.cluster.apiserver.crd.validation_rules import rule_tree
 
         return rule_tree(node)
 
@@ -104,7 +104,7 @@ class CustomResourceStrategy(Strategy):
     def _type_errors(self, obj: JsonObject) -> list[FieldError]:
         expected = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
         return [
-            fielderrors.invalid(key, obj.get(key) or "", f"must be {value}")
+            field_errors.invalid(key, obj.get(key) or "", f"must be {value}")
             for key, value in expected.items()
             if obj.get(key) != value
         ]
@@ -112,9 +112,9 @@ class CustomResourceStrategy(Strategy):
     def _shape_errors(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         node = self._schema()
         found = validate(obj, node, old=old)
-        if any(error.reason == fielderrors.DUPLICATE for error in found) and list_errors(old, node, ""):
+        if any(error.reason == field_errors.DUPLICATE for error in found) and list_errors(old, node, ""):
             # A list that repeated itself before the update may go on doing so.
-            return [error for error in found if error.reason != fielderrors.DUPLICATE]
+            return [error for error in found if error.reason != field_errors.DUPLICATE]
         return found
 
     def _status_errors(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -134,8 +134,8 @@ class CustomResourceStrategy(Strategy):
         if tree is None:
             return []
         if any(error.reason in _BLOCKING for error in found):
-            return [FieldError(fielderrors.INVALID, "<nil>", f"Invalid value: null: {_UNCHECKED}")]
-        from kohort.cluster.apiserver.crd.rules import validate_rules
+            return [FieldError(field_errors.INVALID, "<nil>", f"Invalid value: null: {_UNCHECKED}")]
+        from kohort.cluster.apiserver.crd.validation_rules import validate_rules
 
         return validate_rules(obj, old, tree, warnings=context.warnings)
 
@@ -148,7 +148,7 @@ class CustomResourceStrategy(Strategy):
         if selector_path:
             selector, problem = _lookup(obj, selector_path, str, "string")
             if problem:
-                found.append(fielderrors.invalid(selector_path, selector or "", problem))
+                found.append(field_errors.invalid(selector_path, selector or "", problem))
         return found
 
 
@@ -161,13 +161,13 @@ def _count_errors(obj: JsonObject, path: str) -> list[FieldError]:
         return []
     count, problem = _lookup(obj, path, int, "int64")
     if problem:
-        return [fielderrors.invalid(path, 0, problem)]
+        return [field_errors.invalid(path, 0, problem)]
     if count is None:
         return []
     if count < 0:
-        return [fielderrors.invalid(path, count, "should be a non-negative integer")]
+        return [field_errors.invalid(path, count, "should be a non-negative integer")]
     if count > _MAX_INT32:
-        return [fielderrors.invalid(path, count, f"should be less than or equal to {_MAX_INT32}")]
+        return [field_errors.invalid(path, count, f"should be less than or equal to {_MAX_INT32}")]
     return []
 
 

@@ -11,13 +11,13 @@ import msgspec
 
 from kohort.cluster.apiserver.crd.conversion_rules import conversion_errors
 from kohort.cluster.apiserver.crd.definitions import APPROVED, approval_problem, is_established
-from kohort.cluster.apiserver.crd.simplepath import PathError, resolve
-from kohort.cluster.apiserver.schema.ruled import has_rules
+from kohort.cluster.apiserver.crd.json_path import PathError, resolve
+from kohort.cluster.apiserver.schema.has_rules import has_rules
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
 from kohort.cluster.apiserver.schema.vocabulary_rules import outside_errors, vocabulary_errors
-from kohort.objects import fielderrors
-from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects import field_errors
+from kohort.objects.field_errors import FieldError, invalid, not_supported, required
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain
 
 MAX_SELECTABLE: Final = 8
@@ -168,7 +168,7 @@ def _about_versions(versions: list[JsonObject] | None, detail: str) -> FieldErro
         ]
     )
     text = msgspec.json.encode(shown).decode()
-    return FieldError(fielderrors.INVALID, "spec.versions", f"Invalid value: {text}: {detail}")
+    return FieldError(field_errors.INVALID, "spec.versions", f"Invalid value: {text}: {detail}")
 
 
 def _format_of_names(names: JsonObject, path: str) -> Iterator[FieldError]:
@@ -265,7 +265,7 @@ def _schema_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
     if not has_rules(schema):
         return
     # A schema that is not structural has no types; one that is misspelt somewhere has them everywhere else.
-    from kohort.cluster.apiserver.crd.expressions import default_rule_errors, expression_errors
+    from kohort.cluster.apiserver.crd.rule_compilation import default_rule_errors, expression_errors
 
     misspelt = list(vocabulary_errors(schema, where)) if found else []
     if len(misspelt) == len(found):
@@ -350,10 +350,10 @@ def _selectable_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
                 "Enum string fields and strings with formats are allowed.",
             )
         if resolved in seen:
-            yield fielderrors.duplicate(where, json_path)
+            yield field_errors.duplicate(where, json_path)
         seen.add(resolved)
     if len(seen) > MAX_SELECTABLE:
-        yield fielderrors.too_many(path, len(seen), MAX_SELECTABLE)
+        yield field_errors.too_many(path, len(seen), MAX_SELECTABLE)
 
 
 _PARTS: dict[str, Callable[[JsonObject, str], Iterator[FieldError]]] = {

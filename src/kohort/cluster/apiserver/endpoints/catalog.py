@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from kohort.cluster.apiserver.endpoints.views import View
+from kohort.cluster.apiserver.endpoints.versioned_bucket import View
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class Catalog:

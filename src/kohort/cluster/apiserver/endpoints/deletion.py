@@ -23,23 +23,23 @@ from datetime import timedelta
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.endpoints import answers, bodies
-from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
-from kohort.cluster.apiserver.endpoints.options import (
+from kohort.cluster.apiserver.endpoints import object_responses, request_bodies
+from kohort.cluster.apiserver.endpoints.query_options import (
     DeleteOptions,
     delete_options,
     delete_options_from_query,
     list_options,
 )
 from kohort.cluster.apiserver.endpoints.reading import Page, missing, of_page, read_page
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.selection import select
-from kohort.cluster.apiserver.endpoints.views import with_type_first
+from kohort.cluster.apiserver.endpoints.versioned_bucket import with_type_first
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Strategy
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
@@ -153,7 +153,7 @@ class Deleter:
         status = 200
         if not removed and options.orphan_dependents is False:
             status = 202
-        return answers.of_object(call, document, status)
+        return object_responses.of_object(call, document, status)
 
     async def delete_one(
         self, call: Call, options: DeleteOptions, *, admitted: bool = False
@@ -217,7 +217,7 @@ class Deleter:
     def _gone(self, call: Call, document: JsonObject) -> JsonObject:
         if call.kind.strategy.deletion_returns_object:
             return with_type_first(document, call.kind)
-        return answers.status_success(call.view, call.name, document["metadata"].get("uid") or "")
+        return object_responses.status_success(call.view, call.name, document["metadata"].get("uid") or "")
 
     def _warn(self, call: Call, options: DeleteOptions) -> None:
         unset = options.propagation is None and options.orphan_dependents is None
@@ -269,7 +269,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
     """From the body, or, only when there is none, from the query."""
     if not call.request.body:
         return delete_options(delete_options_from_query(call.request))
-    document = bodies.read_delete_options(call)
+    document = request_bodies.read_delete_options(call)
     return delete_options(document)
 
 

@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.kinds.model import Kind, Subresource
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
 AGGREGATED_KIND: Final = "APIGroupDiscoveryList"

@@ -12,7 +12,7 @@ from kohort.cluster.apiserver.http.negotiation import JSON, Media, clauses, want
 from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
 from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 V3: Final = "/openapi/v3"
 V2: Final = "/openapi/v2"
@@ -77,7 +77,7 @@ class OpenApiEndpoints:
             return own
         state = (own.hash, self._others.revision)
         if self._merged is None or self._merged[0] != state:
-            from kohort.cluster.apiserver.aggregation.documents import merged_swagger
+            from kohort.cluster.apiserver.aggregation.merged_discovery import merged_swagger
 
             body = encoding.compact(merged_swagger(msgspec.json.decode(own.body), others))
             self._merged = (state, Published(body, hashlib.sha256(body).hexdigest().upper()))

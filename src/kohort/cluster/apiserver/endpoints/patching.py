@@ -9,24 +9,24 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints import answers, bodies, stamping
-from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.options import WriteOptions, write_options
-from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, tracked_fields
-from kohort.cluster.apiserver.endpoints.printing import as_printed
+from kohort.cluster.apiserver.endpoints import object_responses, request_bodies, system_metadata
+from kohort.cluster.apiserver.endpoints.patch_error_text import as_printed
+from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, write_options
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.patch.wording import go_text
-from kohort.cluster.apiserver.schema import decode, limits
-from kohort.cluster.apiserver.schema.mismatch import json_type
+from kohort.cluster.apiserver.patch.go_error_text import go_text
+from kohort.cluster.apiserver.schema import decode, document_limits
+from kohort.cluster.apiserver.schema.go_type_errors import json_type
+from kohort.cluster.apiserver.schema.integer_overflow import wrapped
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.wrapping import wrapped
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
-from kohort.objects import fielderrors
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects import field_errors
+from kohort.objects.json_types import Json, JsonObject
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -70,11 +70,11 @@ def patcher(
         obj, only_status = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
         strategy = call.kind.strategy
         (strategy.default_status if only_status else strategy.default)(obj)
-        complete = bodies.complete_status if call.path.subresource == "status" else bodies.complete
+        complete = request_bodies.complete_status if call.path.subresource == "status" else request_bodies.complete
         complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
-        stamping.settle_namespace(call, metadata)
-        stamping.check_name(call, metadata)
+        system_metadata.settle_namespace(call, metadata)
+        system_metadata.check_name(call, metadata)
         writer.record(call, options, live, obj)
         return obj
 
@@ -95,7 +95,7 @@ class Change:
 def parse(call: Call, media_type: str, field_validation: str) -> Change:
     strict = field_validation != "Ignore"
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
-    document, duplicates = bodies.read_patch(call.request.body, prefix)
+    document, duplicates = request_bodies.read_patch(call.request.body, prefix)
     if media_type == JSON_PATCH:
         from kohort.cluster.apiserver.patch import jsonpatch
 
@@ -140,7 +140,7 @@ def fit(
 
     def attempt(obj: JsonObject) -> list[str]:
         _check_type(parts, call, live, obj, media_type)
-        return change.problems + (_fitted_status(obj, node) if only_status else bodies.fitted(obj, node))
+        return change.problems + (_fitted_status(obj, node) if only_status else request_bodies.fitted(obj, node))
 
     try:
         problems = attempt(obj)
@@ -179,7 +179,7 @@ def _with_own_status(patched: JsonObject) -> JsonObject:
 
 def _fitted_status(obj: JsonObject, node: Node) -> list[str]:
     part: JsonObject = {key: obj[key] for key in ("apiVersion", "kind", "status") if key in obj}
-    problems = bodies.fitted(part, node)
+    problems = request_bodies.fitted(part, node)
     obj.pop("status", None)
     obj.update(part)
     return problems
@@ -204,10 +204,10 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
     group, _, version = api_version.rpartition("/")
     other = parts.catalog.by_kind(group, kind)
     if other is None or other.kind.custom or not _is_version_of(parts, other.kind, version):
-        detail = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{bodies.SCHEME}"'
+        detail = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{request_bodies.SCHEME}"'
     else:
         decode.conform(_copy(obj), other.kind.schema())
-        package = answers.go_type(call.kind)[1:].partition(".")[0]
+        package = object_responses.go_type(call.kind)[1:].partition(".")[0]
         detail = f"converting ({version}.{kind}) to ({package}.{live['kind']}): unknown conversion"
     raise decode.Undecodable(kind, version, live["kind"], detail)
 
@@ -218,18 +218,18 @@ def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
 
 def _check_limits(patched: JsonObject) -> None:
     try:
-        limits.check_value(patched)
-    except limits.ExcessiveDocument as excess:
-        raise errors.invalid("", "", [fielderrors.invalid("patch", "", str(excess))]) from None
+        document_limits.check_value(patched)
+    except document_limits.ExcessiveDocument as excess:
+        raise errors.invalid("", "", [field_errors.invalid("patch", "", str(excess))]) from None
 
 
 def _invalid_patch(shown: str, problem: str) -> errors.ApiError:
-    return errors.invalid("", "", [fielderrors.invalid("patch", shown, problem)])
+    return errors.invalid("", "", [field_errors.invalid("patch", shown, problem)])
 
 
 def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[JsonObject | None], JsonObject]:
     from kohort.cluster.apiserver.apply import serverside
-    from kohort.cluster.apiserver.apply.fitting import null_values
+    from kohort.cluster.apiserver.apply.intent_validation import null_values
 
     intent, duplicates = read_intent(call, options)
 
@@ -253,7 +253,7 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
             raise errors.invalid(call.kind.resource.kind, call.name, nulls, call.kind.resource.group)
         obj = _converted(merged, call.kind)
         call.kind.strategy.default(obj)
-        bodies.complete(call.kind, obj)
+        request_bodies.complete(call.kind, obj)
         metadata = obj.setdefault("metadata", {})
         if live is None and metadata.get("uid"):
             resource = call.kind.resource
@@ -261,8 +261,8 @@ def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[Json
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
             )
             raise errors.conflict(resource.plural, call.name, detail, resource.group)
-        stamping.settle_namespace(call, metadata)
-        stamping.check_name(call, metadata)
+        system_metadata.settle_namespace(call, metadata)
+        system_metadata.check_name(call, metadata)
         return obj
 
     return produce
@@ -290,7 +290,7 @@ def _copy(document: Json) -> Json:
 
 def read_intent(call: Call, options: WriteOptions) -> tuple[JsonObject, list[str]]:
     """The body of an apply request, and the fields that occur twice in it."""
-    return bodies.read_apply(call.request.body)
+    return request_bodies.read_apply(call.request.body)
 
 
 def _report_duplicates(call: Call, duplicates: list[str], field_validation: str) -> None:

@@ -22,17 +22,17 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints import answers
-from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
+from kohort.cluster.apiserver.endpoints import object_responses
+from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_options, revision_of
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.schema import jsontext
+from kohort.cluster.apiserver.schema import json_body
 from kohort.cluster.apiserver.storage.model import HistoryExpired, Store, Stored
 from kohort.kube import errors
 from kohort.kube.errors import StatusCause
 from kohort.kube.http import Response
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FUTURE_WAIT: Final = 3.0
 TOKEN_VERSION: Final = "meta.k8s.io/v1"
@@ -48,7 +48,7 @@ async def get(parts: Parts, call: Call) -> Response:
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
     if stored is None:
         raise missing(call)
-    return answers.of_stored(call, stored)
+    return object_responses.of_stored(call, stored)
 
 
 def missing(call: Call) -> errors.ApiError:
@@ -101,13 +101,13 @@ def of_page(call: Call, page: Page) -> Response:
         document = tables.table(
             call.kind,
             [view.document(stored) for stored in page.items],
-            include_object=answers.include_object(call),
+            include_object=object_responses.include_object(call),
             metadata=page.metadata(),
             version=media.version,
         )
-        return answers.of_document(200, document, media)
+        return object_responses.of_document(200, document, media)
     if media.transform == "PartialObjectMetadata":
-        shown = answers.go_type(call.kind, of_list=True)
+        shown = object_responses.go_type(call.kind, of_list=True)
         message = f"you requested PartialObjectMetadata, but the requested object is a list ({shown})"
         raise errors.failure(406, "NotAcceptable", message)
     if media.transform == "PartialObjectMetadataList":
@@ -116,7 +116,7 @@ def of_page(call: Call, page: Page) -> Response:
         body = view.collection(page.items, page.metadata(custom=call.kind.custom), b"\n")
     else:
         body = encoding.encode_raw(view.collection(page.items, page.metadata(custom=call.kind.custom)), media)
-    return answers.of_bytes(200, body, media.content_type)
+    return object_responses.of_bytes(200, body, media.content_type)
 
 
 def _metadata_list(call: Call, page: Page) -> bytes:
@@ -234,8 +234,8 @@ def _decoded_token(text: str) -> Token:
     except (binascii.Error, ValueError):
         raise ValueError(f"illegal base64 data at input byte {len(text) - 1}") from None
     try:
-        token = msgspec.convert(jsontext.decode(packed), Token)
-    except (msgspec.ValidationError, jsontext.SyntaxFault) as error:
+        token = msgspec.convert(json_body.decode(packed), Token)
+    except (msgspec.ValidationError, json_body.SyntaxFault) as error:
         raise ValueError(str(error)) from None
     if token.v != TOKEN_VERSION:
         raise ValueError(f"server does not recognize this encoded version {token.v}")

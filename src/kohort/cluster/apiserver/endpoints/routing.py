@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.endpoints import patching, reading, scaling
-from kohort.cluster.apiserver.endpoints.call import Call, Parts
+from kohort.cluster.apiserver.endpoints.binding_and_eviction import PodActions
 from kohort.cluster.apiserver.endpoints.deletion import Deleter
-from kohort.cluster.apiserver.endpoints.pods import PodActions
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.watching import Watches
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Kind

@@ -1,8 +1,8 @@
 """A Scale as it is read from its parent."""
 
-from kohort.cluster.apiserver.apply.scale import SCALE_VERSION
+from kohort.cluster.apiserver.apply.scale_ownership import SCALE_VERSION
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.selectors import LabelSelector
 
 

@@ -9,21 +9,21 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.apply import managed
-from kohort.cluster.apiserver.apply.scale import SCALE_VERSION, parent_entries, scale_entries
-from kohort.cluster.apiserver.endpoints import answers, bodies, patching, stamping
-from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, revision_of, write_options
+from kohort.cluster.apiserver.apply.scale_ownership import SCALE_VERSION, parent_entries, scale_entries
+from kohort.cluster.apiserver.endpoints import object_responses, patching, request_bodies, system_metadata
+from kohort.cluster.apiserver.endpoints.preserved_fields import storage_problem
+from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.scales import put_replicas, replicas_of, scale_of, steps
-from kohort.cluster.apiserver.endpoints.settling import storage_problem
 from kohort.cluster.apiserver.endpoints.writing import Writer, Written
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
-from kohort.objects import fielderrors
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects import field_errors
+from kohort.objects.json_types import JsonObject
 
 _UNSET: Final = -(2**31)
 
@@ -41,20 +41,20 @@ async def get(parts: Parts, call: Call) -> Response:
     if call.kind.custom and replicas_of(call.kind, parent)[0] is None:
         assert call.kind.scale_paths is not None
         raise errors.internal(f'the spec replicas field "{call.kind.scale_paths[0]}" does not exist')
-    return answers.of_object(call, scale_of(call.kind, parent))
+    return object_responses.of_object(call, scale_of(call.kind, parent))
 
 
 async def update(writer: Writer, call: Call) -> Response:
     options = write_options(call.request, "UpdateOptions")
     document, duplicates = await writer.parts.large.run(
-        call.user.name, call.size, lambda: bodies.decode_request(call, "Scale")
+        call.user.name, call.size, lambda: request_bodies.decode_request(call, "Scale")
     )
-    bodies.check_type(writer.parts, call, document, "Scale", "autoscaling/v1")
+    request_bodies.check_type(writer.parts, call, document, "Scale", "autoscaling/v1")
     document["kind"], document["apiVersion"] = "Scale", "autoscaling/v1"
-    bodies.shape(call, document, scale_node(), duplicates, options.field_validation or "Warn")
+    request_bodies.shape(call, document, scale_node(), duplicates, options.field_validation or "Warn")
     metadata = document.setdefault("metadata", {})
-    stamping.settle_namespace(call, metadata)
-    stamping.check_name(call, metadata)
+    system_metadata.settle_namespace(call, metadata)
+    system_metadata.check_name(call, metadata)
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
@@ -83,8 +83,8 @@ async def patch(writer: Writer, call: Call) -> Response:
         if replicas_of(call.kind, live)[0] is None:
             scale["spec"]["replicas"] = _UNSET
         scale, _ = patching.fit(writer.parts, call, change, scale, scale_node(), media_type, validation)
-        stamping.settle_namespace(call, scale.setdefault("metadata", {}))
-        stamping.check_name(call, scale["metadata"])
+        system_metadata.settle_namespace(call, scale.setdefault("metadata", {}))
+        system_metadata.check_name(call, scale["metadata"])
         problem = _other_uid(live, scale["metadata"])
         if problem and not call.kind.custom:
             raise errors.conflict(f"{call.kind.resource.plural}/scale", call.name, problem, call.kind.resource.group)
@@ -186,11 +186,11 @@ def _other_uid(live: JsonObject, metadata: JsonObject) -> str:
 
 def _check_replicas(call: Call, replicas: int) -> None:
     if replicas < 0 and not call.kind.custom:
-        wrong = fielderrors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        wrong = field_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid("Scale", call.name, [wrong], "autoscaling")
 
 
 def _answer(call: Call, written: Written) -> Response:
     parent = call.view.document(written.stored) if written.stored is not None else written.document
     assert parent is not None
-    return answers.of_object(call, scale_of(call.kind, parent))
+    return object_responses.of_object(call, scale_of(call.kind, parent))

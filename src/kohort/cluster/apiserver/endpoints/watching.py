@@ -15,16 +15,16 @@ from functools import partial
 from typing import Final
 
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
-from kohort.cluster.apiserver.endpoints import answers
-from kohort.cluster.apiserver.endpoints.call import Call, Parts
-from kohort.cluster.apiserver.endpoints.frames import Frames, ProtobufFrames, TableFrames
-from kohort.cluster.apiserver.endpoints.options import ListOptions, list_options, revision_of
+from kohort.cluster.apiserver.endpoints import object_responses
+from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
+from kohort.cluster.apiserver.endpoints.watch_frames import Frames, ProtobufFrames, TableFrames
 from kohort.cluster.apiserver.http.negotiation import Media, negotiate, not_acceptable
 from kohort.cluster.apiserver.storage.model import Change, Changes, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
-from kohort.kube.counting import Count
+from kohort.kube.fast_counters import Count
 from kohort.kube.http import Response
 
 BOOKMARK_PERIOD: Final = 60.0
@@ -56,7 +56,7 @@ class Watches:
 
     def frames(self, call: Call, media: Media) -> Frames:
         if media.transform == "Table":
-            return TableFrames(call.view, media, answers.include_object(call))
+            return TableFrames(call.view, media, object_responses.include_object(call))
         if self._catalog_revision != self._parts.catalog.revision:
             self._frames.clear()
             self._catalog_revision = self._parts.catalog.revision

@@ -12,13 +12,8 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
 from kohort.cluster.apiserver.apply import managed
-from kohort.cluster.apiserver.endpoints import access, answers, bodies, stamping
-from kohort.cluster.apiserver.endpoints.call import Call, Parts, write_context
-from kohort.cluster.apiserver.endpoints.options import WriteOptions, manager_of, write_options
-from kohort.cluster.apiserver.endpoints.ownership import at_version, ignored_fields, outgrown, tracked_fields
-from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.scales import put_replicas, scale_of
-from kohort.cluster.apiserver.endpoints.settling import (
+from kohort.cluster.apiserver.endpoints import authorization, object_responses, request_bodies, system_metadata
+from kohort.cluster.apiserver.endpoints.preserved_fields import (
     by_name,
     copies_of,
     deletion_is_complete,
@@ -26,18 +21,23 @@ from kohort.cluster.apiserver.endpoints.settling import (
     restore,
     storage_problem,
 )
-from kohort.cluster.apiserver.endpoints.views import selectable_fields, with_type_first
+from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, write_options
+from kohort.cluster.apiserver.endpoints.reading import missing
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
+from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, outgrown, tracked_fields
+from kohort.cluster.apiserver.endpoints.scales import put_replicas, scale_of
+from kohort.cluster.apiserver.endpoints.versioned_bucket import selectable_fields, with_type_first
 from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
-from kohort.cluster.apiserver.kinds.disabled import drop_disabled
+from kohort.cluster.apiserver.kinds.disabled_fields import drop_disabled
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
-from kohort.objects import fielderrors
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects import field_errors
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
 
 NAME_ATTEMPTS: Final = 8
 
@@ -69,11 +69,11 @@ class Writer:
         return self.answer(call, written)
 
     def _read_new(self, call: Call, options: WriteOptions) -> JsonObject:
-        obj = bodies.read_object(self.parts, call, options.field_validation or "Warn")
+        obj = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
         metadata = obj.setdefault("metadata", {})
-        stamping.wipe_system_fields(metadata)
-        stamping.settle_namespace(call, metadata)
-        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        system_metadata.wipe_system_fields(metadata)
+        system_metadata.settle_namespace(call, metadata)
+        system_metadata.drop_duplicate_owners(call, metadata, after_admission=False)
         self.record(call, options, None, obj)
         return obj
 
@@ -112,20 +112,20 @@ class Writer:
         )
 
     def _free_name(self, call: Call, base: str) -> str:
-        name = stamping.generated_name(base)
+        name = system_metadata.generated_name(base)
         for _ in range(NAME_ATTEMPTS):
             if self.parts.store.get(call.kind.bucket, call.namespace, name) is None:
                 break
-            name = stamping.generated_name(base)
+            name = system_metadata.generated_name(base)
         return name
 
     async def _commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
         kind, strategy = call.kind, call.kind.strategy
         context = write_context(self.parts, call, dry_run=options.dry_run)
         metadata = obj["metadata"]
-        stamping.stamp_new(metadata)
+        system_metadata.stamp_new(metadata)
         if strategy.has_generation:
-            stamping.set_generation(metadata, 1)
+            system_metadata.set_generation(metadata, 1)
         if strategy.has_status and not strategy.keeps_status_on_create:
             obj.pop("status", None)
         drop_disabled(kind.resource.group, kind.resource.kind, obj)
@@ -149,7 +149,7 @@ class Writer:
             if existing is not None:
                 raise self._exists(kind, existing)
             strategy.settle(obj)
-            bodies.complete(kind, obj, nulls=True)
+            request_bodies.complete(kind, obj, nulls=True)
             if options.dry_run:
                 strategy.after_delete(context, obj)
                 return Written(document=with_type_first(obj, kind), created=True)
@@ -190,11 +190,11 @@ class Writer:
         return self.answer(call, written)
 
     def _read_changed(self, call: Call, options: WriteOptions) -> JsonObject:
-        body = bodies.read_object(self.parts, call, options.field_validation or "Warn")
+        body = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
         metadata = body.setdefault("metadata", {})
-        stamping.settle_namespace(call, metadata)
-        stamping.check_name(call, metadata)
-        stamping.drop_duplicate_owners(call, metadata, after_admission=False)
+        system_metadata.settle_namespace(call, metadata)
+        system_metadata.check_name(call, metadata)
+        system_metadata.drop_duplicate_owners(call, metadata, after_admission=False)
         return body
 
     async def replace(
@@ -216,8 +216,8 @@ class Writer:
         if not create_allowed or call.path.subresource:
             raise missing(call)
         obj = await self.parts.large.run(call.user.name, call.size, lambda: produce(None))
-        access.check(self.parts.authorizer, access.to_create(call))
-        stamping.wipe_system_fields(obj["metadata"])
+        authorization.check(self.parts.authorizer, authorization.to_create(call))
+        system_metadata.wipe_system_fields(obj["metadata"])
         await self.admit(call, options, "CREATE", obj, None, call.name)
         obj["metadata"].pop("resourceVersion", None)
         return await self.commit_new(call, options, obj)
@@ -241,7 +241,7 @@ class Writer:
         if deletion_is_complete(call.kind, obj, live):
             return await self._remove(call, context, options, obj, stored)
         strategy.settle(obj)
-        (bodies.complete_status if status else bodies.complete)(call.kind, obj, nulls=True)
+        (request_bodies.complete_status if status else request_bodies.complete)(call.kind, obj, nulls=True)
         if managed.is_noop(live, obj):
             return Written(stored=stored)
         _check_growth(call, obj, stored)
@@ -261,7 +261,7 @@ class Writer:
         resource = call.kind.resource
         if sent in ("", "0"):
             if not call.kind.strategy.unconditional_update:
-                wrong = fielderrors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                wrong = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise errors.invalid(resource.plural, call.name, [wrong], resource.group)
             metadata["resourceVersion"] = str(stored.revision)
         elif not (sent.isascii() and sent.isdigit()):
@@ -274,17 +274,17 @@ class Writer:
         strategy = call.kind.strategy
         if call.path.subresource == "status":
             obj = only_status(call.kind, obj, live)
-            stamping.restore_system_fields(obj["metadata"], live["metadata"])
+            system_metadata.restore_system_fields(obj["metadata"], live["metadata"])
             drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
             strategy.prepare_status_update(context, obj, live)
             return obj
-        stamping.restore_system_fields(obj["metadata"], live["metadata"])
+        system_metadata.restore_system_fields(obj["metadata"], live["metadata"])
         if strategy.has_status and call.path.subresource != "approval":  # which is about conditions
             restore(obj, live, "status")
         drop_disabled(call.kind.resource.group, call.kind.resource.kind, obj, live)
         strategy.prepare_update(context, obj, live)
         if strategy.has_generation and strategy.generation_moves(obj, live):
-            stamping.set_generation(obj["metadata"], (live["metadata"].get("generation") or 0) + 1)
+            system_metadata.set_generation(obj["metadata"], (live["metadata"].get("generation") or 0) + 1)
         return obj
 
     async def _remove(
@@ -331,7 +331,7 @@ class Writer:
             return
         attributes = self._attributes(call, options, operation, obj, live, name)
         await self.parts.admission.mutate(attributes)
-        stamping.drop_duplicate_owners(call, obj["metadata"], after_admission=True)
+        system_metadata.drop_duplicate_owners(call, obj["metadata"], after_admission=True)
 
     async def _admit_scale(self, call: Call, options: WriteOptions, obj: JsonObject, live: JsonObject) -> None:
         """What was asked for is a Scale: that is what is shown, and what may be changed."""
@@ -402,7 +402,7 @@ class Writer:
         if listener is not None:
             await listener(stored)
 
-    def invalid(self, kind: Kind, obj: JsonObject, found: list[fielderrors.FieldError]) -> errors.ApiError:
+    def invalid(self, kind: Kind, obj: JsonObject, found: list[field_errors.FieldError]) -> errors.ApiError:
         """A kind is called what it is stored as; a custom resource what it calls itself, since that may be wrong."""
         name = obj["metadata"].get("name") or ""
         stored_as = self.parts.catalog.siblings(kind)[0].resource
@@ -414,16 +414,16 @@ class Writer:
     def answer(self, call: Call, written: Written) -> Response:
         status = 201 if written.created else 200
         if written.stored is not None:
-            return answers.of_stored(call, written.stored, status)
+            return object_responses.of_stored(call, written.stored, status)
         assert written.document is not None
-        return answers.of_object(call, written.document, status)
+        return object_responses.of_object(call, written.document, status)
 
 
 def _check_growth(call: Call, obj: JsonObject, stored: Stored) -> None:
     """An object may not grow beyond the size of the largest body: patches could add to it again and again."""
     before = len(stored.raw)
-    if before + call.size <= bodies.MAX_BODY:
+    if before + call.size <= request_bodies.MAX_BODY:
         return
     after = len(compact(obj))
-    if after > bodies.MAX_BODY and after > before:
-        raise bodies.too_large()
+    if after > request_bodies.MAX_BODY and after > before:
+        raise request_bodies.too_large()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from kohort.cluster.apiserver.http.negotiation import Media
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 if TYPE_CHECKING:
     import yaml
@@ -40,9 +40,9 @@ def _finish(raw: bytes, media: Media) -> bytes:
 
 
 def to_protobuf(document: Json) -> bytes:
-    from kohort.cluster.apiserver.schema import protowriting
+    from kohort.cluster.apiserver.schema import protobuf_encode
 
-    return protowriting.encode(document)
+    return protobuf_encode.encode(document)
 
 
 def to_yaml(document: Json) -> bytes:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 Step = Callable[[list[Json]], list[Json]]
 _TERMINATORS: Final = frozenset(" \t\r\n.,[]$@{}")

@@ -13,7 +13,7 @@ import msgspec
 
 from kohort.kube import errors
 from kohort.kube.http import Request
-from kohort.objects.remembering import remember_short
+from kohort.objects.bounded_cache import remember_short
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

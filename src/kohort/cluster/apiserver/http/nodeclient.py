@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from kohort.cluster.apiserver.endpoints.nodes import NodeLocation, unreachable
-from kohort.cluster.apiserver.endpoints.proxying import Target
-from kohort.cluster.apiserver.http.dialing import dial_problem
+from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation, unreachable
+from kohort.cluster.apiserver.endpoints.proxy import Target
+from kohort.cluster.apiserver.http.connection_errors import dial_problem
 from kohort.kube import errors
 from kohort.kube.http import Response
 

@@ -12,10 +12,10 @@ from kohort.cluster.apiserver.kinds.model import Cells, Column, Kind
 from kohort.cluster.apiserver.kinds.printers import DEFAULT, columns_and_cells
 from kohort.cluster.apiserver.kinds.printers.cells import NAME, name_of, since
 from kohort.cluster.apiserver.kinds.printers.pods import row_conditions
-from kohort.cluster.apiserver.patch.wording import go_json, go_text
+from kohort.cluster.apiserver.patch.go_error_text import go_json, go_text
 from kohort.kube import clock
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 _SCALE: Final = Resource("autoscaling", "v1", "scales", "Scale")
 _AGE: Final = {

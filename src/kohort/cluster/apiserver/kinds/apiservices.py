@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, named
+from kohort.cluster.apiserver.kinds.field_checks import Errors, named
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.kube import clock
-from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain, path_segment
 
 _PRIORITIES: Final = (("groupPriorityMinimum", 20_000), ("versionPriority", 1_000))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 CURRENT_METRICS = "autoscaling.alpha.kubernetes.io/current-metrics"

@@ -4,21 +4,21 @@ import re
 import zoneinfo
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import MAX_INT32, Errors, choice, immutable, nonnegative, same
-from kohort.cluster.apiserver.kinds.cronschedule import schedule_problem
-from kohort.cluster.apiserver.kinds.jobrules import INDEXED, check_job_spec, check_no_selector
-from kohort.cluster.apiserver.kinds.jobstatus import Snapshot, check_job_status
+from kohort.cluster.apiserver.kinds.cron_schedule import schedule_problem
+from kohort.cluster.apiserver.kinds.field_checks import MAX_INT32, Errors, choice, immutable, nonnegative, same
+from kohort.cluster.apiserver.kinds.job_rules import INDEXED, check_job_spec, check_no_selector
+from kohort.cluster.apiserver.kinds.job_status import Snapshot, check_job_status
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
-from kohort.cluster.apiserver.kinds.workloads import (
+from kohort.cluster.apiserver.kinds.pod_templates import (
     Workload,
     check_template_labels,
     default_workload_template,
     name_warnings,
     spec_of,
 )
-from kohort.objects.fielderrors import FieldError, invalid, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 from kohort.objects.selectors import LabelSelector, selector_errors
 

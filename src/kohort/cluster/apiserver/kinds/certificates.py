@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, repeats, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.kube import clock
-from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, path_segment
 
 _LEGACY: Final = "kubernetes.io/legacy-unknown"

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, nonnegative, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
-from kohort.cluster.apiserver.kinds.workloads import (
+from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
     Workload,
     check_at_most_all,
@@ -19,8 +19,8 @@ from kohort.cluster.apiserver.kinds.workloads import (
     spec_of,
 )
 from kohort.kube.errors import bad_request
-from kohort.objects.fielderrors import FieldError, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import selector_errors
 
 

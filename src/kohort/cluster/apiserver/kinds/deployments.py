@@ -1,10 +1,10 @@
 """Deployments, and the ReplicaSets that they roll."""
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, nonnegative
+from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative
 from kohort.cluster.apiserver.kinds.metadata import put_back
 from kohort.cluster.apiserver.kinds.model import WriteContext
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.cluster.apiserver.kinds.workloads import (
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
     Workload,
     check_at_most_all,
@@ -19,8 +19,8 @@ from kohort.cluster.apiserver.kinds.workloads import (
     magnitude,
     spec_of,
 )
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 
 
 class DeploymentStrategy(Workload):

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     PROTOCOLS,
     Errors,
     choice,
@@ -21,8 +21,8 @@ from kohort.cluster.apiserver.kinds.checks import (
     supported,
 )
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, duplicate, invalid, required, too_many
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, duplicate, invalid, required, too_many
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value
 
 

@@ -6,7 +6,7 @@ is `null` in one and absent or `null` in the other.
 """
 
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 _CORE_TO_NEW = {
     "involvedObject": "regarding",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     Errors,
     dns_subdomain,
     domain_prefixed_path,
@@ -14,8 +14,8 @@ from kohort.cluster.apiserver.kinds.checks import (
     same,
 )
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import (
     dns1123_label,
     dns1123_subdomain,

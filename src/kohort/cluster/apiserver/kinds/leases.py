@@ -1,9 +1,9 @@
 """Leases: leader election and the heartbeats of nodes."""
 
-from kohort.cluster.apiserver.kinds.checks import Errors
+from kohort.cluster.apiserver.kinds.field_checks import Errors
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid
+from kohort.objects.json_types import JsonObject
 
 
 class LeaseStrategy(Strategy):

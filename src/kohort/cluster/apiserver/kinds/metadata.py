@@ -9,10 +9,10 @@ third time. A tool that counts causes counts these too, so `on_update` repeats w
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import labels, problems_of
+from kohort.cluster.apiserver.kinds.field_checks import labels, problems_of
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, required, too_long
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, required, too_long
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.names import dns1123_label, path_segment, qualified_name
 
 ANNOTATIONS_LIMIT = 256 * 1024

@@ -12,8 +12,8 @@ from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.resources import Resource
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.names import dns1123_subdomain
 
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors
+from kohort.cluster.apiserver.kinds.field_checks import Errors
 from kohort.cluster.apiserver.kinds.metadata import finalizer_errors, standard_finalizer_errors
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

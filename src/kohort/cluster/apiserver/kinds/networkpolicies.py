@@ -4,10 +4,10 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, port_number, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, cidr, named, port_number, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import port_name
 from kohort.objects.selectors import selector_errors
 

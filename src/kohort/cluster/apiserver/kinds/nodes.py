@@ -3,12 +3,20 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, cidr, named, parse_address, problems_of, quantity, repeats
+from kohort.cluster.apiserver.kinds.field_checks import (
+    Errors,
+    cidr,
+    named,
+    parse_address,
+    problems_of,
+    quantity,
+    repeats,
+)
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
-from kohort.cluster.apiserver.kinds.resourcenames import check_amount
-from kohort.objects.fielderrors import (
+from kohort.cluster.apiserver.kinds.resource_names import check_amount
+from kohort.objects.field_errors import (
     DUPLICATE,
     INTERNAL,
     FieldError,
@@ -19,7 +27,7 @@ from kohort.objects.fielderrors import (
     required,
     shown,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import label_value, qualified_name
 
 _is_feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*").fullmatch

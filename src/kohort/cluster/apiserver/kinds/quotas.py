@@ -3,12 +3,12 @@
 import uuid
 from typing import Final
 
-from kohort.cluster.apiserver.kinds import resourcenames
-from kohort.cluster.apiserver.kinds.checks import Errors, quantity
+from kohort.cluster.apiserver.kinds import resource_names
+from kohort.cluster.apiserver.kinds.field_checks import Errors, quantity
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
-from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import Quantity
 
@@ -60,8 +60,8 @@ class ResourceQuotaStrategy(Strategy):
 
 def _check_amounts(errors: Errors, path: str, amounts: JsonObject) -> None:
     for name, text in amounts.items():
-        resourcenames.check_quota(errors, f"{path}[{name}]", name)
-        resourcenames.check_amount(errors, f"{path}[{name}]", name, quantity(text))
+        resource_names.check_quota(errors, f"{path}[{name}]", name)
+        resource_names.check_amount(errors, f"{path}[{name}]", name, quantity(text))
 
 
 def _check_quota(errors: Errors, spec: JsonObject) -> None:
@@ -80,7 +80,7 @@ def _check_quota(errors: Errors, spec: JsonObject) -> None:
 
 def _check_scope_resources(errors: Errors, path: str, scope: str, hard: JsonObject, shown: object) -> None:
     for name in sorted(hard):
-        if resourcenames.is_quota(name) and not _scope_allows(scope, name):
+        if resource_names.is_quota(name) and not _scope_allows(scope, name):
             errors.append(invalid(path, shown, "unsupported scope applied to resource"))
 
 
@@ -180,7 +180,7 @@ def _check_item(errors: Errors, path: str, item: JsonObject, types: set[str]) ->
     if kind in types:
         errors.append(duplicate(f"{path}.type", kind))
     types.add(kind)
-    check = resourcenames.check_container if kind in ("Pod", "Container") else resourcenames.check_general
+    check = resource_names.check_container if kind in ("Pod", "Container") else resource_names.check_general
     names: dict[str, None] = {}
     for field in _AMOUNT_FIELDS:
         if kind == "Pod" and field in ("default", "defaultRequest"):
@@ -227,7 +227,7 @@ def _check_order(errors: Errors, path: str, item: JsonObject, name: str) -> None
             refuse("default", high, f"default value {default} is greater than max value {high}")
     if ratio is not None:
         _check_ratio(errors, f"{path}.maxLimitRequestRatio[{name}]", ratio, low, high)
-    exact = not resourcenames.can_overcommit(name)
+    exact = not resource_names.can_overcommit(name)
     if exact and default is not None and request is not None and default != request:
         detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
         refuse("defaultRequest", request, detail)

@@ -8,7 +8,7 @@ first needed; building the list itself only makes small objects.
 from collections.abc import Iterator
 from functools import cache, partial
 
-from kohort.cluster.apiserver.kinds import autoscaling, events, selectable
+from kohort.cluster.apiserver.kinds import autoscaling, events, selectable_fields
 from kohort.cluster.apiserver.kinds.model import FULL_VERBS, Cells, Column, Kind, Strategy, Subresource
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.resources import Resource
@@ -240,7 +240,7 @@ _DEPRECATED: dict[tuple[str, str], str] = {
 def _kind(group: str, version: str, row: Row, strategy: Strategy) -> Kind:
     resource = Resource(group, version, row.plural, row.kind, row.namespaced)
     columns, cells = _printed(resource)
-    fields = selectable.FIELDS.get((group, row.kind))
+    fields = selectable_fields.FIELDS.get((group, row.kind))
     return Kind(
         resource=resource,
         schema=partial(_schema, group, version, row.kind),
@@ -253,7 +253,7 @@ def _kind(group: str, version: str, row: Row, strategy: Strategy) -> Kind:
         subresources={name: _subresource(row, name) for name in row.subresources},
         columns=columns,
         cells=cells,
-        selectable=fields.values if fields else selectable.nothing,
+        selectable=fields.values if fields else selectable_fields.nothing,
         selectable_names=fields.names if fields else frozenset(),
         scale_paths=REPLICA_PATHS if SCALE in row.subresources else None,
         deprecation_warning=_DEPRECATED.get((group, row.kind), ""),

@@ -1,18 +1,18 @@
 """Revisions of workloads, the older ReplicationController, and pod templates by themselves."""
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, nonnegative, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_template
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
-from kohort.cluster.apiserver.kinds.workloads import (
+from kohort.cluster.apiserver.kinds.pod_templates import (
     Workload,
     check_replica_status,
     check_restart_always,
     spec_of,
 )
-from kohort.objects.fielderrors import FieldError, invalid, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid, required
+from kohort.objects.json_types import JsonObject
 
 
 class ControllerRevisionStrategy(Strategy):

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, dns_label, labels, nonnegative, same
-from kohort.cluster.apiserver.kinds.claimspec import check_claim_spec
+from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
+from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label, labels, nonnegative, same
 from kohort.cluster.apiserver.kinds.metadata import annotation_errors
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_claim_spec
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_template
-from kohort.cluster.apiserver.kinds.workloads import (
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
     Workload,
     check_at_most_all,
@@ -24,8 +24,8 @@ from kohort.cluster.apiserver.kinds.workloads import (
     magnitude,
     spec_of,
 )
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Hashable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, named, nonnegative, qualified, quantity, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, named, nonnegative, qualified, quantity, same
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.cluster.apiserver.kinds.volumesources import check_driver_name
-from kohort.cluster.apiserver.kinds.volumespec import check_inline_spec
-from kohort.objects.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject, hashable
+from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name
+from kohort.cluster.apiserver.kinds.volume_spec import check_inline_spec
+from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
+from kohort.objects.json_types import JsonObject, hashable
 from kohort.objects.names import dns1123_subdomain
 from kohort.objects.selectors import selector_errors
 

@@ -8,29 +8,29 @@ from typing import Final
 
 from kohort.cluster.apiserver.crd.definition_strategy import DefinitionStrategy
 from kohort.cluster.apiserver.kinds import (
-    addresses,
     admissionpolicies,
     apiservices,
-    autoscalerrules,
+    autoscaler_rules,
     batch,
     certificates,
     claims,
     configuration,
     daemonsets,
     deployments,
-    devices,
+    disruption_and_priority,
     endpoints,
-    eventrules,
+    event_rules,
     flowcontrol,
     ingresses,
+    ipaddresses,
     leases,
     namespaces,
     networkpolicies,
     nodes,
-    policy,
     quotas,
     rbac,
     replication,
+    resourceclaims,
     runtimeclasses,
     statefulsets,
     storage,
@@ -45,7 +45,7 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
     "": {
         "ConfigMap": configuration.ConfigMapStrategy,
         "Endpoints": endpoints.EndpointsStrategy,
-        "Event": eventrules.CoreEventStrategy,
+        "Event": event_rules.CoreEventStrategy,
         "LimitRange": quotas.LimitRangeStrategy,
         "Namespace": namespaces.NamespaceStrategy,
         "Node": nodes.NodeStrategy,
@@ -68,17 +68,17 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
         "StatefulSet": statefulsets.StatefulSetStrategy,
     },
     "batch": {"CronJob": batch.CronJobStrategy, "Job": batch.JobStrategy},
-    "events.k8s.io": {"Event": eventrules.EventStrategy},
-    "autoscaling": {"HorizontalPodAutoscaler": autoscalerrules.AutoscalerStrategy},
+    "events.k8s.io": {"Event": event_rules.EventStrategy},
+    "autoscaling": {"HorizontalPodAutoscaler": autoscaler_rules.AutoscalerStrategy},
     "certificates.k8s.io": {"CertificateSigningRequest": certificates.SigningRequestStrategy},
     "networking.k8s.io": {
         "IngressClass": ingresses.IngressClassStrategy,
         "Ingress": ingresses.IngressStrategy,
-        "IPAddress": addresses.IPAddressStrategy,
+        "IPAddress": ipaddresses.IPAddressStrategy,
         "NetworkPolicy": networkpolicies.NetworkPolicyStrategy,
-        "ServiceCIDR": addresses.ServiceCidrStrategy,
+        "ServiceCIDR": ipaddresses.ServiceCidrStrategy,
     },
-    "policy": {"PodDisruptionBudget": policy.PodDisruptionBudgetStrategy},
+    "policy": {"PodDisruptionBudget": disruption_and_priority.PodDisruptionBudgetStrategy},
     "rbac.authorization.k8s.io": {
         "ClusterRoleBinding": rbac.ClusterRoleBindingStrategy,
         "ClusterRole": rbac.ClusterRoleStrategy,
@@ -102,15 +102,15 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
         "ValidatingWebhookConfiguration": webhooks.WebhookConfigurationStrategy,
     },
     "apiextensions.k8s.io": {"CustomResourceDefinition": DefinitionStrategy},
-    "scheduling.k8s.io": {"PriorityClass": policy.PriorityClassStrategy},
+    "scheduling.k8s.io": {"PriorityClass": disruption_and_priority.PriorityClassStrategy},
     "coordination.k8s.io": {"Lease": leases.LeaseStrategy},
     "node.k8s.io": {"RuntimeClass": runtimeclasses.RuntimeClassStrategy},
     "discovery.k8s.io": {"EndpointSlice": endpoints.EndpointSliceStrategy},
     "resource.k8s.io": {
-        "DeviceClass": devices.DeviceStrategy,
-        "ResourceClaim": devices.DeviceClaimStrategy,
-        "ResourceClaimTemplate": devices.DeviceClaimTemplateStrategy,
-        "ResourceSlice": devices.DeviceStrategy,
+        "DeviceClass": resourceclaims.DeviceStrategy,
+        "ResourceClaim": resourceclaims.DeviceClaimStrategy,
+        "ResourceClaimTemplate": resourceclaims.DeviceClaimTemplateStrategy,
+        "ResourceSlice": resourceclaims.DeviceStrategy,
     },
     "flowcontrol.apiserver.k8s.io": {
         "FlowSchema": flowcontrol.FlowSchemaStrategy,
@@ -122,5 +122,5 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
 def strategy_for(group: str, version: str, kind: str) -> Strategy:
     """A new strategy for a kind."""
     if (group, version) == ("autoscaling", "v1"):
-        return autoscalerrules.AutoscalerV1Strategy()
+        return autoscaler_rules.AutoscalerV1Strategy()
     return _BY_GROUP.get(group, {}).get(kind, Strategy)()

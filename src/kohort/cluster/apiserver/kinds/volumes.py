@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, immutable, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_legacy_sources, round_up
-from kohort.cluster.apiserver.kinds.volumespec import SOURCES, check_volume_spec
+from kohort.cluster.apiserver.kinds.volume_spec import SOURCES, check_volume_spec
 from kohort.kube import clock
-from kohort.objects.fielderrors import FieldError, forbidden, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid
+from kohort.objects.json_types import JsonObject
 
 _RECYCLED: Final = (
     "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "

@@ -4,10 +4,10 @@ from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
 
-from kohort.cluster.apiserver.kinds.checks import Errors, named, repeats, same
+from kohort.cluster.apiserver.kinds.field_checks import Errors, named, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.objects.fielderrors import FieldError, duplicate, invalid, not_supported, required, too_many
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, qualified_name
 from kohort.objects.selectors import selector_errors
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply
+from kohort.cluster.apiserver.patch.go_error_text import cannot_unmarshal, does_not_apply
 from kohort.kube.errors import ApiError, failure
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 MAX_OPERATIONS: Final = 10_000
 COPY_BUDGET: Final = 3 * 1024 * 1024

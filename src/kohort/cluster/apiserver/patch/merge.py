@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.patch.wording import cannot_unmarshal
+from kohort.cluster.apiserver.patch.go_error_text import cannot_unmarshal
 from kohort.kube.errors import bad_request
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def apply(document: JsonObject, patch: Json) -> JsonObject:

@@ -24,10 +24,10 @@ behaves, and clients that send such patches are told so by strict validation.
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
-from kohort.cluster.apiserver.patch.wording import cannot_unmarshal, does_not_apply, go_text, go_type, refused
+from kohort.cluster.apiserver.patch.go_error_text import cannot_unmarshal, does_not_apply, go_text, go_type, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, bad_request
-from kohort.objects.jsontypes import Json, JsonObject, hashable
+from kohort.objects.json_types import Json, JsonObject, hashable
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"

@@ -7,8 +7,8 @@ looks below it. All callers share the nodes: they are never changed.
 from collections.abc import Mapping
 from functools import cache
 
+from kohort.cluster.apiserver.schema.builtin_types import FieldRecord, TypeExpression, has_type, record, type_name
 from kohort.cluster.apiserver.schema.node import ANY, MISSING, Node, NodeType
-from kohort.cluster.apiserver.schema.records import FieldRecord, TypeExpression, has_type, record, type_name
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from kohort.cluster.apiserver.schema import formats
-from kohort.cluster.apiserver.schema.gonumber import as_go_prints
+from kohort.cluster.apiserver.schema.go_number import as_go_prints
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects import fielderrors
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json
+from kohort.objects import field_errors
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json
 
 NOWHERE: Final = "<nil>"
 """The field of errors that have none."""
@@ -54,7 +54,7 @@ class Findings:
         self.matches = 0
 
     def nowhere(self, message: str) -> None:
-        self.errors.append(FieldError(fielderrors.INVALID, NOWHERE, f'Invalid value: "": {message}'))
+        self.errors.append(FieldError(field_errors.INVALID, NOWHERE, f'Invalid value: "": {message}'))
 
     def merge(self, other: "Findings") -> None:
         self.errors += other.errors
@@ -84,13 +84,13 @@ def checks_of(node: Node, types: tuple[str, ...]) -> Iterator[Check]:
 
 def wrong_type(path: Path, expected: str, found: str) -> FieldError:
     where = str(path)
-    return fielderrors.type_invalid(where, found, f'{where} in body must be of type {expected}: "{found}"')
+    return field_errors.type_invalid(where, found, f'{where} in body must be of type {expected}: "{found}"')
 
 
 def _invalid(path: Path, value: Json, rule: str) -> FieldError:
     where = str(path)
-    shown = as_go_prints(value) if type(value) is float else fielderrors.shown(value)
-    return FieldError(fielderrors.INVALID, where, f"Invalid value: {shown}: {where} in body {rule}")
+    shown = as_go_prints(value) if type(value) is float else field_errors.shown(value)
+    return FieldError(field_errors.INVALID, where, f"Invalid value: {shown}: {where} in body {rule}")
 
 
 def _string_check(constraints: Mapping[str, Json]) -> Check:
@@ -102,7 +102,7 @@ def _string_check(constraints: Mapping[str, Json]) -> Check:
         if type(value) is not str:
             return
         if longest is not None and len(value) > longest:
-            findings.errors.append(fielderrors.too_long(str(path), longest))
+            findings.errors.append(field_errors.too_long(str(path), longest))
         elif shortest is not None and len(value) < shortest:
             findings.errors.append(_invalid(path, value, f"should be at least {shortest} chars long"))
         elif matches is not None and not matches(value):
@@ -153,8 +153,8 @@ def text_test(node: Node) -> Callable[[str], bool]:
 def _format_check(name: str, known: formats.Check) -> Check:
     def check(value: Json, path: Path, findings: Findings) -> None:
         if type(value) is str and not known(value):
-            detail = f"{path} in body must be of type {name}: {fielderrors.shown(value)}"
-            findings.errors.append(fielderrors.type_invalid(str(path), value, detail))
+            detail = f"{path} in body must be of type {name}: {field_errors.shown(value)}"
+            findings.errors.append(field_errors.type_invalid(str(path), value, detail))
 
     return check
 
@@ -201,7 +201,7 @@ def _factor_errors(value: int | float, factor: int | float, path: Path) -> list[
         factor = int(factor)
     if factor <= 0:
         detail = f"factor MultipleOf declared for {path} must be positive: {as_go_prints(factor)}"
-        return [fielderrors.invalid(str(path), factor, detail)]
+        return [field_errors.invalid(str(path), factor, detail)]
     fits = value % factor == 0 if type(value) is int else (value / factor).is_integer()
     return [] if fits else [_invalid(path, value, f"should be a multiple of {as_go_prints(factor)}")]
 
@@ -216,17 +216,17 @@ def _size_check(
         if least is not None and size < least:
             findings.errors.append(_invalid(path, size, f"should have at least {least} {noun}"))
         if most is not None and size > most:
-            findings.errors.append(fielderrors.too_many(str(path), size, most))
+            findings.errors.append(field_errors.too_many(str(path), size, most))
 
     return check
 
 
 def enum_check(allowed: list[Json]) -> Check:
-    texts = [choice if type(choice) is str else fielderrors.shown(choice) for choice in allowed]
+    texts = [choice if type(choice) is str else field_errors.shown(choice) for choice in allowed]
 
     def check(value: Json, path: Path, findings: Findings) -> None:
         if not any(_same(value, choice) for choice in allowed):
-            findings.errors.append(fielderrors.not_supported(str(path), value, texts))
+            findings.errors.append(field_errors.not_supported(str(path), value, texts))
 
     return check
 

@@ -13,14 +13,14 @@ users read them: `Pod in version "v1" cannot be handled as a Pod: json: cannot u
 import copy
 from contextlib import suppress
 
-from kohort.cluster.apiserver.schema import jsontext
-from kohort.cluster.apiserver.schema.completion import complete
-from kohort.cluster.apiserver.schema.conforming import conformer
-from kohort.cluster.apiserver.schema.mismatch import Mismatch, first_fault, json_type
+from kohort.cluster.apiserver.schema import json_body
+from kohort.cluster.apiserver.schema.go_round_trip import conformer
+from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, first_fault, json_type
+from kohort.cluster.apiserver.schema.go_zero_values import complete
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.pruning import prune
 from kohort.kube.errors import ApiError, BadRequest, Status, failure
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 __all__ = ["Undecodable", "complete", "conform", "decode_body", "strict_error", "unrecognized"]
 
@@ -53,13 +53,13 @@ def decode_body(
         case "application/yaml" | "application/apply-patch+yaml":
             return _decode_yaml(body, kind)
         case "application/vnd.kubernetes.protobuf":
-            from kohort.cluster.apiserver.schema import protobuf
+            from kohort.cluster.apiserver.schema import protobuf_decode
 
             if not body:
                 raise unrecognized(kind, "empty data", body)
-            if not body.startswith(protobuf.MAGIC):
-                raise unrecognized(kind, protobuf.NOT_PROTOBUF, body)
-            return protobuf.decode(body), []
+            if not body.startswith(protobuf_decode.MAGIC):
+                raise unrecognized(kind, protobuf_decode.NOT_PROTOBUF, body)
+            return protobuf_decode.decode(body), []
     raise failure(
         415,
         "UnsupportedMediaType",
@@ -70,11 +70,11 @@ def decode_body(
 
 def _decode_json(body: bytes, kind: str, wanted: bool, merge: bool) -> tuple[JsonObject, list[str]]:
     try:
-        value = jsontext.decode(body)
+        value = json_body.decode(body)
         messages: list[str] = []
         if wanted:
-            value, messages = jsontext.duplicates(body, value, merge=merge)
-    except jsontext.SyntaxFault as fault:
+            value, messages = json_body.duplicates(body, value, merge=merge)
+    except json_body.SyntaxFault as fault:
         raise _not_an_object(kind, str(fault), body) from None
     return _object(value, kind, body), messages
 
@@ -85,11 +85,11 @@ def _decode_yaml(body: bytes, kind: str) -> tuple[JsonObject, list[str]]:
             obj, messages = _decode_json(body, kind, True, False)
             if not messages:
                 return obj, []
-    from kohort.cluster.apiserver.schema import yamltext
+    from kohort.cluster.apiserver.schema import yaml_body
 
     try:
-        value, messages = yamltext.decode(body)
-    except yamltext.YamlFault as fault:
+        value, messages = yaml_body.decode(body)
+    except yaml_body.YamlFault as fault:
         raise unrecognized(kind, str(fault), body) from None
     return _object(_by_name(value), kind, body), messages
 

@@ -15,7 +15,7 @@ stay null without one, for validation to refuse.
 
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
 from kohort.cluster.apiserver.schema.node import Missing, Node
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def apply_defaults(obj: JsonObject, node: Node) -> None:

@@ -8,7 +8,7 @@ and are resolved when first visited, so that starting the server does not build 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 NodeType = Literal["object", "map", "array", "string", "integer", "number", "boolean", "any"]
 """`object` has declared fields, `map` has arbitrary string keys and one value type, `any` accepts every JSON value."""

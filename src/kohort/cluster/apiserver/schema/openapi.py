@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.schema import describing
-from kohort.cluster.apiserver.schema.operations import JSON, camel, paths_of, responses
-from kohort.cluster.apiserver.schema.published import VERSION, Components
-from kohort.cluster.apiserver.schema.records import data_digest
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.schema import descriptions_index
+from kohort.cluster.apiserver.schema.builtin_types import data_digest
+from kohort.cluster.apiserver.schema.openapi_operations import JSON, camel, paths_of, responses
+from kohort.cluster.apiserver.schema.openapi_types import VERSION, Components
+from kohort.objects.json_types import JsonObject
 
 INFO: Final = {"title": "Kubernetes", "version": "1.36"}
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -191,5 +191,5 @@ def _digest(path: str, kinds: Iterable[Kind]) -> str:
             whole.update(msgspec.json.encode(kind.schema().source))
         else:
             whole.update(data_digest())
-            whole.update(describing.digest())
+            whole.update(descriptions_index.digest())
     return whole.hexdigest().upper()

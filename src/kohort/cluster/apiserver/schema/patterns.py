@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _GO_WORDS: Final = {
     "invalid perl operator": "invalid or unsupported Perl syntax",

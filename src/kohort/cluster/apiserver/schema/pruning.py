@@ -19,12 +19,12 @@ above a hundred thousand items must not be copied a hundred thousand times.
 from typing import TypeAlias, Union
 
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
-from kohort.cluster.apiserver.schema.conforming import LONG_KEY, MAX_UNKNOWN, conformer
-from kohort.cluster.apiserver.schema.jsontext import normal_numbers
-from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
+from kohort.cluster.apiserver.schema.go_round_trip import LONG_KEY, MAX_UNKNOWN, conformer
+from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, json_type
+from kohort.cluster.apiserver.schema.json_body import normal_numbers
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.objects.fielderrors import invalid
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.field_errors import invalid
+from kohort.objects.json_types import Json, JsonObject
 
 _Path: TypeAlias = Union["tuple[_Path, str]", None]
 """The path above, and the last part: a key, or an index in brackets. None at the top."""

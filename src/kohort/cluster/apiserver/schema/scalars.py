@@ -5,11 +5,11 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.apiserver.schema.gotime import canonical_micro_time, canonical_time
-from kohort.cluster.apiserver.schema.mismatch import Mismatch, json_type
-from kohort.objects.jsontypes import Json
+from kohort.cluster.apiserver.schema.go_time import canonical_micro_time, canonical_time
+from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, json_type
+from kohort.objects.bounded_cache import remember_short
+from kohort.objects.json_types import Json
 from kohort.objects.quantity import canonical as canonical_quantity
-from kohort.objects.remembering import remember_short
 
 Scalar = Callable[[Json], Json]
 """Takes a JSON value other than null; returns the value to keep. Raises Mismatch, or ValueError with the whole text."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from kohort.cluster.apiserver.schema.patterns import pattern
 from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, required
+from kohort.objects.json_types import JsonObject
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
@@ -216,9 +216,9 @@ def _default_errors(schema: JsonObject, path: str, *, resource: bool = True) -> 
 
 
 def _one_default(schema: JsonObject, path: str, resource: bool) -> list[FieldError]:
+    from kohort.cluster.apiserver.schema.list_uniqueness import embedded_errors
     from kohort.cluster.apiserver.schema.pruning import prune_value
     from kohort.cluster.apiserver.schema.structural import compile_schema
-    from kohort.cluster.apiserver.schema.uniqueness import embedded_errors
     from kohort.cluster.apiserver.schema.validate import validate_default
 
     node = compile_schema({**schema, "x-kubernetes-embedded-resource": True} if resource else schema)

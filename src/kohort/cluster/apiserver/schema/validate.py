@@ -30,11 +30,11 @@ from kohort.cluster.apiserver.schema.constraints import (
     text_test,
     wrong_type,
 )
+from kohort.cluster.apiserver.schema.list_uniqueness import shape_errors
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.uniqueness import shape_errors
-from kohort.objects import fielderrors
-from kohort.objects.fielderrors import FieldError
-from kohort.objects.jsontypes import Json, JsonObject, identical
+from kohort.objects import field_errors
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import Json, JsonObject, identical
 
 
 class _Unset:
@@ -137,7 +137,7 @@ class _Validator:
             child.run(value, Path(path, f".{name}"), before, findings)
         for name in self.required:
             if name not in obj:
-                findings.errors.append(fielderrors.required(str(Path(path, f".{name}"))))
+                findings.errors.append(field_errors.required(str(Path(path, f".{name}"))))
 
     def _child(self, name: str) -> "_Validator | None":
         """The validator of a field, compiled when it first occurs. Keys of maps are not remembered: there is no end

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.objects.fielderrors import FieldError, forbidden, invalid, not_supported, required, too_many
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required, too_many
+from kohort.objects.json_types import Json, JsonObject
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _RESOURCE_FIELDS: Final = frozenset({"metadata", "kind", "apiVersion"})

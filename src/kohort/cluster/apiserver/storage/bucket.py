@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from heapq import merge
 from typing import TypeAlias
 
+from kohort.cluster.apiserver.storage.change_history import Window
 from kohort.cluster.apiserver.storage.model import Change, Stored
-from kohort.cluster.apiserver.storage.window import Window
 
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace and name."""

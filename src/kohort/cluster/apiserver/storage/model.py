@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 

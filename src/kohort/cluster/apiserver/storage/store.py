@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 
 from kohort.cluster.apiserver.storage.bucket import Bucket, ObjectKey
+from kohort.cluster.apiserver.storage.change_history import Window
 from kohort.cluster.apiserver.storage.committer import Committer
 from kohort.cluster.apiserver.storage.errors import StorageError, StoreClosed
 from kohort.cluster.apiserver.storage.journal import Journal, Record, RecordKey
 from kohort.cluster.apiserver.storage.model import Change, HistoryExpired, StaleRevision, Store, Stored
 from kohort.cluster.apiserver.storage.watcher import Watcher
-from kohort.cluster.apiserver.storage.window import Window
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FIRST_REVISION = 1
 """The revision of an empty store: clients take 0 for "any"."""

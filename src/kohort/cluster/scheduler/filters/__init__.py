@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict
 from kohort.cluster.scheduler.filters.devices import resource_claims
-from kohort.cluster.scheduler.filters.fit import resources_fit
 from kohort.cluster.scheduler.filters.interpod import inter_pod_affinity
+from kohort.cluster.scheduler.filters.node_resources import resources_fit
 from kohort.cluster.scheduler.filters.nodes import (
     free_ports,
     node_affinity,
@@ -20,8 +21,7 @@ from kohort.cluster.scheduler.filters.nodes import (
 )
 from kohort.cluster.scheduler.filters.spread import topology_spread
 from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_restrictions, volume_zone
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.verdict import Check, Refusal, Verdict
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 Filter = Callable[[PodFacts, ClusterState], Check | Refusal | None]
 

@@ -3,9 +3,9 @@ its devices it would only seem to run."""
 
 from typing import Final
 
-from kohort.cluster.scheduler.facts import PodFacts
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.verdict import Refusal
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Refusal
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
 
 NOT_ALLOCATED: Final = Refusal(
     "DynamicResources", "the pod has resource claims, and this scheduler does not allocate devices"

@@ -9,10 +9,10 @@ binds both sides: what the pods already there refuse is refused too.
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.terms import Term, affinity_matcher
-from kohort.cluster.scheduler.verdict import Check, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.affinity_terms import Term, affinity_matcher
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Check, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 NAME: Final = "InterPodAffinity"
 NOT_ATTRACTED: Final = hopeless(NAME, "node(s) didn't match pod affinity rules")

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts, Port
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.verdict import Check, Refusal, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts, Port
 from kohort.objects.placement import Taint, Toleration
 
 UNSCHEDULABLE: Final = hopeless("NodeUnschedulable", "node(s) were unschedulable")

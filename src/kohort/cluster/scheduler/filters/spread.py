@@ -7,11 +7,11 @@ constraint's policies let count. With fewer domains than `minDomains` the smalle
 
 from typing import Final
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.affinity_terms import SpreadRule
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Check, Verdict, for_now, hopeless
 from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.terms import SpreadRule
-from kohort.cluster.scheduler.verdict import Check, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 NAME: Final = "PodTopologySpread"
 TOO_SKEWED: Final = for_now(NAME, "node(s) didn't match pod topology spread constraints")

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.storage import WRONG_ZONE, ClaimsOfPod
-from kohort.cluster.scheduler.verdict import Check, Refusal, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict, for_now, hopeless
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.volume_binding import WRONG_ZONE, ClaimsOfPod
 
 EXCLUSIVE: Final = for_now(
     "VolumeRestrictions",

@@ -7,12 +7,12 @@ in the world would fill the first node.
 
 from collections.abc import Callable, Sequence
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 from kohort.cluster.scheduler.scores.interpod import inter_pod_preferences
+from kohort.cluster.scheduler.scores.node_resources import room
 from kohort.cluster.scheduler.scores.nodes import image_locality, node_preferences, tainted_last
-from kohort.cluster.scheduler.scores.room import room
 from kohort.cluster.scheduler.scores.spread import spread_evenly
-from kohort.cluster.scheduler.state import ClusterState
 
 Score = Callable[[PodFacts, ClusterState, Sequence[NodeFacts]], list[int] | None]
 

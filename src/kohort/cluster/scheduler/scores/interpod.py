@@ -3,9 +3,9 @@ near."""
 
 from collections.abc import Mapping, Sequence
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.terms import Term, affinity_matcher
+from kohort.cluster.scheduler.affinity_terms import Term, affinity_matcher
+from kohort.cluster.scheduler.cluster_state import ClusterState
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 Weights = dict[str, dict[str, int]]
 """Topology key to value to weight."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.affinity_terms import node_term_matches
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.terms import node_term_matches
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 _MB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MB

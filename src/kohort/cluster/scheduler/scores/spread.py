@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.facts import NodeFacts, PodFacts
+from kohort.cluster.scheduler.affinity_terms import SpreadRule
+from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters.spread import included
-from kohort.cluster.scheduler.state import ClusterState
-from kohort.cluster.scheduler.terms import SpreadRule
+from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.cronjob import plan as rules
 from kohort.cluster.workloads.cronjob.plan import CronJobFacts, Delete, JobFacts, Start
 from kohort.cluster.workloads.job import status as states
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CRON_JOBS, JOBS, Key
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 SCHEDULED_TIME = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
@@ -149,7 +149,7 @@ def build_job(cron_job: JsonObject, start: Start) -> JsonObject:
         "namespace": cron_job["metadata"]["namespace"],
         "labels": meta.get("labels") or {},
         "annotations": {**(meta.get("annotations") or {}), SCHEDULED_TIME: scheduled},
-        "ownerReferences": [ownership.controller_reference(cron_job)],
+        "ownerReferences": [controller_ref.controller_reference(cron_job)],
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template.get("spec") or {}}
 

@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.kinds.cronschedule import BadSchedule, Schedule, parse_schedule, zone_in_schedule
+from kohort.cluster.apiserver.kinds.cron_schedule import BadSchedule, Schedule, parse_schedule, zone_in_schedule
 
 MANY_MISSED: Final = 100
 """More missed times than that are worth a warning: the clock is wrong, or the controller was away for long."""

@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.daemonset import plan as rules
-from kohort.cluster.workloads.daemonset.failures import FailureDelays
+from kohort.cluster.workloads.daemonset.failure_backoff import FailureDelays
 from kohort.cluster.workloads.daemonset.plan import Cause, Create, DaemonPod, Delete, Strategy
 from kohort.cluster.workloads.daemonset.pods import HASH_LABEL, Placement, build_pod, node_of
 from kohort.cluster.workloads.expectations import Expectations
-from kohort.cluster.workloads.podstate import available_in, is_available
-from kohort.cluster.workloads.revisionhistory import History, Resolved, StoredRevision
-from kohort.cluster.workloads.slowstart import growing_batches
+from kohort.cluster.workloads.pod_state import available_in, is_available
+from kohort.cluster.workloads.revision_history import History, Resolved, StoredRevision
+from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, Key
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def register(manager: Manager) -> None:
@@ -32,9 +32,9 @@ class DaemonSets:
         self.recorder = manager.recorder("daemonset-controller")
         self.sets = manager.informer(DAEMON_SETS, JsonObject)
         self.nodes = manager.informer(NODES, Node)
-        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         cache = manager.informer(
-            CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
+            CONTROLLER_REVISIONS, StoredRevision, indexes={controller_ref.OWNER: controller_ref.index_by_owner}
         )
         self.history = History(manager.client, cache, HASH_LABEL)
         self.expectations = Expectations()
@@ -65,8 +65,8 @@ class DaemonSets:
             raise
 
     async def _advance(self, key: Key, daemon_set: JsonObject) -> Requeue | None:
-        pods = await ownership.claim(
-            self.client, DAEMON_SETS, daemon_set, PODS, ownership.candidates(self.pods, daemon_set)
+        pods = await controller_ref.claim(
+            self.client, DAEMON_SETS, daemon_set, PODS, controller_ref.candidates(self.pods, daemon_set)
         )
         resolved = await self.history.resolve(daemon_set)
         digest = resolved.update.name.rpartition("-")[2]
@@ -98,7 +98,7 @@ class DaemonSets:
         return [
             Key(obj.metadata.namespace, one["metadata"]["name"])
             for one in self.sets.list(obj.metadata.namespace)
-            if ownership.selector_of(one).matches(obj.metadata.labels)
+            if controller_ref.selector_of(one).matches(obj.metadata.labels)
         ]
 
     def _all_sets(self, _: Node) -> Iterable[Key]:

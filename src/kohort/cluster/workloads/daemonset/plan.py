@@ -21,7 +21,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from kohort.objects import intstr
+from kohort.objects import int_or_string
 
 BURST = 250
 """Pods that are created or deleted at a time."""
@@ -64,8 +64,8 @@ class Strategy(msgspec.Struct, frozen=True):
 
     def allowed(self, desired: int) -> tuple[int, int]:
         """Unavailable and extra pods for so many nodes. Both round up, and they are never both zero."""
-        surge = intstr.resolve(self.max_surge, desired, round_up=True) if self.rolling else 0
-        unavailable = intstr.resolve(self.max_unavailable, desired, round_up=True)
+        surge = int_or_string.resolve(self.max_surge, desired, round_up=True) if self.rolling else 0
+        unavailable = int_or_string.resolve(self.max_unavailable, desired, round_up=True)
         return (1 if not surge and not unavailable else unavailable), surge
 
     @property

@@ -4,12 +4,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.terms import NodeRule
-from kohort.cluster.workloads import ownership
+from kohort.cluster.scheduler.affinity_terms import NodeRule
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.daemonset.plan import Fit
 from kohort.cluster.workloads.nodes.plan import NOT_READY, PREFIX, UNREACHABLE, UNSCHEDULABLE
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import PodSpec
 
 HASH_LABEL: Final = "controller-revision-hash"
@@ -70,7 +70,7 @@ def build_pod(daemon_set: JsonObject, node: str, digest: str) -> JsonObject:
         "generateName": f"{daemon_set['metadata']['name']}-",
         "namespace": daemon_set["metadata"]["namespace"],
         "labels": labels,
-        "ownerReferences": [ownership.controller_reference(daemon_set)],
+        "ownerReferences": [controller_ref.controller_reference(daemon_set)],
     }
     for key in ("annotations", "finalizers"):
         if meta.get(key):

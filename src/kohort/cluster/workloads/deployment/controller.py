@@ -4,17 +4,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from kohort.cluster.workloads import conditions, ownership
+from kohort.cluster.workloads import conditions, controller_ref
+from kohort.cluster.workloads.deployment import owned_replicasets, status
 from kohort.cluster.workloads.deployment import plan as rules
-from kohort.cluster.workloads.deployment import replicasets, status
 from kohort.cluster.workloads.deployment.plan import Budget, Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, NotFound
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 
 
@@ -46,11 +46,11 @@ class Deployments:
             return None
         sets = await self._sets_of(deployment)
         if "deletionTimestamp" in deployment["metadata"]:
-            await self._write_status(deployment, sets, replicasets.find_new(deployment, sets), progress=None)
+            await self._write_status(deployment, sets, owned_replicasets.find_new(deployment, sets), progress=None)
             return None
         deployment = await self._note_pause(deployment)
         limits = budget_of(deployment)
-        new = await self._follow(deployment, sets, replicasets.find_new(deployment, sets))
+        new = await self._follow(deployment, sets, owned_replicasets.find_new(deployment, sets))
         paused = bool(deployment["spec"].get("paused"))
         if paused or self._was_resized(deployment, sets):
             await self._resize(deployment, sets, self._scaling(deployment, sets, new, limits), limits)
@@ -82,12 +82,12 @@ class Deployments:
         return [
             Key(namespace, one["metadata"]["name"])
             for one in self.deployments.list(namespace)
-            if ownership.selector_of(one).matches(labels)
+            if controller_ref.selector_of(one).matches(labels)
         ]
 
     async def _sets_of(self, deployment: JsonObject) -> list[JsonObject]:
         candidates = [_Set(one) for one in self.sets.list(deployment["metadata"]["namespace"])]
-        claimed = await ownership.claim(self.client, DEPLOYMENTS, deployment, REPLICA_SETS, candidates)
+        claimed = await controller_ref.claim(self.client, DEPLOYMENTS, deployment, REPLICA_SETS, candidates)
         return [one.document for one in claimed]
 
     def _fresh(self, replica_set: JsonObject) -> JsonObject:
@@ -97,7 +97,7 @@ class Deployments:
     def _was_resized(self, deployment: JsonObject, sets: Sequence[JsonObject]) -> bool:
         """`replicas` changed since the sets that have pods were last scaled."""
         wanted = deployment["spec"].get("replicas", 1)
-        facts = [replicasets.facts_of(one) for one in sets]
+        facts = [owned_replicasets.facts_of(one) for one in sets]
         return any(one.replicas > 0 and one.scaled_for is not None and one.scaled_for != wanted for one in facts)
 
     # Writing
@@ -108,8 +108,8 @@ class Deployments:
         return rules.plan_scaling(
             deployment["spec"].get("replicas", 1),
             limits,
-            [replicasets.facts_of(one) for one in sets],
-            replicasets.facts_of(new) if new else None,
+            [owned_replicasets.facts_of(one) for one in sets],
+            owned_replicasets.facts_of(new) if new else None,
             rolling=deployment["spec"]["strategy"]["type"] == "RollingUpdate",
             reported=(deployment.get("status") or {}).get("replicas") or 0,
         )
@@ -120,16 +120,16 @@ class Deployments:
         wanted = deployment["spec"].get("replicas", 1)
         recreate = deployment["spec"]["strategy"]["type"] == "Recreate"
         old = [one for one in sets if new is None or one["metadata"]["uid"] != new["metadata"]["uid"]]
-        old_facts = [replicasets.facts_of(one) for one in old]
+        old_facts = [owned_replicasets.facts_of(one) for one in old]
         if recreate:
-            away = rules.plan_recreate(wanted, replicasets.facts_of(new) if new else None, old_facts)
+            away = rules.plan_recreate(wanted, owned_replicasets.facts_of(new) if new else None, old_facts)
             if away or any(one.pods for one in old_facts):
                 await self._resize(deployment, sets, away, limits)
                 return new
         new = new or await self._create(deployment, sets, limits)
         if new is None:
             return None
-        facts = replicasets.facts_of(new)
+        facts = owned_replicasets.facts_of(new)
         if recreate:
             sizes = rules.plan_recreate(wanted, facts, old_facts)
         else:
@@ -144,9 +144,9 @@ class Deployments:
         revision number of all sets."""
         if new is None:
             return None
-        revision = max(replicasets.revision_of(new), _newest(sets, new) + 1)
+        revision = max(owned_replicasets.revision_of(new), _newest(sets, new) + 1)
         before = new["metadata"].get("annotations") or {}
-        wanted = replicasets.annotations(deployment, before, revision)
+        wanted = owned_replicasets.annotations(deployment, before, revision)
         if wanted != before:
             await self._annotate_set(new, wanted)
             new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
@@ -171,7 +171,7 @@ class Deployments:
             replicas = min(wanted, max(0, wanted + limits.surge - existing))
         revision, maximum = _newest(sets) + 1, wanted + limits.surge
         collisions = (deployment.get("status") or {}).get("collisionCount") or 0
-        body = replicasets.build(
+        body = owned_replicasets.build(
             deployment, replicas=replicas, revision=revision, maximum=maximum, collisions=collisions
         )
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
@@ -181,7 +181,7 @@ class Deployments:
             found: JsonObject | None = await self.client.find(REPLICA_SETS, name, namespace)
             owner = controller_of(found) if found else None
             ours = owner is not None and owner.uid == deployment["metadata"]["uid"]
-            if found and ours and replicasets.same_template(deployment, found):
+            if found and ours and owned_replicasets.same_template(deployment, found):
                 return found
             await self.client.patch_status(DEPLOYMENTS, deployment, {"collisionCount": collisions + 1})
             return None
@@ -204,7 +204,7 @@ class Deployments:
         self.recorder.warning(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message)
 
     async def _resize(self, deployment: JsonObject, sets: Sequence[JsonObject], sizes: Sizes, limits: Budget) -> None:
-        note = replicasets.scale_annotations(deployment, deployment["spec"].get("replicas", 1) + limits.surge)
+        note = owned_replicasets.scale_annotations(deployment, deployment["spec"].get("replicas", 1) + limits.surge)
         for one in sets:
             name = one["metadata"]["name"]
             size = sizes.get(name)
@@ -232,10 +232,10 @@ class Deployments:
             return
 
     async def _note_revision(self, deployment: JsonObject, revision: int) -> None:
-        if replicasets.revision_of(deployment) == revision:
+        if owned_replicasets.revision_of(deployment) == revision:
             return
         metadata = deployment["metadata"]
-        body = {"metadata": {"annotations": {replicasets.REVISION: str(revision)}}}
+        body = {"metadata": {"annotations": {owned_replicasets.REVISION: str(revision)}}}
         # Through the status endpoint: there, a changed annotation does not count as a changed intent (generation).
         await self.client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], body, subresource="status")
 
@@ -290,7 +290,7 @@ class Deployments:
             and not (one.get("status") or {}).get("replicas")
             and "deletionTimestamp" not in one["metadata"]
         ]
-        idle.sort(key=replicasets.revision_of)
+        idle.sort(key=owned_replicasets.revision_of)
         for one in idle[: max(0, len(idle) - limit)]:
             try:
                 await self.client.delete(REPLICA_SETS, one["metadata"]["name"], one["metadata"]["namespace"])
@@ -312,7 +312,7 @@ class Deployments:
 def _newest(sets: Sequence[JsonObject], besides: JsonObject | None = None) -> int:
     """The highest revision of these sets, but for one."""
     uid = besides["metadata"]["uid"] if besides else ""
-    return max((replicasets.revision_of(one) for one in sets if one["metadata"]["uid"] != uid), default=0)
+    return max((owned_replicasets.revision_of(one) for one in sets if one["metadata"]["uid"] != uid), default=0)
 
 
 def budget_of(deployment: JsonObject) -> Budget:

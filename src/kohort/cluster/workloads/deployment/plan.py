@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kohort.objects import intstr
+from kohort.objects import int_or_string
 
 
 class ReplicaSetFacts(msgspec.Struct, frozen=True):
@@ -36,8 +36,8 @@ class Budget(msgspec.Struct, frozen=True):
 
 def budget(replicas: int, max_surge: int | str, max_unavailable: int | str) -> Budget:
     """Percentages of the replicas: surge rounds up, unavailable rounds down; never both 0, or nothing could move."""
-    surge = intstr.resolve(max_surge, replicas, round_up=True)
-    unavailable = min(intstr.resolve(max_unavailable, replicas, round_up=False), replicas)
+    surge = int_or_string.resolve(max_surge, replicas, round_up=True)
+    unavailable = min(int_or_string.resolve(max_unavailable, replicas, round_up=False), replicas)
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return Budget(surge, unavailable)

@@ -18,7 +18,7 @@ from typing import Final
 from kohort.cluster.workloads import conditions
 from kohort.cluster.workloads.deployment.plan import Budget
 from kohort.kube import clock
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def counts(sets: Sequence[JsonObject], new: JsonObject | None) -> JsonObject:

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from kohort.cluster.workloads import conditions
 from kohort.cluster.workloads.disruption import plan as rules
+from kohort.cluster.workloads.disruption.expected_pods import NoController, Scales, Wanted
 from kohort.cluster.workloads.disruption.plan import Budget
-from kohort.cluster.workloads.disruption.scales import NoController, Scales, Wanted
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.resources import POD_DISRUPTION_BUDGETS, PODS, Key
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
 
 

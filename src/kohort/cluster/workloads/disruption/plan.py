@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import intstr
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects import int_or_string
+from kohort.objects.json_types import JsonObject
 
 EVICTION_TIMEOUT: Final = timedelta(minutes=2)
 """A pod that was allowed to be evicted but is still there after this long counts as healthy again."""
@@ -43,10 +43,10 @@ class Verdict(msgspec.Struct, frozen=True):
 def judge(budget: Budget, *, existing: int, wanted: int, healthy: int) -> Verdict:
     """`wanted` is the sum of what the pods' controllers want; `healthy` the ready pods that are not leaving."""
     if budget.max_unavailable is not None:
-        away = intstr.resolve(budget.max_unavailable, wanted, round_up=True)
+        away = int_or_string.resolve(budget.max_unavailable, wanted, round_up=True)
         return Verdict(wanted, max(0, wanted - away), healthy)
     if isinstance(budget.min_available, str):
-        return Verdict(wanted, intstr.resolve(budget.min_available, wanted, round_up=True), healthy)
+        return Verdict(wanted, int_or_string.resolve(budget.min_available, wanted, round_up=True), healthy)
     return Verdict(existing, 0 if budget.min_available is None else budget.min_available, healthy)
 
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.endpoints import plan as rules
-from kohort.cluster.workloads.endpoints.backends import Backends
-from kohort.cluster.workloads.endpoints.echoes import Echoes
+from kohort.cluster.workloads.endpoints.own_writes import Echoes
 from kohort.cluster.workloads.endpoints.plan import Backend, Content, ServiceFacts
-from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE, Triggers
+from kohort.cluster.workloads.endpoints.selected_pods import Backends
+from kohort.cluster.workloads.endpoints.trigger_time import LAST_CHANGE, Triggers
 from kohort.kube.controller import BRISK, LEISURELY, Pace, Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, Key
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 
@@ -45,7 +45,7 @@ class ServiceEndpoints:
     def __init__(self, manager: Manager) -> None:
         self.client = manager.client
         self.services = manager.informer(SERVICES, JsonObject)
-        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         self.slices = manager.informer(ENDPOINT_SLICES, JsonObject, indexes={"service": _by_service})
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
         self._backends = Backends(self.services, self.pods, manager.informer(NODES, Node))
@@ -119,7 +119,7 @@ class ServiceEndpoints:
                 "namespace": metadata["namespace"],
                 "labels": labels,
                 **_stamp(trigger),
-                "ownerReferences": [ownership.controller_reference(service)],
+                "ownerReferences": [controller_ref.controller_reference(service)],
             },
             "addressType": (service["spec"].get("ipFamilies") or ["IPv4"])[0],
             "endpoints": content.endpoints,

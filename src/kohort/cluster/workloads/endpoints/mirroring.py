@@ -9,14 +9,14 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.endpoints.plan import MANAGED_BY, SERVICE_NAME
-from kohort.cluster.workloads.endpoints.triggers import LAST_CHANGE
+from kohort.cluster.workloads.endpoints.trigger_time import LAST_CHANGE
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Key
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 MIRROR: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
@@ -47,7 +47,7 @@ def slices(endpoints: JsonObject) -> list[JsonObject]:
         "namespace": metadata["namespace"],
         "labels": labels,
         "ownerReferences": [
-            ownership.controller_reference({**endpoints, "apiVersion": "v1", "kind": "Endpoints"}),
+            controller_ref.controller_reference({**endpoints, "apiVersion": "v1", "kind": "Endpoints"}),
         ],
     }
     copied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in _NOT_COPIED}

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 MAX_PER_SLICE: Final = 100
 MAX_ADDRESSES: Final = 1000

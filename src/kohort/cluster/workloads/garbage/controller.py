@@ -28,7 +28,7 @@ from kohort.kube.informer import Informer
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Key, Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import OwnerReference, PartialObject
 from kohort.objects.pods import Pod
 

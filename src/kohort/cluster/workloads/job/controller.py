@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from kohort.cluster.workloads import conditions, ownership
+from kohort.cluster.workloads import conditions, controller_ref
 from kohort.cluster.workloads.expectations import Expectations
 from kohort.cluster.workloads.job import backoff
 from kohort.cluster.workloads.job import plan as rules
 from kohort.cluster.workloads.job import status as states
 from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResult, Work
 from kohort.cluster.workloads.job.pods import build_pod, result
-from kohort.cluster.workloads.slowstart import growing_batches
+from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
-from kohort.kube.identity import key_of, newer
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
+from kohort.kube.object_identity import key_of, newer
 from kohort.kube.resources import JOBS, PODS, Key
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def register(manager: Manager) -> None:
@@ -32,7 +32,7 @@ class Jobs:
         self.client = manager.client
         self.recorder = manager.recorder("job-controller")
         self.jobs = manager.informer(JOBS, JsonObject)
-        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         self.expectations = Expectations()
         self._rests: dict[Key, backoff.Rest] = {}
         self._refusals: dict[Key, int] = {}
@@ -58,7 +58,7 @@ class Jobs:
         return [
             Key(pod.metadata.namespace, one["metadata"]["name"])
             for one in self.jobs.list(pod.metadata.namespace)
-            if ownership.selector_of(one).matches(pod.metadata.labels)
+            if controller_ref.selector_of(one).matches(pod.metadata.labels)
         ]
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -70,7 +70,7 @@ class Jobs:
             return None
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
-        pods = self.pods.by_index(ownership.OWNER, job["metadata"]["uid"])
+        pods = self.pods.by_index(controller_ref.OWNER, job["metadata"]["uid"])
         if states.finished(job):
             self._forget(key)
             await self._release(pods)
@@ -96,8 +96,8 @@ class Jobs:
 
     async def _members(self, job: JsonObject) -> list[Pod]:
         """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
-        found = ownership.candidates(self.pods, job)
-        return await ownership.claim(self.client, JOBS, job, PODS, found, finalizer=FINALIZER)
+        found = controller_ref.candidates(self.pods, job)
+        return await controller_ref.claim(self.client, JOBS, job, PODS, found, finalizer=FINALIZER)
 
     async def _advance(self, key: Key, job: JsonObject, pods: list[Pod]) -> Requeue | None:
         results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.workloads.job.policies import Verdict, success_rule
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"

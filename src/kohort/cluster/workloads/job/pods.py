@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.job.backoff import ended
 from kohort.cluster.workloads.job.plan import FINALIZER, INDEX, PodResult
 from kohort.cluster.workloads.job.policies import Exit, judge
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -51,7 +51,7 @@ def build_pod(job: JsonObject, index: int | None, replaced: PodResult | None = N
         "labels": dict(meta.get("labels") or {}),
         "annotations": dict(meta.get("annotations") or {}),
         "finalizers": [*finalizers, FINALIZER],
-        "ownerReferences": [ownership.controller_reference(job)],
+        "ownerReferences": [controller_ref.controller_reference(job)],
     }
     if index is not None:
         metadata["labels"][INDEX] = str(index)

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from kohort.cluster.workloads.job.indexes import parse_indexes
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 Action = Literal["FailJob", "FailIndex", "Count", "Ignore"]
 

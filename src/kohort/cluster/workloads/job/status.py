@@ -7,7 +7,7 @@ from kohort.cluster.workloads import conditions
 from kohort.cluster.workloads.job.indexes import format_indexes, parse_indexes
 from kohort.cluster.workloads.job.plan import End, JobFacts, Notes, PodResult, Tally, Work
 from kohort.kube import clock
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 _ANNOUNCED = {"SuccessCriteriaMet": True, "FailureTarget": False}
 

@@ -12,7 +12,7 @@ from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import condition_is
 
 _QUARANTINE: Final = 40.0

@@ -17,7 +17,7 @@ from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import LEASES, NODES, PODS, Key
 from kohort.objects.core import Node, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject, find_condition
 
 GRACE: Final = 50.0

@@ -5,21 +5,21 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from kohort.cluster.workloads import ownership
+from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.conditions import merged
 from kohort.cluster.workloads.expectations import Expectations
-from kohort.cluster.workloads.podstate import available_in, is_available, ready_since
+from kohort.cluster.workloads.pod_state import available_in, is_available, ready_since
 from kohort.cluster.workloads.replicaset import plan as rules
 from kohort.cluster.workloads.replicaset.plan import DELETION_COST, Replica
-from kohort.cluster.workloads.slowstart import growing_batches
+from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
 from kohort.kube.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Key, Resource
 from kohort.objects.core import Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class Variant(NamedTuple):
@@ -50,7 +50,7 @@ class ReplicaSets:
         self.client = manager.client
         self.recorder = manager.recorder(variant.component)
         self.sets = manager.informer(variant.resource, JsonObject)
-        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         self.expectations = Expectations()
         self.pods.on_change(self._note)
         controller = manager.controller(variant.controller, self.reconcile, workers=4, max_delay=30)
@@ -92,15 +92,15 @@ class ReplicaSets:
         return [
             Key(pod.metadata.namespace, one["metadata"]["name"])
             for one in self.sets.list(pod.metadata.namespace)
-            if ownership.selector_of(one).matches(pod.metadata.labels)
+            if controller_ref.selector_of(one).matches(pod.metadata.labels)
         ]
 
     async def _members(self, replica_set: JsonObject) -> list[Pod]:
         """The pods that run or will, and those of ours that are still going; finished ones are nobody's concern."""
-        found = [pod for pod in ownership.candidates(self.pods, replica_set) if not pod.finished]
+        found = [pod for pod in controller_ref.candidates(self.pods, replica_set) if not pod.finished]
         active = [pod for pod in found if not pod.metadata.deleting]
-        going = ownership.sort_out(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
-        return await ownership.claim(self.client, self.resource, replica_set, PODS, active) + going
+        going = controller_ref.sort_out(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
+        return await controller_ref.claim(self.client, self.resource, replica_set, PODS, active) + going
 
     def _neighbours(self, replica_set: JsonObject) -> list[str]:
         """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded. For a
@@ -116,7 +116,7 @@ class ReplicaSets:
         return [
             pod.spec.node_name
             for one in relatives
-            for pod in self.pods.by_index(ownership.OWNER, one["metadata"]["uid"])
+            for pod in self.pods.by_index(controller_ref.OWNER, one["metadata"]["uid"])
             if pod.active
         ]
 
@@ -216,7 +216,7 @@ def build_pod(replica_set: JsonObject) -> JsonObject:
         "generateName": f"{replica_set['metadata']['name']}-",
         "namespace": replica_set["metadata"]["namespace"],
         "labels": meta.get("labels") or {},
-        "ownerReferences": [ownership.controller_reference(replica_set)],
+        "ownerReferences": [controller_ref.controller_reference(replica_set)],
     }
     for key in ("annotations", "finalizers"):
         if meta.get(key):

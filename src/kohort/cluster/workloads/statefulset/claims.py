@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kohort.cluster.workloads.podstate import claim_names
+from kohort.cluster.workloads.pod_state import claim_names
 from kohort.cluster.workloads.statefulset.pods import Owner, build_claims, claim_owners, claims_of, ordinal_of
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, ApiError
@@ -10,7 +10,7 @@ from kohort.kube.events import EventRecorder
 from kohort.kube.informer import Informer
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class ClaimsNotReady(Exception):

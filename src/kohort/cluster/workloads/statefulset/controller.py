@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from kohort.cluster.workloads import ownership
-from kohort.cluster.workloads.podstate import available_in
-from kohort.cluster.workloads.revisionhistory import History, Resolved, StoredRevision, template_of
-from kohort.cluster.workloads.slowstart import growing_batches
+from kohort.cluster.workloads import controller_ref
+from kohort.cluster.workloads.pod_state import available_in
+from kohort.cluster.workloads.revision_history import History, Resolved, StoredRevision, template_of
+from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.cluster.workloads.statefulset import plan as rules
 from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
 from kohort.cluster.workloads.statefulset.plan import (
@@ -30,12 +30,12 @@ from kohort.cluster.workloads.statefulset.pods import (
 from kohort.kube.client import PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
-from kohort.kube.identity import key_of, newer
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner
+from kohort.kube.object_identity import key_of, newer
 from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rules.restart_backoff import RestartBackoff
 
@@ -49,11 +49,11 @@ class StatefulSets:
         self.client = manager.client
         self.recorder = manager.recorder("statefulset-controller")
         self.sets = manager.informer(STATEFUL_SETS, JsonObject)
-        self.pods = manager.informer(PODS, Pod, indexes={ownership.OWNER: ownership.index_by_owner})
+        self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         self.claims = Claims(manager.client, claims, self.recorder)
         cache = manager.informer(
-            CONTROLLER_REVISIONS, StoredRevision, indexes={ownership.OWNER: ownership.index_by_owner}
+            CONTROLLER_REVISIONS, StoredRevision, indexes={controller_ref.OWNER: controller_ref.index_by_owner}
         )
         self._replacements = RestartBackoff[Key]()
         """Of pods that failed: one that its node refuses would be made again as fast as the node refuses it."""
@@ -111,8 +111,8 @@ class StatefulSets:
 
     async def _members(self, stateful_set: JsonObject) -> list[Pod]:
         name = stateful_set["metadata"]["name"]
-        found = ownership.candidates(self.pods, stateful_set)
-        return await ownership.claim(
+        found = controller_ref.candidates(self.pods, stateful_set)
+        return await controller_ref.claim(
             self.client,
             STATEFUL_SETS,
             stateful_set,

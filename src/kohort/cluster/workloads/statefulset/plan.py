@@ -25,7 +25,7 @@ from typing import Literal
 
 import msgspec
 
-from kohort.objects import intstr
+from kohort.objects import int_or_string
 
 
 class PodFacts(msgspec.Struct, frozen=True):
@@ -273,7 +273,7 @@ def roll_budget(facts: SetFacts) -> int:
     """How many pods may be unavailable at once: a number, or a percentage of the replicas rounded down, at least 1."""
     if facts.max_unavailable is None:
         return 1
-    return max(1, intstr.resolve(facts.max_unavailable, facts.replicas, round_up=False))
+    return max(1, int_or_string.resolve(facts.max_unavailable, facts.replicas, round_up=False))
 
 
 def _healthy(pod: PodFacts) -> bool:

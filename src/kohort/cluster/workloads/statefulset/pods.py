@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
-from kohort.cluster.workloads.ownership import controller_reference
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.workloads.controller_ref import controller_reference
+from kohort.objects.json_types import JsonObject
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

@@ -5,14 +5,14 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kohort.cluster.workloads.volumes import attributesclasses, ephemeral
+from kohort.cluster.workloads.volumes import attributes_class_protection, ephemeral
 from kohort.cluster.workloads.volumes import plan as rules
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Key
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.storage import StorageClass
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
@@ -24,7 +24,7 @@ def register(manager: Manager, directory: Path) -> None:
     Claims(manager, directory)
     Volumes(manager, directory)
     ephemeral.register(manager)
-    attributesclasses.register(manager)
+    attributes_class_protection.register(manager)
 
 
 class Claims:

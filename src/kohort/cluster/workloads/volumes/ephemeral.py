@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.event_mapping import controller_of, map_to_controller_owner, owner_reference
 from kohort.kube.manager import Manager
-from kohort.kube.owners import controller_of, map_to_controller_owner, owner_reference
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.volumes import Volume
 
 

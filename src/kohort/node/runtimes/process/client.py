@@ -12,9 +12,19 @@ from typing import Final
 
 import msgspec
 
-from kohort.kube.privatefiles import open_private, private_directory
+from kohort.kube.private_files import open_private, private_directory
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Session
-from kohort.node.runtimes.process.wire import CONTROL, MARKERS, Answer, Ask, Connection, WrongPeer, connect, frame, read
+from kohort.node.runtimes.process.supervisor_protocol import (
+    CONTROL,
+    MARKERS,
+    Answer,
+    Ask,
+    Connection,
+    WrongPeer,
+    connect,
+    frame,
+    read,
+)
 
 START_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.2

@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from kohort.kube.privatefiles import open_private
+from kohort.kube.private_files import open_private
 
 LARGEST: Final = 10 << 20
 KEPT: Final = 4

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.node.runtimes.interface import Launch, Mount
-from kohort.node.runtimes.process import openings
+from kohort.node.runtimes.process import mount_points
 from kohort.node.runtimes.process.syscalls import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -83,7 +83,7 @@ def enter_machine_root(launch: Launch) -> None:
                 volumes.append(os.path.realpath(each.target))
     if launch.read_only_root:
         checked(_read_only("/"), "read-only /")
-        for place in openings.shown:
+        for place in mount_points.shown:
             if not os.path.islink(place):
                 _read_only(place)
 
@@ -320,10 +320,10 @@ def _make_place(source: str, target: str, volumes: list[str], stage: str) -> Non
     the machine."""
     if os.path.exists(target):
         return
-    nearest = openings.nearest(target)
+    nearest = mount_points.nearest(target)
     in_volume = any(nearest == volume or nearest.startswith(f"{volume}/") for volume in volumes)
-    if not in_volume and nearest not in openings.opened:
-        openings.open_up(nearest, _mount_whole, stage)
+    if not in_volume and nearest not in mount_points.opened:
+        mount_points.open_up(nearest, _mount_whole, stage)
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.kube.privatefiles import make_private_directory, open_private, private_directory
+from kohort.kube.private_files import make_private_directory, open_private, private_directory
 from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     CLOSE,
@@ -33,10 +33,10 @@ from kohort.node.runtimes.interface import (
     Instance,
     Launch,
 )
-from kohort.node.runtimes.process import launching, marks
+from kohort.node.runtimes.process import process_launch, process_marks
 from kohort.node.runtimes.process.logs import stamp
-from kohort.node.runtimes.process.supervised import Supervised
-from kohort.node.runtimes.process.wire import (
+from kohort.node.runtimes.process.supervised_process import Supervised
+from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,
     LONGEST,
     MARKERS,
@@ -74,7 +74,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        launching.become_subreaper()
+        process_launch.become_subreaper()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -176,9 +176,9 @@ class Supervisor:
                 stdout = self._output(supervised, STDOUT)
                 stderr = self._output(supervised, STDERR)
                 given = [stdin, stdout, stderr]
-            env = marks.marked(launch.env, marks.mark(self._state, container))
+            env = process_marks.marked(launch.env, process_marks.mark(self._state, container))
             marked = msgspec.structs.replace(launch, env=env)
-            pid, notes = launching.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
+            pid, notes = process_launch.spawn(marked, stdin, stdout, stderr, within.pid if within is not None else 0)
         except (CannotStart, OSError):
             for source in list(supervised.sources):
                 supervised.unfollow(source)
@@ -186,7 +186,7 @@ class Supervisor:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        supervised.instance = Instance(launch.id, pid, launching.birth(pid) or 0, stamp()[:19] + "Z", notes=notes)
+        supervised.instance = Instance(launch.id, pid, process_launch.birth(pid) or 0, stamp()[:19] + "Z", notes=notes)
         self._by_pid[pid] = supervised
         return supervised.instance
 
@@ -208,22 +208,22 @@ class Supervisor:
         instance = supervised.instance if supervised is not None else None
         if supervised is None or instance is None or not instance.running:
             return
-        if launching.birth(instance.pid) != instance.birth:
+        if process_launch.birth(instance.pid) != instance.birth:
             return
-        below = marks.descendants(instance.pid) if number == signal.SIGKILL else ()
+        below = process_marks.descendants(instance.pid) if number == signal.SIGKILL else ()
         with contextlib.suppress(ProcessLookupError):
             os.kill(instance.pid, number)
         if number == signal.SIGKILL:
             self._kill_all(supervised.launch, instance)
         for pid in below:
-            marks.kill(pid)
+            process_marks.kill(pid)
 
     def _kill_all(self, launch: Launch, instance: Instance) -> None:
         """Everything in the cgroup and in the group of a process; that of another with its number is spared."""
         if launch.cgroup:
             with contextlib.suppress(OSError):
                 Path(launch.cgroup, "cgroup.kill").write_text("1")
-        if launching.birth(instance.pid) in (None, instance.birth):
+        if process_launch.birth(instance.pid) in (None, instance.birth):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(instance.pid, signal.SIGKILL)
 
@@ -294,7 +294,7 @@ class Supervisor:
         if supervised.launch.log:
             self._kill_all(supervised.launch, instance)
             if not supervised.launch.cgroup:
-                await asyncio.to_thread(marks.end_marked, marks.mark(self._state, supervised.launch.id))
+                await asyncio.to_thread(process_marks.end_marked, process_marks.mark(self._state, supervised.launch.id))
         await supervised.drain()
         out_of_memory = code == 128 + signal.SIGKILL and _oom_kills(supervised.launch.cgroup) > 0
         supervised.instance = msgspec.structs.replace(
@@ -347,7 +347,7 @@ class Supervisor:
             self._containers[kept.launch.id] = supervised
             if not kept.instance.running:
                 continue
-            if launching.birth(kept.instance.pid) != kept.instance.birth:
+            if process_launch.birth(kept.instance.pid) != kept.instance.birth:
                 self._later(self._ended(supervised, UNKNOWN_CODE, lost=True))
                 continue
             for suffix, channel in ((".stdout", STDOUT), (".stderr", STDERR)):

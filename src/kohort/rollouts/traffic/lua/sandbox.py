@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 SECONDS: Final = 1.0
 _CHILD: Final = str(Path(__file__).with_name("child.py"))

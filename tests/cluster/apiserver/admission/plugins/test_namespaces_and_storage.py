@@ -3,7 +3,7 @@
 import pytest
 from tests.cluster.apiserver.caller import Api
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CLAIMS = "/api/v1/namespaces/d/persistentvolumeclaims"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"

@@ -4,7 +4,7 @@ import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 NODE = User("system:node:n1", ("system:nodes", "system:authenticated"))
 PODS = "/api/v1/namespaces/d/pods"

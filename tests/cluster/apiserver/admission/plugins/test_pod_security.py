@@ -5,7 +5,7 @@ from tests.cluster.apiserver.caller import Api
 
 from kohort.cluster.apiserver.admission.plugins.podsecurity.checks import detailed, evaluate
 from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import LATEST, Standard, policy_of
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 LABEL = "pod-security.kubernetes.io/"
 GOOD: JsonObject = {

@@ -9,7 +9,7 @@ from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 PODS = "/api/v1/namespaces/d/pods"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"

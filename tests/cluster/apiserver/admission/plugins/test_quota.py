@@ -7,7 +7,7 @@ from tests.cluster.apiserver.caller import Api
 
 from kohort.cluster.apiserver.admission.plugins.quota.usage import concerned, in_scope, usage_of
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.resources.amounts import written_of
 from kohort.resources.effective import ACCOUNTING
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from kohort.cluster.apiserver.kinds.printers import columns_and_cells
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 from tests.cluster.apiserver.kinds.printers.rows import ago, cells
 
 from kohort.cluster.apiserver.kinds.printers.pods import row_conditions
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def pod(*states: JsonObject, inits: tuple[JsonObject, ...] = (), **status: Json) -> JsonObject:

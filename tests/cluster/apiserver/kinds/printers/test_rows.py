@@ -3,7 +3,7 @@
 import pytest
 from tests.cluster.apiserver.kinds.printers.rows import ago, cells
 
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}, {"name": "d", "image": "i:2"}]}}
 EXPRESSIONS = [{"key": "z", "operator": "NotIn", "values": ["y", "x"]}, {"key": "q", "operator": "DoesNotExist"}]

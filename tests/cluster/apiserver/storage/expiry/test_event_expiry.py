@@ -2,11 +2,11 @@
 
 import asyncio
 
-from kohort.cluster.apiserver.storage.eventexpiry import EventExpiry
+from kohort.cluster.apiserver.storage.event_expiry import EventExpiry
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube import clock
 from kohort.kube.resources import EVENTS
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 NS = "default"

@@ -18,7 +18,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, refusal
 from kohort.kube import errors
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 PREFIX: Final = "system:node:"
 GROUP: Final = "system:nodes"

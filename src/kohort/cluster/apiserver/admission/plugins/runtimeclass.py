@@ -4,8 +4,8 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
-from kohort.cluster.apiserver.kinds.checks import same_amounts
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.field_checks import same_amounts
+from kohort.objects.json_types import JsonObject
 
 CLASSES: Final = "runtimeclasses.node.k8s.io"
 OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

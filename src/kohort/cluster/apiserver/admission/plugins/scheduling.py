@@ -5,7 +5,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, is_core, written
 from kohort.cluster.apiserver.storage.model import Store
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"

@@ -5,7 +5,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.kube import errors
 from kohort.kube.errors import ApiError, StatusCause
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 WRITES: Final = ("CREATE", "UPDATE")
 

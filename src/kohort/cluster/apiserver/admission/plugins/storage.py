@@ -5,7 +5,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
 CLASSES: Final = "storageclasses.storage.k8s.io"

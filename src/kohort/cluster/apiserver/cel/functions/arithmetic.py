@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.cel.values import (
     size_of,
     unwrapped,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 def checked_int(value: int) -> int:

@@ -3,7 +3,7 @@
 from kohort.cluster.apiserver.cel.equality import contains
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import items_of, size_of
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 def holds_all(whole: Json, part: Json) -> bool:

@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.cel.values import (
     Uint,
     type_name,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _SECOND = 1_000_000_000
 

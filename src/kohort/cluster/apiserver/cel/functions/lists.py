@@ -8,7 +8,7 @@ from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.arithmetic import add_durations, add_ints, add_uints
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Duration, Uint, is_list, items_of, no_overload, size_of, type_name
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 

@@ -12,7 +12,7 @@ from ipaddress import (
 )
 
 from kohort.cluster.apiserver.cel.errors import CelError
-from kohort.cluster.apiserver.cel.functions.addresstext import address_problem
+from kohort.cluster.apiserver.cel.functions.address_text import address_problem
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Extension
 

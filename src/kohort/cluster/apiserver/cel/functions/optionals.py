@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.cel.values import (
     no_overload,
     size_of,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 def is_zero(value: Json) -> bool:

@@ -3,7 +3,7 @@
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.schema.patterns import pattern
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 
 def _usable(text: str) -> Json:

@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.functions.regex import matches, matches_cost
 from kohort.cluster.apiserver.cel.times import duration_text, timestamp_text
 from kohort.cluster.apiserver.cel.values import index, size_of
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 # -- comparisons
 

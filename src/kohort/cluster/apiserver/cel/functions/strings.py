@@ -20,7 +20,7 @@ from kohort.cluster.apiserver.cel.values import (
     size_of,
     type_name,
 )
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote_to_bytes
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Extension
-from kohort.objects.jsontypes import Json
+from kohort.objects.json_types import Json
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.bounded_cache import remember_short
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
-from kohort.objects.remembering import remember_short
 
 GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644

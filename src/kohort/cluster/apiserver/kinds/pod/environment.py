@@ -3,15 +3,15 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     Errors,
     dns_label,
     named,
     no_backsteps,
     qualified,
 )
-from kohort.objects.fielderrors import invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import config_key, dns1123_subdomain, env_name
 from kohort.objects.quantity import Quantity
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, descending_path
-from kohort.objects.fielderrors import forbidden, invalid, not_found, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.field_checks import Errors, descending_path
+from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required
+from kohort.objects.json_types import JsonObject
 
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import NEGATIVE, Errors, port_or_name
-from kohort.objects.fielderrors import forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.field_checks import NEGATIVE, Errors, port_or_name
+from kohort.objects.field_errors import forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import http_header_name
 
 _NUMBERS: Final = (

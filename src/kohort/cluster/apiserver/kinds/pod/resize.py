@@ -8,8 +8,7 @@ quality-of-service class must stay.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import WHOLE_OBJECT, Errors, same, same_amounts
-from kohort.cluster.apiserver.kinds.gates import (
+from kohort.cluster.apiserver.kinds.feature_gates import (
     FIX_POD_LEVEL_DEFAULTING,
     INIT_CONTAINER_RESIZE,
     MEMORY_VOLUME_RESIZE,
@@ -17,11 +16,12 @@ from kohort.cluster.apiserver.kinds.gates import (
     POD_LEVEL_RESOURCES,
     enabled,
 )
+from kohort.cluster.apiserver.kinds.field_checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
-from kohort.cluster.apiserver.kinds.pod import levels
-from kohort.cluster.apiserver.kinds.pod.changes import MIRROR
-from kohort.objects.fielderrors import FieldError, forbidden, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.pod import pod_level_resources
+from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR
+from kohort.objects.field_errors import FieldError, forbidden, invalid
+from kohort.objects.json_types import JsonObject
 from kohort.resources.qos import GUARANTEED
 
 _RESIZABLE: Final = ("cpu", "memory")
@@ -79,8 +79,8 @@ def _keep_pod_level(
         }
     if enabled(gates, POD_LEVEL_RESOURCES):
         # a block that is put over containers of class Guaranteed must itself say that it is of that class
-        first = not levels.is_set(before) and levels.quality(before) == GUARANTEED
-        levels.default_levels(kept, legacy=not fixed, limits=not first)
+        first = not pod_level_resources.is_set(before) and pod_level_resources.quality(before) == GUARANTEED
+        pod_level_resources.default_levels(kept, legacy=not fixed, limits=not first)
 
 
 def check_resize(errors: Errors, pod: JsonObject, old: JsonObject, gates: Mapping[str, bool]) -> list[FieldError]:
@@ -91,13 +91,13 @@ def check_resize(errors: Errors, pod: JsonObject, old: JsonObject, gates: Mappin
     if (before.get("os") or {}).get("name") == "windows":
         return [forbidden(WHOLE_OBJECT, "windows pods cannot be resized")]
     pod_level = enabled(gates, POD_LEVEL_RESOURCES)
-    was = (old.get("status") or {}).get("qosClass") or levels.quality(before, pod_level=pod_level)
-    if was != levels.quality(spec, pod_level=pod_level):
+    was = (old.get("status") or {}).get("qosClass") or pod_level_resources.quality(before, pod_level=pod_level)
+    if was != pod_level_resources.quality(spec, pod_level=pod_level):
         detail = "Pod QOS Class may not change as a result of resizing"
         errors.append(invalid("spec", (pod.get("status") or {}).get("qosClass") or "", detail))
     if not _node_can_resize(old):
         errors.append(forbidden("spec", "Pod running on node without support for resize"))
-    if levels.is_set(spec) or levels.is_set(before):
+    if pod_level_resources.is_set(spec) or pod_level_resources.is_set(before):
         if not enabled(gates, POD_LEVEL_RESIZE):
             detail = (
                 "resize of pods with pod-level resources is forbidden when "

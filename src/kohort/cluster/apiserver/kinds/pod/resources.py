@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Set
 from typing import Final
 
-from kohort.cluster.apiserver.kinds import resourcenames
-from kohort.cluster.apiserver.kinds.checks import Errors, dns_label
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.objects.fielderrors import NOT_FOUND, FieldError, duplicate, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds import resource_names
+from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.objects.field_errors import NOT_FOUND, FieldError, duplicate, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
 NameCheck = Callable[[Errors, str, str], None]
@@ -21,7 +21,7 @@ PLAIN: Final = frozenset((*_COMPUTE, "ephemeral-storage"))
 def check_container_block(errors: Errors, path: str, block: JsonObject, claims: Set[str], rules: PodRules) -> None:
     limits, requests = block.get("limits"), block.get("requests")
     if limits or requests:
-        check_block(errors, path, requests or {}, limits or {}, resourcenames.check_container, PLAIN, rules)
+        check_block(errors, path, requests or {}, limits or {}, resource_names.check_container, PLAIN, rules)
     if block.get("claims"):
         _check_claims(errors, f"{path}.claims", block["claims"], claims)
 
@@ -45,7 +45,7 @@ def check_block(
             continue
         _check_entry(errors, f"{path}.limits[{name}]", name, amount, check_name, rules)
         compute = compute or name in _COMPUTE
-        huge_pages = huge_pages or resourcenames.is_huge_pages(name)
+        huge_pages = huge_pages or resource_names.is_huge_pages(name)
     for name, text in requests.items():
         amount = parse(text)
         limit = limits.get(name)
@@ -57,7 +57,7 @@ def check_block(
         _check_entry(errors, f"{path}.requests[{name}]", name, amount, check_name, rules)
         _check_against_limit(errors, path, name, amount, limit)
         compute = compute or name in _COMPUTE
-        huge_pages = huge_pages or resourcenames.is_huge_pages(name)
+        huge_pages = huge_pages or resource_names.is_huge_pages(name)
     if huge_pages and not compute:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
 
@@ -66,21 +66,21 @@ def _check_entry(
     errors: Errors, path: str, name: str, amount: Quantity, check_name: NameCheck, rules: PodRules
 ) -> None:
     check_name(errors, path, name)
-    resourcenames.check_amount(errors, path, name, amount)
+    resource_names.check_amount(errors, path, name, amount)
     if (
-        resourcenames.is_huge_pages(name)
+        resource_names.is_huge_pages(name)
         and not rules.tolerate_huge_page_fractions
-        and not resourcenames.is_whole_pages(name, amount)
+        and not resource_names.is_whole_pages(name, amount)
     ):
         errors.append(invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}"))
 
 
 def _check_against_limit(errors: Errors, path: str, name: str, amount: Quantity, limit: str | None) -> None:
     if limit is None:
-        if not resourcenames.can_overcommit(name):
+        if not resource_names.can_overcommit(name):
             errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         return
-    if resourcenames.can_overcommit(name):
+    if resource_names.can_overcommit(name):
         if amount > Quantity.parse(limit):
             errors.append(_above(path, name, amount, limit))
     elif amount != Quantity.parse(limit):
@@ -132,7 +132,7 @@ def check_pod_block(errors: Errors, path: str, spec: JsonObject, claims: Set[str
     if block.get("claims") is not None:
         errors.append(forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level"))
     requests, limits = block.get("requests") or {}, block.get("limits") or {}
-    check_block(errors, here, requests, limits, resourcenames.check_pod_level, _COMPUTE_NAMES, rules)
+    check_block(errors, here, requests, limits, resource_names.check_pod_level, _COMPUTE_NAMES, rules)
     if block.get("claims"):
         _check_claims(errors, f"{here}.claims", block["claims"], claims)
     if requests or limits:
@@ -143,7 +143,7 @@ def _check_consistency(
     errors: Errors, path: str, spec: JsonObject, requests: Mapping[str, str], limits: Mapping[str, str]
 ) -> None:
     """The pod must be at least as large as its containers need."""
-    from kohort.cluster.apiserver.kinds.pod.levels import aggregate
+    from kohort.cluster.apiserver.kinds.pod.pod_level_resources import aggregate
 
     for name, needed in aggregate(spec, "requests").items():
         given = requests.get(name)
@@ -152,7 +152,7 @@ def _check_consistency(
             errors.append(invalid(f"{path}.requests[{name}]", given, detail))
     for name, needed in aggregate(spec, "limits").items():
         given = limits.get(name)
-        if given is not None and resourcenames.is_huge_pages(name) and needed > Quantity.parse(given):
+        if given is not None and resource_names.is_huge_pages(name) and needed > Quantity.parse(given):
             detail = f"must be greater than or equal to aggregate container limits of {needed}"
             errors.append(invalid(f"{path}.limits[{name}]", given, detail))
     for field, head in (("containers", "containers"), ("initContainers", "initContainers")):

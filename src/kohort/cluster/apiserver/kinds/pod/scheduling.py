@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     NOT_POSITIVE,
     WHOLE_OBJECT,
     Errors,
@@ -12,9 +12,9 @@ from kohort.cluster.apiserver.kinds.checks import (
     problems_of,
     qualified,
 )
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from kohort.objects.selectors import selector_errors
 

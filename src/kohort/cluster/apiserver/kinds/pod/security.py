@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import MAX_INT32, Errors, descending_path, named
-from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.field_checks import MAX_INT32, Errors, descending_path, named
+from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range
 
 _PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")

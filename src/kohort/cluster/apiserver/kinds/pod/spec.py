@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     MAX_INT32,
     Errors,
     dns_label,
@@ -23,12 +23,12 @@ from kohort.cluster.apiserver.kinds.pod.containers import (
     check_image_spacing,
     check_init_containers,
 )
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
 from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block, check_pod_block
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.volumes import check_volumes
-from kohort.cluster.apiserver.kinds.resourcenames import check_container as check_container_resource
-from kohort.objects.fielderrors import forbidden, invalid, not_found, not_supported, required, too_long
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.resource_names import check_container as check_container_resource
+from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required, too_long
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import Errors, dual_stack, immutable, ip_address, named, qualified
+from kohort.cluster.apiserver.kinds.field_checks import Errors, dual_stack, immutable, ip_address, named, qualified
 from kohort.cluster.apiserver.kinds.pod.security import check_id
 from kohort.kube import clock
-from kohort.objects.fielderrors import duplicate, forbidden, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import duplicate, forbidden, invalid
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain
 
 _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")

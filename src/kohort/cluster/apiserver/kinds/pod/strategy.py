@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.cluster.apiserver.kinds import gates
-from kohort.cluster.apiserver.kinds.checks import WHOLE_OBJECT, Errors, same
+from kohort.cluster.apiserver.kinds import feature_gates
+from kohort.cluster.apiserver.kinds.field_checks import WHOLE_OBJECT, Errors, same
 from kohort.cluster.apiserver.kinds.metadata import object_errors, put_back, reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.cluster.apiserver.kinds.pod import levels, resize
-from kohort.cluster.apiserver.kinds.pod.changes import MIRROR, check_annotation_changes, check_changes
+from kohort.cluster.apiserver.kinds.pod import pod_level_resources, resize
+from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR, check_annotation_changes, check_changes
 from kohort.cluster.apiserver.kinds.pod.defaults import default_pod
-from kohort.cluster.apiserver.kinds.pod.labelkeys import merge_label_keys
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
+from kohort.cluster.apiserver.kinds.pod.match_label_keys import merge_label_keys
 from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_pod_only, check_spec
 from kohort.cluster.apiserver.kinds.pod.status import (
     check_status,
@@ -19,9 +18,10 @@ from kohort.cluster.apiserver.kinds.pod.status import (
     mirror_addresses,
     preserve_generations,
 )
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
-from kohort.objects.fielderrors import FieldError, forbidden
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, forbidden
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
 _HOSTNAME: Final = (
@@ -44,32 +44,38 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         spec = obj["spec"]
-        pod_level = gates.enabled(context.gates, gates.POD_LEVEL_RESOURCES)
+        pod_level = feature_gates.enabled(context.gates, feature_gates.POD_LEVEL_RESOURCES)
         if not pod_level and "resources" in spec:
             del spec["resources"]
             context.warnings.append("spec.resources: ignored, the feature gate PodLevelResources is off")
         if pod_level:
-            legacy = not gates.enabled(context.gates, gates.FIX_POD_LEVEL_DEFAULTING)
-            levels.default_levels(spec, legacy=legacy)
+            legacy = not feature_gates.enabled(context.gates, feature_gates.FIX_POD_LEVEL_DEFAULTING)
+            pod_level_resources.default_levels(spec, legacy=legacy)
         merge_label_keys(obj)
         given = (obj.get("status") or {}).get("qosClass")
-        obj["status"] = {"phase": "Pending", "qosClass": given or levels.quality(spec, pod_level=pod_level)}
+        obj["status"] = {
+            "phase": "Pending",
+            "qosClass": given or pod_level_resources.quality(spec, pod_level=pod_level),
+        }
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [gated_condition()]
-        if levels.is_set(spec) and gates.enabled(context.gates, gates.POD_LEVEL_RESIZE):
-            obj["status"]["resources"] = levels.desired_status(obj)
+        if pod_level_resources.is_set(spec) and feature_gates.enabled(context.gates, feature_gates.POD_LEVEL_RESIZE):
+            obj["status"]["resources"] = pod_level_resources.desired_status(obj)
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
         if context.subresource == "resize":
             resize.keep_resize_only(obj, old, context.gates, patch=context.patch)
             if not obj["spec"].get("nodeName") and (obj.get("status") or {}).get("resources") is not None:
-                obj["status"] = {**obj["status"], "resources": levels.desired_status(obj)}
+                obj["status"] = {**obj["status"], "resources": pod_level_resources.desired_status(obj)}
         elif context.subresource == "ephemeralcontainers":
             _keep_ephemeral_only(obj, old)
         elif not context.patch and obj["spec"].get("resources") is None and old["spec"].get("resources") is not None:
             # a client that does not know the field must not remove it
             obj["spec"]["resources"] = old["spec"]["resources"]
-        if not gates.enabled(context.gates, gates.POD_LEVEL_RESOURCES) and "resources" not in old["spec"]:
+        if (
+            not feature_gates.enabled(context.gates, feature_gates.POD_LEVEL_RESOURCES)
+            and "resources" not in old["spec"]
+        ):
             obj["spec"].pop("resources", None)
 
     def prepare_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
@@ -79,7 +85,7 @@ class PodStrategy(Strategy):
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         preserve_generations(status, before)
-        if not gates.enabled(context.gates, gates.POD_LEVEL_RESIZE):
+        if not feature_gates.enabled(context.gates, feature_gates.POD_LEVEL_RESIZE):
             for field in ("resources", "allocatedResources"):
                 if field not in before:
                     status.pop(field, None)
@@ -146,11 +152,11 @@ def _check_pod(errors: Errors, pod: JsonObject, rules: PodRules) -> None:
 
 
 def _rules(pod: JsonObject, enabled: Mapping[str, bool], old: JsonObject | None = None) -> PodRules:
-    pod_level = gates.enabled(enabled, gates.POD_LEVEL_RESOURCES)
+    pod_level = feature_gates.enabled(enabled, feature_gates.POD_LEVEL_RESOURCES)
     rules = PodRules(
         is_pod=True,
         pod_level=pod_level,
-        toleration_comparison=gates.enabled(enabled, gates.TOLERATION_COMPARISON),
+        toleration_comparison=feature_gates.enabled(enabled, feature_gates.TOLERATION_COMPARISON),
         metadata=pod["metadata"],
     )
     if old is not None:

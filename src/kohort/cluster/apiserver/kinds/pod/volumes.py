@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
+from kohort.cluster.apiserver.kinds.field_checks import (
     Errors,
     descending_path,
     dns_label,
@@ -11,17 +12,16 @@ from kohort.cluster.apiserver.kinds.checks import (
     problems_of,
     quantity,
 )
-from kohort.cluster.apiserver.kinds.claimspec import check_claim_spec
 from kohort.cluster.apiserver.kinds.metadata import template_errors
 from kohort.cluster.apiserver.kinds.pod.environment import (
     VOLUME_FIELDS,
     check_field_reference,
     check_resource_reference,
 )
-from kohort.cluster.apiserver.kinds.pod.options import PodRules
-from kohort.cluster.apiserver.kinds.volumesources import check_driver_name, check_source
-from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name, check_source
+from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain
 
 _ORDER: Final = (

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.pod.overlaps import overlapping_paths
 from kohort.cluster.apiserver.kinds.pod.scheduling import PREFERRED, REQUIRED
 from kohort.cluster.apiserver.kinds.pod.security import all_containers
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.pod.volume_path_overlaps import overlapping_paths
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
 DEPRECATED_LABELS: Final = {

@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.kinds.printers.storage import STORAGE
 from kohort.cluster.apiserver.kinds.printers.workloads import SCALE, WORKLOADS
 from kohort.kube.clock import format_time, parse_time
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CREATED_AT: Final = Column("Created At", "date", description="When the object was created.")
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"

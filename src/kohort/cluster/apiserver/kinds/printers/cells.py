@@ -6,7 +6,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.model import Cells, Column
 from kohort.kube.clock import parse_time
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.selectors import LabelSelector
 
 NONE: Final = "<none>"

@@ -22,7 +22,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     since,
     text,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 ROLE_PREFIX: Final = "node-role.kubernetes.io/"
 ROLE: Final = "kubernetes.io/role"

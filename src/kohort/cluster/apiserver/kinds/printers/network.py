@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     shortened,
     text,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def _service(obj: JsonObject, now: datetime) -> list[Json]:

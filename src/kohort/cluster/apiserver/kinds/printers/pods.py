@@ -20,7 +20,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     since,
     text,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 class _Summary:

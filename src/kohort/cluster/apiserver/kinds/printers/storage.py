@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     name_of,
     text,
 )
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_CLASS: Final = (

@@ -27,7 +27,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     text,
 )
 from kohort.kube.clock import parse_time
-from kohort.objects.jsontypes import Json, JsonObject
+from kohort.objects.json_types import Json, JsonObject
 
 
 def _spec_and_status(obj: JsonObject) -> tuple[JsonObject, JsonObject]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Reader
 from kohort.kube import clock
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 IN_FLIGHT_SECONDS: Final = 60.0
 SERVICES: Final = "services"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.checks import (
+from kohort.cluster.apiserver.kinds.field_checks import (
     PROTOCOLS,
     Errors,
     choice,
@@ -20,8 +20,8 @@ from kohort.cluster.apiserver.kinds.checks import (
     qualified,
     repeats,
 )
-from kohort.objects.fielderrors import duplicate, forbidden, invalid, not_supported, required
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kohort.objects.json_types import JsonObject
 
 TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES: Final = ("ClientIP", "None")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Reader
-from kohort.cluster.apiserver.kinds.checks import Errors, parse_address
+from kohort.cluster.apiserver.kinds.field_checks import Errors, parse_address
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.service.allocation import (
     Allocator,
@@ -29,8 +29,8 @@ from kohort.cluster.apiserver.kinds.service.rules import (
 )
 from kohort.cluster.apiserver.kinds.service.warnings import service_warnings
 from kohort.kube import errors as api_errors
-from kohort.objects.fielderrors import FieldError, invalid
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.field_errors import FieldError, invalid
+from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
 AFFINITY_SECONDS: Final = 10800

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kohort.cluster.apiserver.kinds.checks import address_warnings, network_warnings
-from kohort.objects.jsontypes import JsonObject
+from kohort.cluster.apiserver.kinds.field_checks import address_warnings, network_warnings
+from kohort.objects.json_types import JsonObject
 
 _OLD_HINTS = "service.kubernetes.io/topology-aware-hints"
 _HINTS = "service.kubernetes.io/topology-mode"

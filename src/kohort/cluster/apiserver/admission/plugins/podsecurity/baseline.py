@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
+from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import (
     Finding,
     blamed,
     containers_of,
@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
     setters_of,
     worded,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.rules.host_images import uses_machine_files
 from kohort.rules.safe_sysctls import safe_sysctls
 

@@ -26,7 +26,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.baseline import (
     selinux,
     sysctls,
 )
-from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import Examine
+from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import Examine
 from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import BASELINE, RESTRICTED, Standard
 from kohort.cluster.apiserver.admission.plugins.podsecurity.restricted import (
     dropped_capabilities,
@@ -36,7 +36,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.restricted import (
     user_zero,
     volume_types,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 class Check(NamedTuple):

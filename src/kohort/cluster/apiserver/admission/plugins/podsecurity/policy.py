@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.fielderrors import FieldError, invalid
+from kohort.objects.field_errors import FieldError, invalid
 
 PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"

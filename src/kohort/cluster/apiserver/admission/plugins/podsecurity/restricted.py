@@ -3,7 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.admission.plugins.podsecurity.baseline import added_beyond, explicit_seccomp, seccomp_type
-from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
+from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import (
     Finding,
     blamed,
     containers_of,
@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.parts import (
     setters_of,
     worded,
 )
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 
 def escalation(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:

@@ -14,7 +14,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import (
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 
 POD_LIMIT: Final = 3000
 """How many pods of a namespace are looked at when its level is raised."""

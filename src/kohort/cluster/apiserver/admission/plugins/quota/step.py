@@ -23,10 +23,10 @@ from kohort.cluster.apiserver.admission.plugins.quota.usage import (
 )
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
 from kohort.cluster.apiserver.apply.managed import own_status
-from kohort.cluster.apiserver.kinds import gates as gate
+from kohort.cluster.apiserver.kinds import feature_gates as gate
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.storage.model import StaleRevision, Store
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import Amounts, added, amounts_of, reduced, written_of
 from kohort.resources.effective import Options

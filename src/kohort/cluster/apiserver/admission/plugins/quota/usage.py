@@ -13,7 +13,7 @@ from typing import Final
 
 from kohort.kube import clock
 from kohort.kube.resources import Resource
-from kohort.objects.jsontypes import JsonObject
+from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import Options, limits, pod_level_set, requests, view_of

@@ -1,0 +1,118 @@
+"""The webhooks of LeaderWorkerSets and of the pods in their groups.
+
+What is wrong with a set is told by the webhook that mutates, although another one validates: in between stands the
+schema, whose rules guard the API while no webhook answers. It would speak first, without the value that is wrong, and
+not of everything at once. The one that validates is asked once more, for what others have changed on the way.
+"""
+
+from functools import partial
+from typing import Final
+
+from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, validating
+from kohort.groups.caches import GroupCache
+from kohort.groups.defaulting import defaulted
+from kohort.groups.gang import GangProvider
+from kohort.groups.gang_schedulers import provider_named
+from kohort.groups.name_collisions import collision_errors
+from kohort.groups.pod_mutation import PodRefused, mutated
+from kohort.groups.template_dry_run import template_errors
+from kohort.groups.type_checks import has_its_types
+from kohort.groups.validation import create_errors, scale_errors, update_errors
+from kohort.kube.client import Client
+from kohort.kube.resources import Key
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
+
+MUTATE_SET: Final = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+VALIDATE_SET: Final = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+MUTATE_POD: Final = "/mutate--v1-pod"
+VALIDATE_POD: Final = "/validate--v1-pod"
+"""Not registered by us. Where another operator stood before, its configuration may still ask; it gets the same yes."""
+
+
+class GroupWebhooks:
+    """The endpoints. `cache` is set by whoever has one; without it, names of other sets are not compared, which is no
+    reason to refuse anything: a collision that slips through is told by the controllers. The same goes for `client`,
+    which asks the cluster about templates."""
+
+    def __init__(
+        self, *, default_resize_policy: str = "None", gang_scheduler: str = "", client: Client | None = None
+    ) -> None:
+        self._default_resize_policy = default_resize_policy
+        self._gang = provider_named(gang_scheduler)
+        self.cache: GroupCache | None = None
+        self.client = client
+
+    def endpoints(self) -> Endpoints:
+        return {
+            MUTATE_SET: mutating(self._set),
+            VALIDATE_SET: inquiring(self._all_errors),
+            MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
+            VALIDATE_POD: validating(lambda _: []),
+        }
+
+    def _set(self, request: JsonObject) -> JsonObject:
+        written: JsonObject = request["object"]
+        if not has_its_types(written):
+            return written
+        wanted = defaulted(written)
+        found = self._set_errors({**request, "object": wanted})
+        if not written["metadata"].get("name"):  # the server makes one up after this, from generateName
+            found = [error for error in found if error.field != "metadata.name"]
+        if found:
+            raise Refused.because_of(found)
+        return wanted
+
+    async def _all_errors(self, request: JsonObject) -> list[FieldError]:
+        found = self._set_errors(request)
+        new = request.get("object")
+        if found or new is None or self.client is None or request.get("subResource"):
+            return found
+        if new["metadata"].get("deletionTimestamp"):
+            return []
+        return await template_errors(self.client, _namespace(request), new, request.get("oldObject"))
+
+    def _set_errors(self, request: JsonObject) -> list[FieldError]:
+        new, old = request.get("object"), request.get("oldObject")
+        if new is None:
+            return []
+        if request.get("subResource") == "scale":
+            return self._scale_errors(request, new)
+        if old is None:
+            found = create_errors(new)
+        else:
+            found = update_errors(new, old, default_resize_policy=self._default_resize_policy)
+        if not found and self.cache is not None and not new["metadata"].get("deletionTimestamp"):
+            others = [*self.cache.sets.list(_namespace(request))]
+            known = collision_errors(old, others) if old is not None else []
+            found = [error for error in collision_errors(new, others) if error not in known]
+        return found
+
+    def _scale_errors(self, request: JsonObject, scale: JsonObject) -> list[FieldError]:
+        """A Scale says nothing but a number: the set itself is looked up. More groups have longer names, and names that
+        others may have; fewer can always be had."""
+        if self.cache is None:
+            return []
+        key = Key(_namespace(request), scale["metadata"].get("name") or "")
+        group_set = self.cache.sets.get(key)
+        wanted = (scale.get("spec") or {}).get("replicas") or 0
+        if group_set is None or group_set.metadata.deleting or wanted <= group_set.replicas:
+            return []
+        found = {"name": key.name, "uid": group_set.metadata.uid, "annotations": group_set.metadata.annotations}
+        before, after = (
+            {"metadata": found, "spec": {**group_set.spec, "replicas": count}} for count in (group_set.replicas, wanted)
+        )
+        return scale_errors(after, before) or collision_errors(after, self.cache.sets.list(key.namespace))
+
+
+def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:
+    pod: JsonObject = request["object"]
+    try:
+        return mutated(pod, _namespace(request), gang=gang)
+    except PodRefused as refusal:
+        raise Refused(str(refusal)) from refusal
+
+
+def _namespace(request: JsonObject) -> str:
+    """The object's own, which it may lack while it is created."""
+    return request["object"]["metadata"].get("namespace") or request.get("namespace") or ""

@@ -1,0 +1,249 @@
+"""The webhooks of Rollouts and of the workloads that they release.
+
+A workload is changed here for one reason only: a new template and the hold that keeps it from rolling must be stored
+together. The answer is computed from caches; while those are not complete, an update of a guarded workload is refused
+for a moment rather than let through without its hold.
+"""
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from kohort.admission.jsondiff import operations
+from kohort.admission.reviews import Endpoints
+from kohort.kube.errors import ApiError
+from kohort.kube.resources import Key
+from kohort.objects.field_errors import FieldError, listed
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import OwnerReference
+from kohort.rollouts import v1alpha1_checks, validation, version_conversion
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.feature_gates import Features, keeps_hold
+from kohort.rollouts.rollout_types import Rollout, WorkloadRef
+from kohort.rollouts.traffic.model import Asking, Selectors, ServingPods, Traffic
+from kohort.rollouts.workloads import deployment_hold, serving_pods
+from kohort.rollouts.workloads.update_admission import Admitted, Situation, admit_deployment, admit_group_set
+from kohort.rules import rollout_labels
+
+MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
+VALIDATE_ROLLOUT: Final = "/validate-rollouts-kruise-io-rollout"
+CONVERT: Final = "/convert"
+MUTATING: Final = "kruise-rollout-mutating-webhook-configuration"
+VALIDATING: Final = "kruise-rollout-validating-webhook-configuration"
+_ALLOWED: Final[JsonObject] = {"allowed": True}
+_LOOK_SECONDS: Final = 2.0
+"""Less than an API server waits for a webhook."""
+_NOT_READY: Final = "the rollout webhook has just started and does not know all Rollouts yet; try again in a moment"
+
+Admit = Callable[[JsonObject, JsonObject, Situation], Admitted]
+
+
+class RolloutWebhooks:
+    """The endpoints, served before there are caches and while those are replaced: `cache` is set by whoever has one."""
+
+    def __init__(self) -> None:
+        self.cache: RolloutCache | None = None
+        self.traffic: Traffic | None = None
+        """Looks up the Services and routes that a Rollout names; without it, nothing is said about them."""
+        self.features = Features()
+
+    def endpoints(self) -> Endpoints:
+        return {
+            MUTATE_SET: self._known(lambda request, cache: _workload(request, cache, _set_situation, admit_group_set)),
+            MUTATE_DEPLOYMENT: self._known(
+                lambda request, cache: _workload(request, cache, _deployment_situation, admit_deployment)
+            ),
+            VALIDATE_ROLLOUT: self._rollout,
+            CONVERT: convert,
+        }
+
+    async def _rollout(self, request: JsonObject) -> JsonObject:
+        if self.cache is None or not self.cache.synced:
+            return _denied(503, "ServiceUnavailable", _NOT_READY)
+        review = _judged(request, self.cache, self.features)
+        if review.changed is None or self.traffic is None:
+            return review.answer
+        told = [*review.answer.get("warnings", ()), *await _unresolved(review.changed, self.cache, self.traffic)]
+        return {**review.answer, **({"warnings": told} if told else {})}
+
+    def _known(self, answer: Callable[[JsonObject, RolloutCache], JsonObject]) -> Callable[[JsonObject], JsonObject]:
+        def answered(request: JsonObject) -> JsonObject:
+            if self.cache is None or not self.cache.synced:
+                return _denied(503, "ServiceUnavailable", _NOT_READY)
+            return answer(request, self.cache)
+
+        return answered
+
+
+# Workloads
+
+
+def _workload(
+    request: JsonObject,
+    cache: RolloutCache,
+    situation: Callable[[JsonObject, RolloutCache], Situation],
+    admit: Admit,
+) -> JsonObject:
+    new, old = request.get("object"), request.get("oldObject")
+    if request.get("operation") != "UPDATE" or request.get("subResource") or new is None or old is None:
+        return {"allowed": True}
+    admitted = admit(new, old, situation(old, cache))
+    if admitted.refusal:
+        return _denied(409, "Conflict", admitted.refusal)
+    answer: JsonObject = {"allowed": True}
+    if admitted.warnings:
+        answer["warnings"] = list(admitted.warnings)
+    changes = operations(new, admitted.document)
+    if changes:
+        answer["patch"] = base64.b64encode(msgspec.json.encode(changes)).decode()
+        answer["patchType"] = "JSONPatch"
+    return answer
+
+
+def _set_situation(old: JsonObject, cache: RolloutCache) -> Situation:
+    metadata = old["metadata"]
+    key = Key(metadata["namespace"], metadata["name"])
+    ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", key.name)
+    rollout = cache.rollout_for(key.namespace, ref)
+    return Situation(rollout, cache.live_hash(key), _tokens(old, ref, cache))
+
+
+def _deployment_situation(old: JsonObject, cache: RolloutCache) -> Situation:
+    metadata = old["metadata"]
+    key = Key(metadata["namespace"], metadata["name"])
+    ref = WorkloadRef("apps/v1", "Deployment", key.name)
+    active = deployment_hold.active(cache.replica_sets_of(metadata.get("uid", "")))
+    live = active[0].metadata.labels.get(rollout_labels.TEMPLATE_HASH, "") if active else ""
+    present = tuple(deployment_hold.revision_of(one.spec.template) for one in active)
+    return Situation(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), present)
+
+
+def _tokens(old: JsonObject, ref: WorkloadRef, cache: RolloutCache) -> frozenset[str]:
+    """Who may lift the hold of this workload: the BatchRelease that controls it, and the Rollouts that name it."""
+    namespace = old["metadata"]["namespace"]
+    rollouts = [cache.rollouts.get(key) for key in cache.rollouts_of(namespace, ref)]
+    found = {one.metadata.uid for one in rollouts if one is not None}
+    info = (old["metadata"].get("annotations") or {}).get(rollout_labels.CONTROL_INFO, "")
+    if info:
+        with contextlib.suppress(msgspec.DecodeError):
+            found.add(msgspec.json.decode(info, type=OwnerReference).uid)
+    for release in cache.releases.list(namespace):
+        if release.spec.workload_ref.identity == ref.identity:
+            found.add(release.metadata.uid)
+    return frozenset(found - {""})
+
+
+# Rollouts
+
+
+def convert(request: JsonObject) -> JsonObject:
+    """The answer to a ConversionReview. Needs no caches: it must work from the first moment on."""
+    try:
+        done = [version_conversion.converted(one, request["desiredAPIVersion"]) for one in request.get("objects") or ()]
+    except ValueError as problem:
+        return {"convertedObjects": [], "result": {"status": "Failure", "message": str(problem)}}
+    return {"convertedObjects": done, "result": {"status": "Success"}}
+
+
+class _Review(msgspec.Struct, frozen=True):
+    answer: JsonObject
+    changed: Rollout | None = None
+    """The Rollout, where it was admitted and its references may be others than before."""
+
+
+def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Review:
+    document, stored = request.get("object"), request.get("oldObject")
+    if request.get("subResource"):
+        return _Review(_ALLOWED)
+    if document is None:
+        return _Review(_deleted(stored, features))
+    older = document.get("apiVersion") == version_conversion.ALPHA
+    if older and (wrong := v1alpha1_checks.errors(document)):
+        return _Review(_denied(422, "Invalid", _told(document["metadata"].get("name", ""), wrong)))
+    try:
+        new = validation.parse(version_conversion.converted(document, version_conversion.BETA))
+        old = (
+            validation.parse(version_conversion.converted(stored, version_conversion.BETA))
+            if stored is not None
+            else None
+        )
+    except ValueError as problem:
+        return _Review(_denied(400, "BadRequest", str(problem)))
+    others = cache.rollouts.list(new.metadata.namespace)
+    if old is None:
+        found = validation.create_errors(new, others)
+    elif new.metadata.deleting:
+        found = []
+    else:
+        found = validation.update_errors(new, old, others, steps_may_change=older)
+    if found:
+        return _Review(_denied(422, "Invalid", _told(new.metadata.name, found)))
+    told = validation.warnings(new, _replicas(new, cache))
+    if old is not None and new.spec.disabled and not old.spec.disabled:
+        told += filter(None, (validation.ending_warning(old, "disabled", keeps_hold=keeps_hold(new, features)),))
+    names_others = not new.metadata.deleting and (old is None or new.spec != old.spec)
+    answer = {**_ALLOWED, **({"warnings": told} if told else {})}
+    return _Review(answer, new if names_others and not new.spec.disabled else None)
+
+
+def _deleted(stored: JsonObject | None, features: Features) -> JsonObject:
+    """A Rollout can always be deleted; what that does to a release is said."""
+    if stored is None:
+        return _ALLOWED
+    try:
+        old = validation.parse(version_conversion.converted(stored, version_conversion.BETA))
+    except ValueError:
+        return _ALLOWED
+    told = validation.ending_warning(old, "deleted", keeps_hold=keeps_hold(old, features))
+    return {**_ALLOWED, **({"warnings": [told]} if told and not old.metadata.deleting else {})}
+
+
+async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -> list[str]:
+    """What the Rollout names and cannot be used now. It may come later, so nothing is refused; and a cluster that does
+    not answer in time is no reason to keep anyone waiting."""
+    ref = rollout.spec.workload_ref
+    asking = Asking(
+        namespace=rollout.metadata.namespace,
+        owner=rollout.owner_reference(),
+        refs=rollout.strategy.traffic_routings,
+        selectors=Selectors(rollout_labels.GROUP_REVISION if ref.is_group_set else rollout_labels.TEMPLATE_HASH),
+        serving=_serving(rollout, cache),
+    )
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            found = await traffic.check(asking)
+    except (TimeoutError, ApiError):
+        return []
+    problems = [found.text] if found.state == "problem" else []
+    return [*problems, *(note.message for note in found.notes if note.warning)]
+
+
+def _serving(rollout: Rollout, cache: RolloutCache) -> ServingPods | None:
+    key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+    if rollout.spec.workload_ref.is_group_set:
+        found = cache.sets.get(key)
+        return serving_pods.of_group_set(found) if found is not None else None
+    deployment = cache.deployments.get(key)
+    return serving_pods.of_deployment(deployment) if deployment is not None else None
+
+
+def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:
+    key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+    if rollout.spec.workload_ref.is_group_set:
+        found = cache.sets.get(key)
+        return found.replicas if found is not None else None
+    deployment = cache.deployments.get(key)
+    return deployment.spec.replicas if deployment is not None else None
+
+
+def _told(name: str, found: list[FieldError]) -> str:
+    return f'Rollout.rollouts.kruise.io "{name}" is invalid: {listed(found)}'
+
+
+def _denied(code: int, reason: str, message: str) -> JsonObject:
+    return {"allowed": False, "status": {"code": code, "reason": reason, "message": message}}

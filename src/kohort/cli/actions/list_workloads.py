@@ -1,0 +1,181 @@
+"""`list`: one line per workload; `releases`: the releases of one workload, and how each ended."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from kohort.cli.actions import snapshot_reader
+from kohort.cli.actions.output_formats import document, show, table
+from kohort.cli.connection import Refusal
+from kohort.inspection import release, tree
+from kohort.inspection.history import in_order
+from kohort.inspection.release import Release, release_of
+from kohort.inspection.release_subject import Subject, title
+from kohort.inspection.served_revisions import images
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.workload import Workload
+from kohort.inspection.workload_views import state_of
+from kohort.kube import clock
+from kohort.kube.client import Client
+from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.history import RELEASED_BY, ROLLOUT_NAME
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules.rollout_labels import ROLLOUT_ID
+
+
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str
+    name: str
+    """As it is typed: `llm`, `deployment/web`."""
+    kind: str
+    state: str
+    wanted: int
+    ready: int
+    updated: int
+    size: int
+    """Pods of a group; 1 for workloads without groups."""
+    images: tuple[str, ...]
+    release: Release | None
+    age_seconds: int
+
+
+async def list_workloads(client: Client, namespace: str, form: str, labels: str) -> int:
+    """All sets, and the other workloads that a Rollout names. Without a namespace, of all."""
+    keys = await snapshot_reader.keys(client, namespace, labels)
+    found: list[Snapshot | Workload] = [await snapshot_reader.snapshot(client, one.namespace, one.name) for one in keys]
+    for rollout in await snapshot_reader.if_known(client, ROLLOUTS, namespace, Rollout):
+        ref = rollout.spec.workload_ref
+        if ref.is_group_set or ref.kind.lower() not in snapshot_reader.WORKLOADS:
+            continue
+        one = await snapshot_reader.named_by(client, rollout)
+        if one is not None and snapshot_reader.matches(labels, one.metadata.labels):
+            found.append(one)
+    now = clock.now()
+    lines = sorted((_line(one, now) for one in found), key=lambda one: (one.namespace, one.name))
+    if form not in ("text", "wide"):
+        show([document(lines, form)])
+        return 0
+    if not lines:
+        show([await snapshot_reader.nothing(client, namespace, labels)])
+        return 0
+    show(_drawn(lines, everywhere=not namespace))
+    return 0
+
+
+def _line(subject: Snapshot | Workload, now: datetime) -> Line:
+    if isinstance(subject, Workload):
+        state, ready, updated, size = state_of(subject), subject.ready, subject.updated, 1
+        shown = images(subject.template)
+    else:
+        status, template = subject.group_set.status, subject.group_set.template
+        state, ready, updated = tree.state_of_set(subject), status.ready_replicas, status.updated_replicas
+        size, shown = template.size, images(template.leader, template.worker)
+    metadata = subject.metadata
+    return Line(
+        namespace=metadata.namespace,
+        name=subject.reference,
+        kind=subject.kind,
+        state=state,
+        wanted=subject.replicas,
+        ready=ready,
+        updated=updated,
+        size=size,
+        images=shown,
+        release=release_of(subject, now),
+        age_seconds=tree.age(metadata.creation_timestamp, now),
+    )
+
+
+def _drawn(lines: Sequence[Line], *, everywhere: bool) -> list[str]:
+    rows = [
+        [
+            *([one.namespace] if everywhere else []),
+            one.name,
+            one.state,
+            f"{one.ready}/{one.wanted}",
+            str(one.updated),
+            str(one.size),
+            release.short(one.release) if one.release is not None else "-",
+            " ".join(one.images),
+            tree.spoken(one.age_seconds),
+        ]
+        for one in lines
+    ]
+    places = ["NAMESPACE"] if everywhere else []
+    return table([*places, "NAME", "STATE", "READY", "UPDATED", "SIZE", "RELEASE", "IMAGES", "AGE"], rows)
+
+
+class ReleaseRecord(msgspec.Struct, frozen=True, rename="camel"):
+    id: str
+    outcome: str
+    """succeeded, rolled_back, superseded, disabled, deleted, or under way"""
+    started: str
+    by: str
+    """The client that wrote the new template, as the server has recorded it; empty if that is not known."""
+    images: tuple[str, ...]
+    steps: int
+    pods: int
+
+
+async def releases(client: Client, namespace: str, name: str, form: str) -> int:
+    """Newest last."""
+    found = await snapshot_reader.subject(client, namespace, name)
+    rollout = found.rollout
+    if rollout is None:
+        raise Refusal(f"no Rollout releases {title(found)}; its revisions: kohort history {found.reference}")
+    selector = f"{ROLLOUT_NAME}={rollout.metadata.name}"
+    records = await client.list(ROLLOUT_HISTORIES, namespace, label_selector=selector)
+    ordered = sorted(records.items, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+    lines = [_record(one, found, rollout) for one in ordered]
+    if form not in ("text", "wide"):
+        show([document(lines, form)])
+        return 0
+    if not lines:
+        show([f"Rollout {rollout.metadata.name} has released nothing yet"])
+        return 0
+    rows = [
+        [
+            one.id,
+            one.outcome,
+            f"{tree.spoken(tree.age(one.started, clock.now()))} ago",
+            one.by or "-",
+            str(one.steps),
+            str(one.pods),
+            " ".join(one.images) or "-",
+        ]
+        for one in lines
+    ]
+    show(table(["RELEASE", "OUTCOME", "STARTED", "BY", "STEPS", "PODS", "IMAGES"], rows))
+    return 0
+
+
+def _record(record: JsonObject, subject: Subject, rollout: Rollout) -> ReleaseRecord:
+    metadata, spec, status = record["metadata"], record.get("spec") or {}, record.get("status") or {}
+    about, workload = spec.get("rollout") or {}, spec.get("workload") or {}
+    steps = status.get("canarySteps") or []
+    identity = metadata.get("labels", {}).get(ROLLOUT_ID, "")
+    progress = rollout.status.progress
+    present = subject.releasing and progress is not None and progress.observed_rollout_id == identity
+    outcome = "under way" if present else (about.get("data") or {}).get("outcome") or "superseded"
+    return ReleaseRecord(
+        id=identity,
+        outcome=outcome,
+        started=metadata["creationTimestamp"],
+        by=(metadata.get("annotations") or {}).get(RELEASED_BY, ""),
+        images=_newest(subject) if present else _images(workload.get("data") or {}),
+        steps=len(steps),
+        pods=sum(len(one.get("pods") or ()) for one in steps),
+    )
+
+
+def _images(spec: JsonObject) -> tuple[str, ...]:
+    groups = spec.get("leaderWorkerTemplate") or {}
+    templates = (groups.get("leaderTemplate"), groups.get("workerTemplate"), spec.get("template"))
+    return images(*(one for one in templates if one))
+
+
+def _newest(subject: Subject) -> tuple[str, ...]:
+    ordered = in_order(subject.versions)
+    return ordered[-1].images if ordered else ()

@@ -1,0 +1,227 @@
+"""`plan`: what the sets in a file would become, asked of the server without changing anything."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from kohort.cli.actions import snapshot_reader
+from kohort.cli.actions.output_formats import document, show
+from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, Refusal
+from kohort.cli.error_messages import described
+from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
+from kohort.inspection.forecast import forecast, three_way, told
+from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout
+from kohort.inspection.rollout_plan import told as rollout_told
+from kohort.inspection.stored_templates import pods_for_dry_run
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
+from kohort.kube.resources import (
+    DEPLOYMENTS,
+    HTTP_ROUTES,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    NODES,
+    PODS,
+    ROLLOUTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+from kohort.objects import yaml_errors
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import group_labels
+
+SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+"""What kubectl takes from a directory."""
+_LINTED: Final = {
+    one.kind: one
+    for one in (LEADER_WORKER_SETS, DEPLOYMENTS, STATEFUL_SETS, ROLLOUTS, SERVICES, INGRESSES, HTTP_ROUTES)
+}
+
+
+async def plan(
+    client: Client, namespace: str, files: Mapping[str, str], form: str, server_side: bool, code: bool
+) -> int:
+    """`files` are names with what they hold."""
+    documents = [one for file, text in files.items() for one in objects_in(file, text)]
+    sets = [one for one in documents if one["kind"] == KIND]
+    rollouts = [one for one in documents if one["kind"] == ROLLOUTS.kind]
+    if not sets and not rollouts:
+        raise Refusal(_without_sets(files))
+    nodes = await snapshot_reader.if_known(client, NODES, "", Node)
+    pods = await snapshot_reader.if_known(client, PODS, "", Pod) if nodes else []
+    found = []
+    for wanted in sets:
+        place = wanted["metadata"].setdefault("namespace", namespace)
+        name = wanted["metadata"]["name"]
+        live: JsonObject | None = await client.find(LEADER_WORKER_SETS, name, place)
+        before = await snapshot_reader.snapshot(client, place, name) if live is not None else None
+        try:
+            after = await _stored(client, live, wanted, server_side)
+        except Invalid as problem:
+            raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
+        wished = msgspec.convert(after, LeaderWorkerSet)
+        found.append(forecast(before, wished, nodes, pods, await _stored_pods(client, place, wished)))
+    foreseen = [await _foreseen(client, namespace, one, documents, server_side) for one in rollouts]
+    if form != "text":
+        show([document([*found, *foreseen], form)])
+    else:
+        show([line for one in found for line in told(one)] + [line for one in foreseen for line in rollout_told(one)])
+    if any(one.room is not None and not one.room.fits for one in found):
+        return NOT_YET
+    changes = [one.action for one in found] + [one.action for one in foreseen]
+    return DIFFERENT if code and any(one != "nothing" for one in changes) else 0
+
+
+async def lint(client: Client, namespace: str, files: Mapping[str, str], form: str) -> int:
+    """What the server would refuse in these files, and what is probably not meant; nothing is changed."""
+    documents = [one for file, text in files.items() for one in objects_in(file, text)]
+    if not documents:
+        raise Refusal(_without_sets(files))
+    findings: list[JsonObject] = []
+    for one in documents:
+        about = f"{one['kind']} {one['metadata']['name']}"
+        place = one["metadata"].setdefault("namespace", namespace)
+        resource = _LINTED[one["kind"]]
+        try:
+            live: JsonObject | None = await client.find(resource, one["metadata"]["name"], place)
+            await _stored(client, live, one, False, resource)
+            said: Sequence[str] = ()
+            if one["kind"] == ROLLOUTS.kind:
+                said = (await _foreseen(client, namespace, one, documents, False)).findings
+        except (Invalid, Forbidden, BadRequest, NotFound) as problem:
+            said = [described(problem, place, about)]
+        findings += [{"object": about, "finding": text} for text in said]
+    if form != "text":
+        show([document(findings, form)])
+    else:
+        clean = [f"{len(documents)} objects, nothing to complain about"]
+        show([f"{one['object']}: {one['finding']}" for one in findings] or clean)
+    return REFUSED if findings else 0
+
+
+async def _foreseen(
+    client: Client, namespace: str, wanted: JsonObject, documents: Sequence[JsonObject], server_side: bool
+) -> RolloutForecast:
+    place, name = wanted["metadata"].setdefault("namespace", namespace), wanted["metadata"]["name"]
+    live: JsonObject | None = await client.find(ROLLOUTS, name, place)
+    try:
+        stored = await _stored(client, live, wanted, server_side, ROLLOUTS)
+    except Invalid as problem:
+        raise Refusal(described(problem, place, f"Rollout {name}")) from problem
+    after = msgspec.convert(stored, Rollout)
+    here = [one for one in documents if one["metadata"].get("namespace", namespace) == place]
+    known = {(one["kind"], one["metadata"]["name"]): one for one in here}
+    ref, routes = after.spec.workload_ref, after.strategy.traffic_routings
+    named = [(ref.kind, ref.name), *(("Service", one.service) for one in routes)]
+    named += [("Ingress", one.ingress.name) for one in routes if one.ingress is not None]
+    named += [("HTTPRoute", one.gateway.http_route_name or "") for one in routes if one.gateway is not None]
+    for kind, called in named:
+        resource = _LINTED.get(kind)
+        if (kind, called) in known or resource is None or not called:
+            continue
+        with suppress(Forbidden, NotFound):
+            there: JsonObject | None = await client.find(resource, called, place)
+            if there is not None:
+                known[kind, called] = there
+    workload = known.get((ref.kind, ref.name))
+    replicas = (workload.get("spec") or {}).get("replicas", 1) if workload is not None else None
+    before = msgspec.convert(live, Rollout) if live is not None else None
+    return forecast_of_rollout(before, after, replicas, known.keys())
+
+
+async def _stored_pods(client: Client, namespace: str, wanted: LeaderWorkerSet) -> dict[str, JsonObject]:
+    """The pods of its templates as this server would store them: with requests from limits, from LimitRanges and from
+    runtime classes. A pod that the server does not answer for is left out; its common defaults are known anyway."""
+    found: dict[str, JsonObject] = {}
+    for role, pod in pods_for_dry_run(wanted).items():
+        with suppress(ApiError):
+            found[role] = await client.create(PODS, pod, namespace, dry_run=True)
+    return found
+
+
+def _without_sets(files: Mapping[str, str]) -> str:
+    """What there is instead: a kind that is spelled almost right is found that way."""
+    names = ", ".join("standard input" if name == "-" else name for name in files)
+    verb = "holds" if len(files) == 1 else "hold"
+    found = [one for text in files.values() for one in yaml.safe_load_all(text) if one is not None]
+    if not found:
+        return f"{names} {verb} nothing; name a file with a LeaderWorkerSet or a Rollout"
+    kinds = dict.fromkeys(str(one.get("kind") or "no kind") if isinstance(one, dict) else "no object" for one in found)
+    return f"{names} {verb} no {KIND} or Rollout, but: {', '.join(kinds)}"
+
+
+async def _stored(
+    client: Client,
+    live: JsonObject | None,
+    wanted: JsonObject,
+    server_side: bool,
+    resource: Resource = LEADER_WORKER_SETS,
+) -> JsonObject:
+    """The object as the server would store it, with all its defaults and refusals."""
+    version = str(wanted.get("apiVersion") or resource.api_version).rpartition("/")[2]
+    resource = msgspec.structs.replace(resource, version=version)
+    metadata = wanted["metadata"]
+    if server_side:
+        applied: JsonObject = await client.apply(resource, wanted, field_manager="kubectl", dry_run=True)
+        return applied
+    if live is None:
+        created: JsonObject = await client.create(resource, wanted, dry_run=True)
+        return created
+    noted = (live["metadata"].get("annotations") or {}).get(group_labels.LAST_APPLIED)
+    patch = three_way(msgspec.json.decode(noted) if noted else {}, live, wanted)
+    (patch.get("metadata") or {}).pop("annotations", None)
+    patched: JsonObject = await client.patch(resource, metadata["name"], metadata["namespace"], patch, dry_run=True)
+    return patched
+
+
+def sets_in(file: str, text: str) -> Iterator[JsonObject]:
+    """The LeaderWorkerSets of a file, which may hold other things too."""
+    return (one for one in objects_in(file, text) if one["kind"] == KIND)
+
+
+def objects_in(file: str, text: str) -> Iterator[JsonObject]:
+    """The objects of a file that take part in a release: sets and other workloads, Rollouts, Services and routes."""
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as problem:
+        raise Refusal(f"{file} is no YAML: {yaml_errors.place(problem)}") from problem
+    for one in documents:
+        items = one.get("items") if isinstance(one, dict) and str(one.get("kind", "")).endswith("List") else [one]
+        for item in items or ():
+            if not isinstance(item, dict) or item.get("kind") not in _LINTED:
+                continue
+            if not (item.get("metadata") or {}).get("name"):
+                raise Refusal(f"{file}: a {item['kind']} has no metadata.name")
+            yield item
+
+
+def read(names: Sequence[str]) -> dict[str, str]:
+    """What files hold, by their names; of a directory, the files directly in it that hold manifests."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name == "-":
+            found[name] = sys.stdin.read()
+            continue
+        for file in _files(Path(name)):
+            try:
+                found[str(file)] = file.read_text()
+            except (OSError, UnicodeDecodeError) as problem:
+                raise Refusal(f"cannot read {file}: {getattr(problem, 'strerror', None) or problem}") from problem
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
+    if not found:
+        raise Refusal(f"{path} holds no manifests ({', '.join(sorted(SUFFIXES))})")
+    return found

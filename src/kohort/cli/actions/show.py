@@ -1,0 +1,203 @@
+"""`get`, `status`, `explain`, `history`, `diff`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import click
+
+from kohort.cli.actions import snapshot_reader
+from kohort.cli.actions.change_watch import Changes
+from kohort.cli.actions.live_text import Screen
+from kohort.cli.actions.output_formats import document, fitted, show, table
+from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE
+from kohort.inspection import cause, history, progress, release, roll_pause, set_causes, tree
+from kohort.inspection.advice import Command, Verb
+from kohort.inspection.container_causes import LATELY, restarts
+from kohort.inspection.release_subject import command
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.workload import Workload
+from kohort.inspection.workload_views import (
+    WorkloadTree,
+    drawn_workload,
+    headline_of_workload,
+    progress_of_workload,
+    tree_of_workload,
+    workload_causes,
+)
+from kohort.kube import clock
+from kohort.kube.client import Client
+from kohort.kube.resources import Key
+
+
+async def get(client: Client, namespace: str, name: str | None, form: str, watch: bool, labels: str = "") -> int:
+    """One workload, or all sets of a namespace; without a namespace, all."""
+    if not watch:
+        lines = await _pictures(client, namespace, name, form, labels)
+        show(fitted(lines) if form == "text" else lines)
+        return 0
+    if name is not None:
+        name = (await snapshot_reader.subject(client, namespace, name)).reference
+    with Screen(live=form in ("text", "wide")) as screen:
+        async with Changes(client, namespace, name) as changes:
+            while True:
+                await changes.next()
+                screen.show("\n".join(await _pictures(client, namespace, name, form, labels)))
+
+
+async def _pictures(client: Client, namespace: str, name: str | None, form: str, labels: str) -> list[str]:
+    wanted = [Key(namespace, name)] if name else await snapshot_reader.keys(client, namespace, labels)
+    trees = [_tree(await snapshot_reader.subject(client, one.namespace, one.name)) for one in wanted]
+    if form in ("json", "yaml"):
+        return [document(trees[0] if name else trees, form)]
+    if not trees:
+        return [await snapshot_reader.nothing(client, namespace, labels)]
+    return [line for one in trees for line in _drawn(one, wide=form == "wide")]
+
+
+def _tree(subject: Snapshot | Workload) -> tree.SetTree | WorkloadTree:
+    if isinstance(subject, Workload):
+        return tree_of_workload(subject, clock.now())
+    return tree.tree_of(subject, clock.now())
+
+
+def _drawn(found: tree.SetTree | WorkloadTree, *, wide: bool = False) -> list[str]:
+    return drawn_workload(found, wide=wide) if isinstance(found, WorkloadTree) else tree.drawn(found, wide=wide)
+
+
+def _headline(found: tree.SetTree | WorkloadTree) -> str:
+    return headline_of_workload(found) if isinstance(found, WorkloadTree) else tree.headline(found)
+
+
+def _progress(subject: Snapshot | Workload) -> progress.Progress:
+    if isinstance(subject, Workload):
+        return progress_of_workload(subject, clock.now())
+    return progress.progress_of(subject, clock.now())
+
+
+def _causes(subject: Snapshot | Workload) -> list[cause.Cause]:
+    return workload_causes(subject) if isinstance(subject, Workload) else set_causes.causes(subject)
+
+
+async def status(
+    client: Client, namespace: str, name: str, form: str, watch: bool, timeout: float | None = None
+) -> int:
+    """3 while not done, 4 while a release waits for a person. With `watch` it returns when the workload is done or its
+    release is paused, or after `timeout` seconds with 5, but not before the first look: no time to wait is not a reason
+    to say that it is not done."""
+    end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+    try:
+        async with asyncio.timeout(None) as patience:
+            return await _follow(client, namespace, name, form, watch, lambda: patience.reschedule(end))
+    except TimeoutError:
+        why = Command(Verb.EXPLAIN, name, namespace).text
+        click.echo(f"kohort: {name} is not done after {timeout:g} s; {why} says why", err=True)
+        return TOO_LATE
+
+
+async def _follow(client: Client, namespace: str, name: str, form: str, watch: bool, looked: Callable[[], None]) -> int:
+    """`looked` is called after every look that finds the set not done."""
+    with Screen(live=watch and form == "text") as screen:
+        async for found in _snapshots(client, namespace, name, watch):
+            now = _progress(found)
+            if form != "text":
+                screen.show(document(now, form))
+            elif screen.live:
+                screen.show("\n".join([_progress_text(now), *_drawn(_tree(found))[1:]]))
+            else:
+                screen.show(_progress_text(now))
+            if now.done:
+                return 0
+            if now.at_pause:
+                return PAUSED
+            if watch:
+                looked()
+    return NOT_YET
+
+
+def _progress_text(found: progress.Progress) -> str:
+    lines = [progress.line(found)]
+    if found.release is not None:
+        lines.append(f"  {release.told(found.release)}")
+    if found.waiting_for:
+        lines.append(f"  waiting for {found.waiting_for}")
+    return "\n".join(lines)
+
+
+async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> AsyncIterator[Snapshot | Workload]:
+    if not watch:
+        yield await snapshot_reader.subject(client, namespace, name, surroundings=True)
+        return
+    named = (await snapshot_reader.subject(client, namespace, name)).reference
+    async with Changes(client, namespace, named) as changes:
+        while True:
+            await changes.next()
+            yield await snapshot_reader.subject(client, namespace, named, surroundings=True)
+
+
+async def explain(client: Client, namespace: str, name: str, form: str) -> int:
+    found = await snapshot_reader.subject(client, namespace, name, surroundings=True)
+    reasons = _causes(found)
+    if form != "text":
+        show([document(cause.documents(reasons), form)])
+        return NOT_YET if reasons else 0
+    show([_headline(_tree(found))])
+    if not reasons:
+        show(["Everything is as wanted.", *_lately(found)])
+        if roll_pause.paused(found):
+            show([f"It is paused: a new revision waits until {command(found, Verb.RESUME).text}"])
+        return 0
+    for number, reason in enumerate(reasons, 1):
+        show(cause.spoken(reason, number))
+    if lately := _lately(found):
+        show(lately)
+    return NOT_YET
+
+
+def _lately(found: Snapshot | Workload) -> list[str]:
+    """What is in order again, or just now, and was not: no reason by itself, and no secret either."""
+    both = [found.pod_context] if found.canary is None else [found.pod_context, found.canary.pod_context]
+    told = [f"  {text}" for one in both for text in restarts(one, clock.now())]
+    return [f"Restarted in the last {int(LATELY.total_seconds()) // 60} minutes:", *told] if told else []
+
+
+async def show_history(client: Client, namespace: str, name: str, form: str, revision: int | None = None) -> int:
+    """All revisions, or the content of one."""
+    found = await snapshot_reader.subject(client, namespace, name)
+    if revision is not None:
+        show([document(history.chosen(found, revision).content, "json" if form == "json" else "yaml")])
+        return 0
+    entries = history.entries(found, clock.now())
+    if form not in ("text", "wide"):
+        show([document(entries, form)])
+        return 0
+    rows = [
+        [
+            f"{'*' if one.current else ' '}{one.revision}",
+            one.key,
+            *_members(one, found),
+            one.served,
+            " ".join(one.images),
+            tree.spoken(one.age_seconds),
+            one.change_cause or "-",
+        ]
+        for one in entries
+    ]
+    columns = ["GROUPS", "SIZE"] if isinstance(found, Snapshot) else ["PODS"]
+    show(table([" REVISION", "KEY", *columns, "SERVED", "IMAGES", "AGE", "CHANGE-CAUSE"], rows))
+    return 0
+
+
+def _members(one: history.Entry, subject: Snapshot | Workload) -> list[str]:
+    if isinstance(subject, Workload):
+        return [str(one.pods)]
+    return [",".join(map(str, one.groups)) or "-", str(one.size)]
+
+
+async def diff(client: Client, namespace: str, name: str, old: int | None, new: int | None, exit_code: bool) -> int:
+    """Between the last two revisions, between one and the current, or between any two."""
+    found = await snapshot_reader.subject(client, namespace, name)
+    before = history.chosen(found, -1 if old is None else old)
+    after = history.current(found) if new is None else history.chosen(found, new)
+    lines = history.difference(before, after)
+    show(lines or [f"revisions {before.number} and {after.number} are the same"])
+    return DIFFERENT if lines and exit_code else 0

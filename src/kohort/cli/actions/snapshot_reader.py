@@ -1,0 +1,320 @@
+"""A set and what belongs to it, read from a cluster."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from kohort.cli.connection import Refusal
+from kohort.groups.caches import GroupService, GroupStatefulSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.revisions import Revision
+from kohort.inspection.release import CANARY_SUFFIX
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, StoredRevision, Workload
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, Forbidden, NotFound
+from kohort.kube.object_identity import T
+from kohort.kube.resources import (
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    EVENTS,
+    HTTP_ROUTE_VERSIONS,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    REPLICA_SETS,
+    ROLLOUTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Key,
+    Resource,
+)
+from kohort.objects.apps import ReplicaSet
+from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta, PartialObject, Selector
+from kohort.objects.selectors import LabelSelector
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import group_labels
+from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
+
+
+class Kind(NamedTuple):
+    kind: str
+    resource: Resource
+    canary_label: str
+    """On the extra workload that a release makes beside one."""
+
+
+GROUP_SET, ROLLOUT = "leaderworkerset", "rollout"
+WORKLOADS: Final = {
+    "deployment": Kind(DEPLOYMENT, DEPLOYMENTS, CANARY_DEPLOYMENT),
+    "statefulset": Kind(STATEFUL_SET, STATEFUL_SETS, ""),
+}
+"""Workloads without groups, by what a person types for their kind."""
+
+
+async def subject(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot | Workload:
+    """A workload by what a person types for it.
+
+    | typed | found |
+    |---|---|
+    | llm, lws/llm | the LeaderWorkerSet; for a plain name without one, what the Rollout of that name releases |
+    | deployment/web, statefulset/web | that workload |
+    | rollout/web | the workload that it releases |
+    """
+    kind, slash, rest = name.partition("/")
+    if slash and kind in WORKLOADS:
+        return await _workload(client, namespace, WORKLOADS[kind], rest, surroundings)
+    plain = rest if slash else name
+    if slash and kind == ROLLOUT:
+        return await _of_rollout(client, namespace, plain, surroundings)
+    try:
+        return await snapshot(client, namespace, plain, surroundings=surroundings)
+    except Refusal:
+        if slash:
+            raise
+        rollouts = await if_known(client, ROLLOUTS, namespace, Rollout)
+        if any(one.metadata.name == plain for one in rollouts):
+            return await _of_rollout(client, namespace, plain, surroundings)
+        raise
+
+
+async def _of_rollout(client: Client, namespace: str, name: str, surroundings: bool) -> Snapshot | Workload:
+    found: Rollout | None = await client.find(ROLLOUTS, name, namespace, type=Rollout)
+    if found is None:
+        raise Refusal(f"there is no Rollout {name} in namespace {namespace}; there are: kubectl get rollouts")
+    ref = found.spec.workload_ref
+    if ref.is_group_set:
+        return await snapshot(client, namespace, ref.name, surroundings=surroundings)
+    kind = WORKLOADS.get(ref.kind.lower())
+    if kind is None:
+        raise Refusal(
+            f"Rollout {name} releases {ref.kind} {ref.name}, which kohort does not know; it knows LeaderWorkerSet, "
+            f"{', '.join(one.kind for one in WORKLOADS.values())}"
+        )
+    return await _workload(client, namespace, kind, ref.name, surroundings)
+
+
+async def _workload(client: Client, namespace: str, kind: Kind, name: str, surroundings: bool) -> Workload:
+    document: JsonObject | None = await client.find(kind.resource, name, namespace)
+    if document is None:
+        there = [one.metadata.name for one in await if_known(client, kind.resource, namespace, PartialObject)]
+        raise Refusal(
+            f"there is no {kind.kind} {name} in namespace {namespace}; there are: {', '.join(sorted(there)) or 'none'}"
+        )
+    found, rollouts, events, claims = await asyncio.gather(
+        _pods_of(client, kind, document),
+        if_known(client, ROLLOUTS, namespace, Rollout),
+        if_known(client, EVENTS, namespace, Event, surroundings),
+        if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+    )
+    refs = [(one, one.spec.workload_ref) for one in rollouts]
+    ours = [one for one, ref in refs if (ref.group, ref.kind, ref.name) == ("apps", kind.kind, name)]
+    found = replace(found, rollout=ours[0] if ours else None, events=events, claims=claims)
+    if not found.releasing:
+        return found
+    canary: Workload | None = None
+    if kind.canary_label:
+        copies = await client.list(kind.resource, namespace, label_selector=f"{kind.canary_label}={name}")
+        living = [one for one in copies.items if "deletionTimestamp" not in one["metadata"]]
+        canary = await _pods_of(client, kind, living[-1]) if living else None
+    if canary is not None:
+        canary = replace(canary, events=events, claims=claims)
+    return replace(found, canary=canary, routes=await _routes(client, found.rollout, namespace))
+
+
+async def _pods_of(client: Client, kind: Kind, document: JsonObject) -> Workload:
+    """The workload with its pods and what keeps its versions."""
+    metadata = msgspec.convert(document["metadata"], ObjectMeta)
+    selector = msgspec.convert((document.get("spec") or {}).get("selector") or {}, Selector)
+    namespace, words = metadata.namespace, str(selector.compiled())
+    pods, sets, revisions = await asyncio.gather(
+        client.list(PODS, namespace, type=Pod, label_selector=words),
+        if_known(client, REPLICA_SETS, namespace, ReplicaSet, kind.kind == DEPLOYMENT),
+        if_known(client, CONTROLLER_REVISIONS, namespace, StoredRevision, kind.kind == STATEFUL_SET),
+    )
+    replica_sets = [one for one in sets if _owner(one.metadata) == metadata.uid]
+    owners = {metadata.uid, *(one.metadata.uid for one in replica_sets)}
+    return Workload(
+        kind=kind.kind,
+        metadata=metadata,
+        spec=document.get("spec") or {},
+        status=document.get("status") or {},
+        pods=sorted((one for one in pods.items if _owner(one.metadata) in owners), key=lambda one: one.metadata.name),
+        replica_sets=replica_sets,
+        revisions=[one for one in revisions if _owner(one.metadata) == metadata.uid],
+    )
+
+
+def _owner(metadata: ObjectMeta) -> str:
+    owner = metadata.controller
+    return owner.uid if owner is not None else ""
+
+
+async def snapshot(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot:
+    """A LeaderWorkerSet. `surroundings` also reads events, claims and the Service, which only explanations need."""
+    kind, slash, rest = name.partition("/")
+    if slash and kind != GROUP_SET:
+        raise Refusal(f"{name} is no LeaderWorkerSet, and only those have groups: write the name of one")
+    group_set = await find_set(client, namespace, rest if slash else name)
+    name = group_set.metadata.name
+    found, rollouts, events, claims, service = await asyncio.gather(
+        _groups(client, group_set),
+        if_known(client, ROLLOUTS, namespace, Rollout),
+        if_known(client, EVENTS, namespace, Event, surroundings),
+        if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+        _service(client, namespace, name, surroundings),
+    )
+    ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
+    found = replace(found, events=events, claims=claims, service=service, rollout=ours[0] if ours else None)
+    if not found.releasing:
+        return found
+    return replace(found, canary=await _canary(client, found), routes=await _routes(client, found.rollout, namespace))
+
+
+async def _routes(client: Client, rollout: Rollout | None, namespace: str) -> list[JsonObject]:
+    """Those that the Rollout names; of an Ingress, the one beside it that carries the share of the new version."""
+    refs = rollout.strategy.traffic_routings if rollout is not None else ()
+    gateways = {one.gateway.http_route_name for one in refs if one.gateway is not None}
+    ingresses = {f"{one.ingress.name}{CANARY_SUFFIX}" for one in refs if one.ingress is not None}
+    known: list[JsonObject] = []
+    for version in HTTP_ROUTE_VERSIONS:
+        known = known or await if_known(client, version, namespace, JsonObject, bool(gateways))
+    beside = await if_known(client, INGRESSES, namespace, JsonObject, bool(ingresses))
+    return [
+        *({"kind": "HTTPRoute", **one} for one in known if one["metadata"]["name"] in gateways),
+        *({"kind": "Ingress", **one} for one in beside if one["metadata"]["name"] in ingresses),
+    ]
+
+
+async def _groups(client: Client, group_set: LeaderWorkerSet) -> Snapshot:
+    """The set and what its groups are made of."""
+    namespace, selector = group_set.metadata.namespace, f"{group_labels.NAME}={group_set.metadata.name}"
+    pods, stateful_sets, revisions = await asyncio.gather(
+        client.list(PODS, namespace, type=Pod, label_selector=selector),
+        client.list(STATEFUL_SETS, namespace, type=GroupStatefulSet, label_selector=selector),
+        client.list(CONTROLLER_REVISIONS, namespace, type=Revision, label_selector=selector),
+    )
+    return Snapshot(
+        group_set=group_set,
+        pods=pods.items,
+        stateful_sets=stateful_sets.items,
+        revisions=[one for one in revisions.items if _owned(one, group_set)],
+    )
+
+
+async def _service(client: Client, namespace: str, name: str, wanted: bool) -> GroupService | None:
+    if not wanted:
+        return None
+    try:
+        return await client.get(SERVICES, name, namespace, type=GroupService)
+    except (NotFound, Forbidden):
+        return None
+
+
+async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:
+    """The set beside it that a Rollout has made for the new version. After one that was given up, two may be there for
+    a while; the one that goes does not matter any more."""
+    selector, namespace = f"{CANARY_SET}={stable.name}", stable.group_set.metadata.namespace
+    sets = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet, label_selector=selector)
+    living = [one for one in sets.items if not one.metadata.deleting]
+    if not living:
+        return None
+    return replace(await _groups(client, living[-1]), events=stable.events, claims=stable.claims)
+
+
+def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
+    owner = revision.metadata.controller
+    return owner is None or owner.uid == group_set.metadata.uid
+
+
+async def if_known(client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True) -> list[T]:
+    """What helps but is not needed: kinds that are not installed or not ours to read are left out."""
+    if not wanted:
+        return []
+    try:
+        return list((await client.list(resource, namespace, type=type)).items)
+    except (NotFound, Forbidden):
+        return []
+
+
+async def find_set(client: Client, namespace: str, name: str) -> LeaderWorkerSet:
+    try:
+        return await client.get(LEADER_WORKER_SETS, name, namespace, type=LeaderWorkerSet)
+    except NotFound as problem:
+        if not problem.status.details or not problem.status.details.name:
+            raise
+    raise Refusal(await _absent(client, namespace, name))
+
+
+async def _absent(client: Client, namespace: str, name: str) -> str:
+    """Says what there is instead, here or under the same name elsewhere."""
+    text = f"there is no LeaderWorkerSet {name} in namespace {namespace}"
+    try:
+        everywhere = (await client.list(LEADER_WORKER_SETS, type=LeaderWorkerSet)).items
+    except ApiError:
+        return text
+    elsewhere = sorted(one.metadata.namespace for one in everywhere if one.metadata.name == name)
+    if elsewhere:
+        return f"{text}, but in {', '.join(elsewhere)}: -n {elsewhere[0]}"
+    for word, kind in WORKLOADS.items():
+        others = await if_known(client, kind.resource, namespace, PartialObject)
+        if any(one.metadata.name == name for one in others):
+            return f"{text}, but a {kind.kind}: write {word}/{name}"
+    here = sorted(one.metadata.name for one in everywhere if one.metadata.namespace == namespace)
+    if here:
+        return f"{text}; there are: {', '.join(here)}"
+    await see_namespace(client, namespace)
+    return f"{text}, nor any other; {first_set(namespace)} makes one"
+
+
+async def see_namespace(client: Client, namespace: str) -> None:
+    """Refusal if there is none by that name. Not everybody may ask."""
+    with suppress(Forbidden):
+        if namespace and await client.find(NAMESPACES, namespace) is None:
+            raise Refusal(f"there is no namespace {namespace}; there are: kubectl get namespaces")
+
+
+def first_set(namespace: str) -> str:
+    """What to type to have one; where it should be, if that is not where kubectl puts things anyway."""
+    place = f"-n {namespace} " if namespace not in ("", "default") else ""
+    return f"kubectl apply {place}-f examples/llm.yaml"
+
+
+async def keys(client: Client, namespace: str, labels: str = "") -> list[Key]:
+    """Of all sets but canaries, which are shown with the set that they may replace. Without a namespace, of all."""
+    found = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet, label_selector=labels)
+    everybody = {Key(one.metadata.namespace, one.metadata.name): one for one in found.items}
+    return sorted(
+        key
+        for key, one in everybody.items()
+        if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in everybody
+    )
+
+
+async def nothing(client: Client, namespace: str, labels: str) -> str:
+    await see_namespace(client, namespace)
+    place = f"namespace {namespace}" if namespace else "any namespace"
+    if labels:
+        return f"No LeaderWorkerSets with labels {labels} in {place}."
+    return f"No LeaderWorkerSets in {place}. Try: {first_set(namespace)}"
+
+
+async def named_by(client: Client, rollout: Rollout) -> Workload | None:
+    """The Deployment or StatefulSet that a Rollout names, if it exists."""
+    ref, namespace = rollout.spec.workload_ref, rollout.metadata.namespace
+    try:
+        return await _workload(client, namespace, WORKLOADS[ref.kind.lower()], ref.name, False)
+    except Refusal:
+        return None
+
+
+def matches(selector: str, labels: Mapping[str, str]) -> bool:
+    return not selector or LabelSelector.parse(selector).matches(labels)

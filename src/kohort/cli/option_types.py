@@ -1,0 +1,92 @@
+"""Values of options, and what may stand in them. Of lists of `name=value`, BadOption says which one is wrong."""
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import click
+
+from kohort.up.startup_errors import BadOption
+
+
+class SomePath(click.Path):
+    """A path that is not empty: what `--data-dir "$UNSET"` gives is not meant to be the current directory."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A time that can be waited for: neither `inf` nor `nan`."""
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is no time", param, ctx)
+        return seconds
+
+
+def listed(text: str) -> list[str]:
+    """The parts of `a, b,c`; what is empty does not count."""
+    return [part for item in text.split(",") if (part := item.strip())]
+
+
+def pairs(option: str, items: Iterable[str]) -> dict[str, str]:
+    """`a=1` and `b=2` as a mapping."""
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise BadOption(f"{option}: {item!r} is not of the form name=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def amounts(option: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Resources and how much there is of each."""
+    from kohort.objects.quantity import ZERO, Quantity
+
+    _check_keys(option, given)
+    for name, amount in given.items():
+        try:
+            fits = Quantity.parse(amount) >= ZERO
+        except ValueError:
+            fits = False
+        if not fits:
+            raise BadOption(f"{option}: {amount!r} is not an amount of {name}; write for example 8, 500m or 64Gi")
+    return dict(given)
+
+
+def labels(option: str, given: Mapping[str, str]) -> dict[str, str]:
+    from kohort.objects.names import label_value
+
+    _check_keys(option, given)
+    for name, value in given.items():
+        if problems := label_value(value):
+            raise BadOption(f"{option}: {value!r} cannot be the value of {name}: {problems[0]}")
+    return dict(given)
+
+
+def blocks(option: str, given: Mapping[str, str]) -> dict[str, int]:
+    """Labels, and into how many equal blocks each divides the nodes."""
+    _check_keys(option, given)
+    for label, count in given.items():
+        if not count.isdecimal() or int(count) < 1:
+            raise BadOption(f"{option}: {label} must be divided into a number of blocks, not {count!r}")
+    return {label: int(count) for label, count in given.items()}
+
+
+def _check_keys(option: str, given: Mapping[str, str]) -> None:
+    from kohort.objects.names import qualified_name
+
+    for name in given:
+        if problems := qualified_name(name):
+            raise BadOption(f"{option}: {name!r} is no name: {problems[0]}")

@@ -1,0 +1,48 @@
+"""Pods as the checks look at them, and the words they use."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kohort.objects.json_types import JsonObject
+
+Finding = tuple[str, str] | None
+"""The reason of a refusal, and its detail."""
+Examine = Callable[[JsonObject, JsonObject, int], Finding]
+"""From metadata and spec of a pod, and the minor version, to what is wrong."""
+
+
+def containers_of(spec: JsonObject) -> Iterator[JsonObject]:
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(field) or ()
+
+
+def context_of(part: JsonObject) -> JsonObject:
+    return part.get("securityContext") or {}
+
+
+def is_windows(spec: JsonObject) -> bool:
+    return (spec.get("os") or {}).get("name") == "windows"
+
+
+def has_own_users(spec: JsonObject) -> bool:
+    """Whether root in the pod is nobody outside of it."""
+    return spec.get("hostUsers") is False
+
+
+def quoted(items: Iterable[str]) -> str:
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def worded(singular: str, count: int, plural: str = "") -> str:
+    return singular if count == 1 else plural or f"{singular}s"
+
+
+def blamed(containers: list[str]) -> str:
+    return f"{worded('container', len(containers))} {quoted(containers)}"
+
+
+def setters_of(pod: bool, containers: list[str]) -> str:
+    return " and ".join([*(["pod"] if pod else []), *([blamed(containers)] if containers else [])])
+
+
+def names_of(containers: Iterable[JsonObject]) -> list[str]:
+    return [container.get("name") or "" for container in containers]

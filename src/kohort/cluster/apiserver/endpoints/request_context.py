@@ -1,0 +1,104 @@
+"""One request on its way through the server, and what all requests share."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.cluster.apiserver.admission.model import Attributes, Reader
+from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.crd.conversion import Resolve
+from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.endpoints.large_documents import LargeWork
+from kohort.cluster.apiserver.endpoints.paths import ResourcePath
+from kohort.cluster.apiserver.endpoints.request_metrics import Meters
+from kohort.cluster.apiserver.endpoints.versioned_bucket import View
+from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.storage.model import Store, Stored
+from kohort.kube.http import Request
+from kohort.objects.json_types import JsonObject
+
+
+class Admission(Protocol):
+    """The chain of admission steps."""
+
+    async def mutate(self, attributes: Attributes) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None: ...
+
+
+class Unhindered:
+    """No admission at all."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        return
+
+    async def validate(self, attributes: Attributes) -> None:
+        return
+
+
+class Authorizer(Protocol):
+    def authorize(self, request: AccessRequest) -> Decision: ...
+
+
+@dataclass(slots=True)
+class Parts:
+    """What every endpoint works with."""
+
+    store: Store
+    catalog: Catalog
+    reader: Reader
+    admission: Admission
+    authorizer: Authorizer
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    resolve: Resolve | None = None
+    """Makes a conversion that only a webhook can make."""
+    meters: Meters = field(default_factory=Meters)
+    large: LargeWork = field(default_factory=LargeWork)
+    """Does the work on large documents."""
+    committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
+    """By bucket: who must know of a write before its writer is answered."""
+
+
+@dataclass(slots=True)
+class Call:
+    request: Request
+    user: User
+    view: View
+    path: ResourcePath
+    verb: str
+    media: Media
+    warnings: list[str] = field(default_factory=list)
+    kind: Kind = field(init=False)
+    namespace: str = field(init=False)
+    """The namespace that the object is stored under; empty for cluster-scoped kinds."""
+    name: str = field(init=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return len(self.request.body)
+
+    def __post_init__(self) -> None:
+        self.kind = self.view.kind
+        self.namespace = self.path.namespace if self.kind.resource.namespaced else ""
+        self.name = self.path.name
+
+
+def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:
+    subresource, patch = call.path.subresource, call.verb == "patch"
+    return WriteContext(call.user, parts.reader, dry_run, subresource, call.warnings, parts.gates, patch)
+
+
+class StoreReader:
+    """Committed objects in their storage form, decoded for whoever asks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, bucket: str, namespace: str, name: str) -> JsonObject | None:
+        stored = self._store.get(bucket, namespace, name)
+        return stored.decode() if stored is not None else None
+
+    def list(self, bucket: str, namespace: str = "") -> Iterable[JsonObject]:
+        return (stored.decode() for stored in self._store.list(bucket, namespace))

@@ -1,0 +1,109 @@
+"""The part of metadata that belongs to the server: names, identity, time stamps. Pure functions on one object."""
+
+import random
+from typing import Final
+
+import msgspec
+
+from kohort.cluster.apiserver.endpoints.request_context import Call
+from kohort.kube import clock, errors
+from kohort.objects.json_types import JsonObject
+
+SYSTEM_FIELDS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+NAME_LIMIT: Final = 63
+SUFFIX_LENGTH: Final = 5
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels and no digits that look like letters, so that no words come out."""
+
+
+def wipe_system_fields(metadata: JsonObject) -> None:
+    for field in SYSTEM_FIELDS:
+        metadata.pop(field, None)
+
+
+def settle_namespace(call: Call, metadata: JsonObject) -> None:
+    """The namespace of the path is the namespace of the object."""
+    wanted, found = call.namespace, metadata.get("namespace") or ""
+    if found and wanted and found != wanted:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if wanted:
+        metadata["namespace"] = wanted
+    else:
+        metadata.pop("namespace", None)
+
+
+def check_name(call: Call, metadata: JsonObject) -> None:
+    name = metadata.get("name") or ""
+    if not name:
+        raise errors.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+_DUPLICATE_OWNERS: Final = (
+    ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+)
+
+
+def drop_duplicate_owners(call: Call, metadata: JsonObject, *, after_admission: bool) -> None:
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: list[JsonObject] = []
+    duplicates: list[str] = []
+    seen: set[bytes] = set()
+    for owner in owners:
+        content = msgspec.json.encode(owner, order="deterministic")
+        if content in seen:
+            duplicates.append(owner.get("uid") or "")
+        else:
+            seen.add(content)
+            kept.append(owner)
+    if duplicates:
+        when = " after mutating admission happens" if after_admission else ""
+        call.warnings.append(_DUPLICATE_OWNERS.format(when=when, uids=", ".join(duplicates)))
+        metadata["ownerReferences"] = kept
+
+
+def stamp_new(metadata: JsonObject) -> None:
+    metadata["uid"] = random_uid()
+    metadata["creationTimestamp"] = clock.timestamp()
+
+
+def generated_name(base: str) -> str:
+    return base[: NAME_LIMIT - SUFFIX_LENGTH] + "".join(random.choices(SUFFIX_ALPHABET, k=SUFFIX_LENGTH))
+
+
+_VERSION_AND_VARIANT: Final = (0xF << 76) | (0x3 << 62)
+_FOUR: Final = (0x4 << 76) | (0x2 << 62)
+
+
+def random_uid() -> str:
+    """A random UUID; the class for them is slow, and every request has an id."""
+    text = f"{random.getrandbits(128) & ~_VERSION_AND_VARIANT | _FOUR:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def restore_system_fields(metadata: JsonObject, old: JsonObject) -> None:
+    """What an update cannot change, whatever it says. A uid that contradicts stays, for validation to refuse."""
+    if not metadata.get("uid") and old.get("uid"):
+        metadata["uid"] = old["uid"]
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        if old.get(field):
+            metadata[field] = old[field]
+    if old.get("deletionGracePeriodSeconds") is not None and metadata.get("deletionGracePeriodSeconds") is None:
+        metadata["deletionGracePeriodSeconds"] = old["deletionGracePeriodSeconds"]
+    metadata.pop("selfLink", None)
+    set_generation(metadata, old.get("generation"))
+
+
+def set_generation(metadata: JsonObject, generation: int | None) -> None:
+    if generation:
+        metadata["generation"] = generation
+    else:
+        metadata.pop("generation", None)

@@ -1,0 +1,224 @@
+"""Requests that are not plain, as aiohttp reads them: chunked and large bodies, upgrades, HTTP/1.0, and nonsense.
+
+Only the first of them loads this module, and aiohttp with it: clusters start sooner without.
+
+A body is read only when its sender may make the request (`bodybudget.py`). Bodies are taken as they come: what claims
+to be compressed is not unpacked, in Kubernetes neither, so nobody can send a gigabyte in a kilobyte.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
+from kohort.cluster.apiserver.http.answered import Answered
+from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines, body_too_late
+from kohort.cluster.apiserver.http.exec_streams import Streams
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.request_target import split_target
+from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.simple_connection import Authenticate
+from kohort.cluster.apiserver.server import ApiServer, failure_response
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+
+MAX_LINE: Final = 1024 * 1024
+"""A selector can name many objects."""
+MAX_FIELD: Final = 128 * 1024
+_NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
+
+_QUIET: Final = logging.getLogger("kohort.front")
+_QUIET.setLevel(logging.CRITICAL)
+"""What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
+
+
+Send = Callable[[Exchange, Request, Response], Awaitable[None]]
+
+
+class Elaborate:
+    """Serves connections that are handed over."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        authenticate: Authenticate,
+        send: Send,
+        nodes: HttpsNodeClient | None,
+        idle: float,
+        deadlines: ReadDeadlines,
+    ) -> None:
+        """`send` writes answers; `nodes` is where upgraded connections lead; `idle` seconds of silence end one."""
+        self._server = server
+        self._authenticate = authenticate
+        self._send = send
+        self._streams = Streams(server, nodes) if nodes is not None else None
+        self.protocols = web.Server(
+            self._handle,
+            request_factory=_incoming,
+            access_log=None,
+            logger=_QUIET,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_FIELD,
+            keepalive_timeout=idle,
+            auto_decompress=False,
+        )
+        self._deadlines = deadlines
+        self._budget = BodyBudget()
+        self._headless: dict[RequestHandler, asyncio.TimerHandle] = {}
+        """Connections that have not sent the head of a request yet."""
+
+    def protocol(self) -> asyncio.Protocol:
+        """What a connection is handed over to. It must send the head of its first request in time; aiohttp looks after
+        the time between requests itself."""
+        protocol = self.protocols()
+        timer = asyncio.get_running_loop().call_later(self._deadlines.head, self._close_headless, protocol)
+        self._headless[protocol] = timer
+        return protocol
+
+    def _close_headless(self, protocol: RequestHandler) -> None:
+        if self._headless.pop(protocol, None) is not None and protocol.transport is not None:
+            protocol.transport.abort()
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(incoming, Incoming)
+        timer = self._headless.pop(incoming.protocol, None)
+        if timer is not None:
+            timer.cancel()
+        request = Request(incoming.method, "/", (), headers_of(incoming))
+        exchange = incoming.exchange()
+        try:
+            path, query = split_target(incoming.raw_path)
+            request = Request(request.method, path, query, request.headers)
+            user = self._authenticate(request.headers, incoming.certificate())
+            streams = self._streams if is_upgrade(request.headers) else None
+            if request.method in _NO_BODY or streams is not None:
+                incoming.end_with_client()
+            if streams is not None:
+                return await streams.serve(request, user, incoming)
+            if incoming.can_read_body and not self._may_send_body(request, user):
+                response = await self._server.handle(request, user)
+                exchange.lasting = False
+            else:
+                response = await self._answer(request, user, incoming)
+        except errors.ApiError as error:
+            response = failure_response(request, error)
+            exchange.lasting = exchange.lasting and incoming.content.is_eof()
+        await self._send(exchange, request, response)
+        return Answered(lasting=exchange.lasting)
+
+    def _may_send_body(self, request: Request, user: User) -> bool:
+        """Whether a request will come to its body. If not, it is answered without."""
+        try:
+            self._server.check_access(request, user)
+        except errors.ApiError:
+            return False
+        return True
+
+    async def _answer(self, request: Request, user: User, incoming: web.BaseRequest) -> Response:
+        reading = ReadBody(self._budget, user.name, self._deadlines.body)
+        try:
+            body = await reading.of(incoming)
+            whole = Request(request.method, request.path, request.query, request.headers, body)
+            return await self._server.handle(whole, user)
+        finally:
+            reading.close()
+
+
+class Incoming(web.BaseRequest):
+    """A request whose answer may be given up when its sender hangs up.
+
+    aiohttp gives up all or none. A write must not stop half way, but a watch that nobody reads has to end.
+    """
+
+    _answering: "asyncio.Task[object] | None" = None
+
+    def end_with_client(self) -> None:
+        """Whoever hangs up wants no answer of the present task any more."""
+        self._answering = asyncio.current_task()
+
+    def exchange(self) -> Exchange:
+        drained = self.protocol._drain_helper
+        return Exchange(self.transport, drained, self.method, bool(self.keep_alive), self.version < HttpVersion11)
+
+    def certificate(self) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self.get_extra_info("peercert")
+        return found
+
+    def _cancel(self, exc: BaseException) -> None:
+        super()._cancel(exc)
+        if self._answering is not None:
+            self._answering.cancel()
+
+
+def _incoming(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> Incoming:
+    return Incoming(message, payload, protocol, writer, task, asyncio.get_running_loop())
+
+
+def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
+    """Header names in lower case; repeated headers joined with commas."""
+    headers: dict[str, str] = {}
+    for key, value in incoming.headers.items():
+        key = key.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
+
+
+class ReadBody:
+    """The body of one request, accounted for until the request is answered."""
+
+    def __init__(self, budget: BodyBudget, user: str, seconds: float) -> None:
+        """`seconds` is how long it may take to arrive."""
+        self._budget = budget
+        self._seconds = seconds
+        self._user = user
+        self._size = 0
+
+    async def of(self, incoming: web.BaseRequest) -> bytes:
+        if not incoming.can_read_body:
+            return b""
+        if (incoming.content_length or 0) > MAX_BODY:
+            raise too_large()
+        if incoming.content.is_eof():
+            body = incoming.content.read_nowait()
+            self._account(len(body))
+            return body
+        if incoming.headers.get("expect", "").lower() == "100-continue" and incoming.transport is not None:
+            incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for chunk in incoming.content.iter_any():
+                    self._account(len(chunk))
+                    chunks.append(chunk)
+        except TimeoutError:
+            raise body_too_late(self._seconds) from None
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def close(self) -> None:
+        self._budget.give_back(self._user, self._size)
+        self._size = 0
+
+    def _account(self, size: int) -> None:
+        if self._size + size > MAX_BODY:
+            raise too_large()
+        self._budget.take(self._user, size)
+        self._size += size
+
+
+def is_upgrade(headers: dict[str, str]) -> bool:
+    """Whether a client asks for a protocol that something here speaks; other wishes are ignored, as HTTP has it."""
+    return "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() in _PROTOCOLS

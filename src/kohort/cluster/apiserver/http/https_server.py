@@ -1,0 +1,168 @@
+"""The socket in front of the API server: TLS, HTTP/1.1, and nothing that has an opinion about Kubernetes.
+
+A request is translated into `kohort.kube.http.Request` and back. Connections begin in `connection.py`, which reads
+plain requests; one that sends anything else is passed on to `elaborate.py`, where aiohttp reads it. Both get their
+answers here.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import ssl
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
+from kohort.cluster.apiserver.http.listener import Listening
+from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.request_target import split_target
+from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.simple_connection import Authenticate, Certificate, Connection
+from kohort.cluster.apiserver.http.simple_request import Plain
+from kohort.cluster.apiserver.http.stream_pacing import Rounds
+from kohort.cluster.apiserver.http.tls import Secured
+from kohort.cluster.apiserver.server import ApiServer, failure_response
+from kohort.kube import errors
+from kohort.kube.http import Request, Response
+from kohort.kube.log import Log
+
+if TYPE_CHECKING:
+    from kohort.cluster.apiserver.http.aiohttp_fallback import Elaborate
+
+GZIP_FROM: Final = 128 * 1024
+GZIP_ELSEWHERE: Final = 1024 * 1024
+"""Bytes from which on compressing takes so long that it is done in another thread."""
+IDLE_SECONDS: Final = 180.0
+"""After which a connection without a request is closed."""
+IDLE_LOOK: Final = 30.0
+LAST_ANSWERS: Final = 2.0
+"""Seconds that running requests have when the server stops."""
+
+
+class Front:
+    """A listening API server. `port` is known once it is started."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        authenticate: Authenticate,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        nodes: HttpsNodeClient | None = None,
+        deadlines: ReadDeadlines | None = None,
+    ) -> None:
+        """`nodes` is where exec, attach and port-forward lead."""
+        self._server = server
+        self._authenticate = authenticate
+        self._host = host
+        self._tls = tls
+        self._nodes = nodes
+        self._deadlines = deadlines or ReadDeadlines()
+        self._listening: Listening | None = None
+        self._elaborate: Elaborate | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._streams: set[asyncio.Task[None]] = set()
+        self._rounds = Rounds()
+        self._log = Log(part="front")
+        self.connections: set[Connection] = set()
+        self.port = port
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def connection() -> Connection:
+            return Connection(self, self._any_request, self._log)
+
+        protocol = Secured(self._tls, connection) if self._tls is not None else connection
+        self._listening = Listening(protocol, self._log)
+        self.port = await self._listening.open(self._host, self.port)
+        self._idle_timer = loop.call_later(IDLE_LOOK, self._close_idle, loop)
+
+    async def stop(self) -> None:
+        """End all streams cleanly, let running requests finish, close."""
+        if self._listening is None:
+            return
+        self._listening.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for stream in list(self._streams):
+            stream.cancel()
+        tasks = [one.task for one in self.connections if one.task is not None]
+        for connection in list(self.connections):
+            connection.close()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=LAST_ANSWERS)
+            for task in late:
+                task.cancel()
+        if self._elaborate is not None:
+            await self._elaborate.protocols.shutdown(LAST_ANSWERS)
+
+    def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        before = loop.time() - IDLE_SECONDS
+        for connection in [one for one in self.connections if one.task is None and one.idle_since < before]:
+            connection.close()
+        self._idle_timer = loop.call_later(IDLE_LOOK, self._close_idle, loop)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def serve(self, plain: Plain, exchange: Exchange, certificate: Certificate | None) -> None:
+        """Answer a plain request."""
+        request = Request(plain.method, "/", (), plain.headers)
+        try:
+            path, query = split_target(plain.target)
+            request = Request(plain.method, path, query, plain.headers, plain.body)
+            user = self._authenticate(plain.headers, certificate)
+        except errors.ApiError as error:
+            response = failure_response(request, error)
+        else:
+            response = await self._server.handle(request, user)
+        await self._send(exchange, request, response)
+
+    def _any_request(self) -> asyncio.Protocol:
+        """What reads requests that are not plain."""
+        if self._elaborate is None:
+            from kohort.cluster.apiserver.http.aiohttp_fallback import Elaborate
+
+            self._elaborate = Elaborate(
+                self._server, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
+            )
+        return self._elaborate.protocol()
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    async def _send(self, exchange: Exchange, request: Request, response: Response) -> None:
+        body, headers = response.body, response.headers
+        if not isinstance(body, bytes):
+            await self._stream(exchange, request, response, body)
+            return
+        if len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
+            if len(body) > GZIP_ELSEWHERE:
+                body = await asyncio.get_running_loop().run_in_executor(None, gzip.compress, body, 1)
+            else:
+                body = gzip.compress(body, 1)
+            headers = {**headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
+        await exchange.answer(response.status, headers, body)
+
+    async def _stream(
+        self, exchange: Exchange, request: Request, response: Response, frames: AsyncIterator[bytes]
+    ) -> None:
+        exchange.begin(response.status, response.headers)
+        pump = asyncio.ensure_future(exchange.pump(frames, self._rounds))
+        self._streams.add(pump)
+        self._rounds.streams = len(self._streams)
+        try:
+            await pump
+        except asyncio.CancelledError:
+            if not pump.cancelled() or exchange.closing:
+                pump.cancel()
+                raise
+        except ConnectionError as problem:
+            self._log.debug("stream dropped", path=request.path, problem=str(problem))
+            raise
+        finally:
+            self._streams.discard(pump)
+            self._rounds.streams = len(self._streams)
+        with contextlib.suppress(ConnectionError):
+            exchange.end()

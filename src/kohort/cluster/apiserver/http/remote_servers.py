@@ -1,0 +1,148 @@
+"""HTTPS to aggregated API servers.
+
+They are verified by the `caBundle` of their APIService and the name of their Service, and shown the client certificate
+of the front proxy: whoever has it is believed about who the caller is.
+"""
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kohort.cluster.apiserver.http.connection_errors import dial_problem
+from kohort.kube.http import Request, Response
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CONNECT_TIMEOUT: Final = 10.0
+MAX_CONTEXTS: Final = 64
+_CALLERS_OWN: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that the caller sends or not: nothing is added in its name."""
+_HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
+
+Headers = Sequence[tuple[str, str]]
+
+
+class RemoteFailed(OSError):
+    """The server could not be asked; says why."""
+
+
+class RemoteAddress(msgspec.Struct, frozen=True):
+    host: str
+    port: int
+    name: str
+    """What its certificate must say."""
+    ca_bundle: str = ""
+    insecure: bool = False
+    """Whether its certificate is not looked at."""
+
+
+class RemoteServers:
+    def __init__(self, certificate: str = "", key: str = "") -> None:
+        """`certificate` and `key` are files with the identity of the front proxy."""
+        self._certificate = certificate
+        self._key = key
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def forget_certificates(self) -> None:
+        """Show the client certificate that is in its file now to servers that are asked from now on."""
+        self._contexts.clear()
+
+    async def send(self, address: RemoteAddress, request: Request, headers: Headers) -> Response:
+        """The answer of a server, as a stream. Raises RemoteFailed."""
+        import aiohttp
+
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        url = f"https://{host}:{address.port}{quote(request.path)}{query}"
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                answer = await self._connections().request(
+                    request.method,
+                    url,
+                    headers=[*headers, ("host", address.name)],
+                    data=request.body or None,
+                    ssl=self._context(address),
+                    server_hostname=None if address.insecure else address.name,
+                    allow_redirects=False,
+                    skip_auto_headers=_CALLERS_OWN,
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise RemoteFailed(_worded(problem, address)) from None
+        kept: dict[str, str] = {}
+        for key, value in answer.headers.items():
+            key = key.lower()
+            if key not in _HOP_BY_HOP:
+                kept[key] = f"{kept[key]}\n{value}" if key in kept else value
+        if request.method == "HEAD":
+            answer.release()
+            return Response(answer.status, kept)
+        return Response(answer.status, kept, _chunks(answer))
+
+    def _connections(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
+            self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+        return self._session
+
+    def _context(self, address: RemoteAddress) -> ssl.SSLContext:
+        key = (address.ca_bundle, address.insecure)
+        known = self._contexts.get(key)
+        if known is not None:
+            return known
+        if len(self._contexts) >= MAX_CONTEXTS:
+            self._contexts.pop(next(iter(self._contexts)))
+        context = self._contexts[key] = _trust(address)
+        if self._certificate:
+            context.load_cert_chain(self._certificate, self._key or None)
+        return context
+
+
+def _trust(address: RemoteAddress) -> ssl.SSLContext:
+    if address.insecure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if not address.ca_bundle:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cadata=base64.b64decode(address.ca_bundle, validate=True).decode())
+    except (ValueError, ssl.SSLError):
+        raise RemoteFailed("the caBundle of the APIService is not a PEM certificate") from None
+
+
+async def _chunks(answer: "aiohttp.ClientResponse") -> AsyncIterator[bytes]:
+    import aiohttp
+
+    try:
+        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+            async for chunk in answer.content.iter_any():
+                yield chunk
+    finally:
+        answer.close()
+
+
+def _worded(problem: BaseException, address: RemoteAddress) -> str:
+    import aiohttp
+
+    if isinstance(problem, aiohttp.ClientConnectorCertificateError):
+        return f"tls: failed to verify certificate: x509: {problem.certificate_error}"
+    if isinstance(problem, aiohttp.ClientConnectorError):
+        return dial_problem(problem)
+    if isinstance(problem, TimeoutError):
+        return f"dial tcp {address.host}:{address.port}: i/o timeout"
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,149 @@
+"""One connection of a client, as long as its requests are plain.
+
+Requests are read one after the other, each is answered by a task of its own, and what arrives meanwhile waits. With the
+first request that is not plain the connection is handed over, with all that has been read of it, to a server that
+understands all of HTTP, and stays there.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final, Protocol
+
+from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.simple_request import Plain, read
+from kohort.kube.log import Log
+
+HELD_LIMIT: Final = 64 * 1024
+"""Bytes that may wait for the answer to an earlier request before nothing more is read."""
+READING: Final = frozenset({"GET"})
+"""Methods whose answers nobody wants any more when the client is gone. A write must not stop half way."""
+
+Certificate = Mapping[str, object]
+Authenticate = Callable[[Mapping[str, str], Certificate | None], User]
+"""From headers and the client certificate to an identity; raises 401."""
+
+
+class Owner(Protocol):
+    """What connections belong to."""
+
+    connections: "set[Connection]"
+
+    def serve(
+        self, request: Plain, exchange: Exchange, certificate: Certificate | None
+    ) -> Coroutine[None, None, None]: ...
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, owner: Owner, elaborate: Callable[[], asyncio.Protocol], log: Log) -> None:
+        """`elaborate` makes what takes over when a request is not plain."""
+        self._owner = owner
+        self._elaborate = elaborate
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._certificate: Certificate | None = None
+        self._held = b""
+        self._reading = False
+        """Whether the present request only reads."""
+        self._closing = False
+        self._resumed: asyncio.Future[None] | None = None
+        """There while the transport wants nothing more to be written."""
+        self.task: asyncio.Task[None] | None = None
+        """Answers the present request."""
+        self.idle_since = self._loop.time()
+
+    # --- what the transport tells -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._certificate = transport.get_extra_info("peercert")
+        stream: socket.socket | None = transport.get_extra_info("socket")
+        if stream is not None:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._owner.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.task is not None or self._closing:
+            self._hold(data)
+            return
+        request = read(data)
+        if request is None:
+            self._hand_over(data)
+            return
+        self._held = data[request.size :]
+        self._reading = request.method in READING
+        self.task = self._loop.create_task(self._answer(request))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.connections.discard(self)
+        self._transport = None
+        self._held = b""
+        if self.task is not None and self._reading:
+            self.task.cancel()
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        self._resumed = self._resumed or self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None and not resumed.done():
+            resumed.set_result(None)
+
+    # --- what its owner tells -----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Take no more requests: close at once, or when the present one is answered."""
+        self._closing = True
+        if self.task is None and self._transport is not None:
+            self._transport.close()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _answer(self, request: Plain) -> None:
+        exchange = Exchange(self._transport, self._drained, request.method, request.lasting and not self._closing)
+        try:
+            await self._owner.serve(request, exchange, self._certificate)
+        except ConnectionError:
+            exchange.abandon()
+        except asyncio.CancelledError:
+            exchange.abandon()
+            raise
+        except Exception:
+            self._log.exception("answer failed", method=request.method, target=request.target)
+            exchange.abandon()
+        finally:
+            self.task = None
+            self._go_on(lasting=exchange.lasting)
+
+    def _go_on(self, *, lasting: bool) -> None:
+        self.idle_since = self._loop.time()
+        if self._transport is None:
+            return
+        if not lasting or self._closing:
+            self._transport.close()
+            return
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.resume_reading()
+            self.data_received(held)
+
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > HELD_LIMIT and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _hand_over(self, data: bytes) -> None:
+        assert self._transport is not None
+        heir = self._elaborate()
+        self._owner.connections.discard(self)
+        self._transport.set_protocol(heir)
+        heir.connection_made(self._transport)
+        heir.data_received(data)
+
+    async def _drained(self) -> None:
+        if self._resumed is not None:
+            await asyncio.shield(self._resumed)

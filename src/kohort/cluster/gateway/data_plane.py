@@ -1,0 +1,276 @@
+"""The data plane in a process: opened by the first object that needs it, fed by caches.
+
+While there is no Ingress, Gateway or HTTPRoute it costs some empty caches: no port, no cache of Services and
+endpoints, not even the HTTP library is imported.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
+from kohort.kube import clock
+from kohort.kube.controller import Controller, Requeue
+from kohort.kube.errors import NotFound
+from kohort.kube.informer import Informer
+from kohort.kube.log import Log
+from kohort.kube.manager import Manager
+from kohort.kube.merge_patch import equal
+from kohort.kube.object_identity import key_of
+from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SECRETS, SERVICES, Key, Resource
+from kohort.objects.core import Secret, Service
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.json_types import JsonObject
+from kohort.objects.networking import Ingress
+from kohort.objects.pods import Pod
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+    from kohort.cluster.gateway.backends import Dial
+    from kohort.cluster.gateway.proxy import Proxy
+
+_log = Log(module="kohort.cluster.gateway")
+
+_GATHER_SECONDS: Final = 0.002
+"""Changes that come together make one new table."""
+_TLS_SECRETS: Final = "type=kubernetes.io/tls"
+
+
+class DataPlane:
+    """Modules that only serve are imported when something is served."""
+
+    def __init__(self, manager: Manager, *, host: str, port: int, dial: "Dial | None") -> None:
+        self.manager = manager
+        self.client = manager.client
+        self.host = host
+        self.proxy: Proxy | None = None
+        self._wanted_port = port
+        self._dial = dial
+        self._opening = asyncio.Lock()
+        self._gathering: asyncio.TimerHandle | None = None
+        self._told: set[str] = set()
+        self._requests: Counter | None = None
+        self.ingresses: Informer[Ingress] = manager.informer(INGRESSES, Ingress)
+        self.routes: Informer[HTTPRoute] | None = None
+        self.gateways: Informer[Gateway] | None = None
+        self.secrets: Informer[Secret] | None = None
+        self._wrong_secrets: dict[Key, str] = {}
+        self._gateway_controller: Controller | None = None
+        self.ingresses.on_change(self._ingress_changed)
+        manager.controller("gateway-ingresses", self.reconcile_ingress).watches(self.ingresses)
+        manager.clean_up(self.close)
+
+    def serve_gateway_api(self) -> None:
+        """Needs the definitions to be there."""
+        self.routes = self.manager.informer(HTTP_ROUTES, HTTPRoute)
+        self.gateways = self.manager.informer(GATEWAYS, Gateway)
+        classes = self.manager.informer(GATEWAY_CLASSES, GatewayClass)
+        self.routes.on_change(self._spec_changed)
+        self.gateways.on_change(self._spec_changed)
+        routes = self.manager.controller("gateway-routes", self.reconcile_route).watches(self.routes)
+        routes.watches(self.gateways, lambda _: self._all_routes())
+        gateways = self.manager.controller("gateway-gateways", self.reconcile_gateway).watches(self.gateways)
+        gateways.watches(self.routes, lambda _: self._all_gateways())
+        self._gateway_controller = gateways
+
+        async def reconcile_class(key: Key) -> Requeue | None:
+            from kohort.cluster.gateway import status_writer
+
+            one = classes.get(key)
+            if one is not None and one.spec.controller_name == CONTROLLER:
+                await self._set_status(
+                    GATEWAY_CLASSES, key, one.status, status_writer.class_status(one, clock.timestamp())
+                )
+            return None
+
+        self.manager.controller("gateway-classes", reconcile_class).watches(classes)
+
+    @property
+    def address(self) -> str:
+        """Where requests go, empty while nothing is served."""
+        return f"http://{self.host}:{self.proxy.port}" if self.proxy is not None else ""
+
+    async def close(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+        if self.proxy is not None:
+            await self.proxy.close()
+            self.proxy = None
+
+    # Status
+
+    async def reconcile_ingress(self, key: Key) -> Requeue | None:
+        ingress = self.ingresses.get(key)
+        if ingress is None:
+            return None
+        from kohort.cluster.gateway import status_writer
+
+        live = await self.client.find(INGRESSES, key.name, key.namespace)
+        if live is None:
+            return None
+        known: JsonObject = live.get("status") or {}
+        proxy = await self._opened(status_writer.ingress_port(known, self.host))
+        tls_port = 0
+        if ingress.spec.tls:
+            tls_port = await self._secured(proxy, status_writer.ingress_port(known, self.host, secure=True))
+        await self._set_status(INGRESSES, key, known, status_writer.ingress_status(self.host, proxy.port, tls_port))
+        return None
+
+    async def reconcile_gateway(self, key: Key) -> Requeue | None:
+        assert self.gateways is not None and self.routes is not None
+        gateway = self.gateways.get(key)
+        if gateway is None:
+            return None
+        from kohort.cluster.gateway import status_writer
+
+        proxy = await self._opened(status_writer.gateway_port(gateway.status, self.host))
+        if any(listener.secure for listener in gateway.spec.listeners):
+            await self._secured(proxy, status_writer.gateway_port(gateway.status, self.host, secure=True))
+        served = status_writer.Served(self.host, proxy.port, proxy.tls_port, self._wrong_secrets)
+        desired = status_writer.gateway_status(gateway, self.routes.list(), served, clock.timestamp())
+        await self._set_status(GATEWAYS, key, gateway.status, desired)
+        return None
+
+    async def reconcile_route(self, key: Key) -> Requeue | None:
+        assert self.routes is not None
+        route = self.routes.get(key)
+        if route is None:
+            return None
+        from kohort.cluster.gateway import status_writer
+
+        # What opens the port is the Gateway: a route without one is not served.
+        desired = status_writer.route_status(route, self._gateways_by_key(), clock.timestamp())
+        await self._set_status(HTTP_ROUTES, key, route.status, desired)
+        return None
+
+    async def _set_status(self, resource: Resource, key: Key, known: JsonObject, desired: JsonObject) -> None:
+        if all(equal(known.get(field), value) for field, value in desired.items()):
+            return
+        try:
+            await self.client.patch(resource, key.name, key.namespace, {"status": desired}, subresource="status")
+        except NotFound:
+            return
+
+    def _all_routes(self) -> list[Key]:
+        return [key_of(route) for route in self.routes.list()] if self.routes is not None else []
+
+    def _all_gateways(self) -> list[Key]:
+        return [key_of(gateway) for gateway in self.gateways.list()] if self.gateways is not None else []
+
+    def _gateways_by_key(self) -> dict[Key, Gateway]:
+        return {} if self.gateways is None else {key_of(one): one for one in self.gateways.list()}
+
+    # Serving
+
+    async def _opened(self, port: int = 0) -> "Proxy":
+        """`port` is where it was before, if that is known."""
+        async with self._opening:
+            if self.proxy is None:
+                self.proxy = await self._open(port)
+                self._rebuild()
+            return self.proxy
+
+    async def _secured(self, proxy: "Proxy", port: int) -> int:
+        """The port with TLS. Secrets are looked at from the first time on that one is named."""
+        async with self._opening:
+            if not proxy.tls_port:
+                self.secrets = self.manager.informer(SECRETS, Secret, field_selector=_TLS_SECRETS)
+                await self.secrets.wait_synced()
+                self.secrets.on_change(self._secret_changed)
+                try:
+                    await proxy.open_tls(self.host, port)
+                except OSError:
+                    if not port:
+                        raise
+                    await proxy.open_tls(self.host, 0)
+                _log.info("gateway serves with TLS", address=f"https://{self.host}:{proxy.tls_port}")
+                self._rebuild()
+            return proxy.tls_port
+
+    async def _listen(self, proxy: "Proxy", before: int) -> None:
+        """On the port that is wanted; else on the one that people know from before, if it is free."""
+        if self._wanted_port == 0 and before:
+            try:
+                return await proxy.open(self.host, before)
+            except OSError:
+                await proxy.close()
+        await proxy.open(self.host, self._wanted_port)
+
+    def _count(self, service: str, status: int) -> None:
+        if self._requests is None:
+            from kohort.cluster.gateway.metrics import requests_counter
+
+            self._requests = requests_counter(self.manager.metrics.registry)
+        self._requests.labels(service, str(status)).inc()
+
+    async def _open(self, port: int) -> "Proxy":
+        from kohort.cluster.gateway.backends import Backends
+        from kohort.cluster.gateway.proxy import Proxy
+
+        services = self.manager.informer(SERVICES, Service)
+        slices = self.manager.informer(ENDPOINT_SLICES, EndpointSlice)
+        await services.wait_synced()
+        await slices.wait_synced()
+
+        def pods() -> Informer[Pod]:
+            return self.manager.informer(PODS, Pod)
+
+        proxy = Proxy(Backends(services, slices, pods), dial=self._dial, observe=self._count)
+        await self._listen(proxy, port)
+        _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
+        return proxy
+
+    def _ingress_changed(self, old: Ingress | None, new: Ingress | None) -> None:
+        if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
+            self._rebuild_soon()
+
+    def _spec_changed(self, old: HTTPRoute | Gateway | None, new: HTTPRoute | Gateway | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._rebuild_soon()
+
+    def _rebuild_soon(self) -> None:
+        if self.proxy is not None and self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._rebuild)
+
+    def _secret_changed(self, old: Secret | None, new: Secret | None) -> None:
+        if old is None or new is None or old.data != new.data:
+            self._rebuild_soon()
+
+    def _certify(self, proxy: "Proxy") -> list[str]:
+        """Show the certificates that objects name; what is wrong with those that cannot be."""
+        from kohort.cluster.gateway.certificates import BadCertificate, pair_of, wanted
+
+        if self.secrets is None:
+            return []
+        gateways = [] if self.gateways is None else self.gateways.list()
+        pairs, wrong = {}, {}
+        for host, key in wanted(self.ingresses.list(), gateways).items():
+            try:
+                pairs[host] = pair_of(self.secrets.get(key), key)
+            except BadCertificate as problem:
+                wrong[key] = str(problem)
+        proxy.certificates.use(pairs)
+        if wrong != self._wrong_secrets:
+            self._wrong_secrets = wrong
+            if self._gateway_controller is not None:
+                for key in self._all_gateways():
+                    self._gateway_controller.enqueue(key)
+        return [f"TLS: {problem}" for problem in wrong.values()]
+
+    def _rebuild(self) -> None:
+        from kohort.cluster.gateway import httproutes, ingresses
+        from kohort.cluster.gateway.route_table import RouteTable
+
+        self._gathering = None
+        if self.proxy is None:
+            return
+        found, problems = ingresses.routes_of(self.ingresses.list())
+        if self.routes is not None:
+            more, also = httproutes.routes_of(self.routes.list(), self._gateways_by_key())
+            found, problems = found + more, problems + also
+        problems += self._certify(self.proxy)
+        for problem in problems:
+            if problem not in self._told:
+                _log.warning("not served", problem=problem)
+        self._told = set(problems)
+        self.proxy.table = RouteTable(found).continuing(self.proxy.table)

@@ -1,0 +1,45 @@
+"""What is written to a pod about its way to a node."""
+
+from typing import Final
+
+from kohort.kube import clock
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import Condition, find_condition
+from kohort.objects.pods import Pod
+
+SCHEDULED: Final = "PodScheduled"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+
+
+def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:
+    """The condition of a pod that has no node, None if it already says just that."""
+    known = find_condition(pod.status.conditions, SCHEDULED)
+    if (
+        known is not None
+        and (known.status, known.reason, known.message) == ("False", reason, message)
+        and known.observed_generation == pod.metadata.generation
+    ):
+        return None
+    return _condition(pod, SCHEDULED, "False", reason, message, known)
+
+
+def preempted(pod: Pod, scheduler: str) -> JsonObject | None:
+    """The condition of a pod that has to go for a more important one."""
+    known = find_condition(pod.status.conditions, DISRUPTION_TARGET)
+    if known is not None and known.status == "True" and known.reason == "PreemptionByScheduler":
+        return None
+    message = f"{scheduler}: preempting to accommodate a higher priority pod"
+    return _condition(pod, DISRUPTION_TARGET, "True", "PreemptionByScheduler", message, known)
+
+
+def _condition(pod: Pod, type: str, status: str, reason: str, message: str, known: Condition | None) -> JsonObject:
+    moved = known is None or known.status != status or known.last_transition_time is None
+    return {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": clock.timestamp() if moved or known is None else known.last_transition_time,
+        "observedGeneration": pod.metadata.generation,
+    }

@@ -1,0 +1,215 @@
+"""Keeps simulated nodes alive: registers them, renews their leases, reports their conditions.
+
+Renewing a lease is the price of a node that does nothing, so the more nodes there are, the later each renews: always
+well before others take it for lost.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterable
+from functools import lru_cache
+from ipaddress import IPv4Network
+from itertools import islice
+
+import msgspec
+
+from kohort.cluster.simulation import node_template as looks
+from kohort.cluster.simulation.annotations import (
+    SIMULATED,
+    BadOrder,
+    is_lost,
+    node_problems,
+    ordered_capacity,
+    unready_words,
+)
+from kohort.cluster.simulation.node_template import Fleet
+from kohort.kube import clock
+from kohort.kube.backoff import Backoff
+from kohort.kube.client import Client, PatchType
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.events import EventRecorder
+from kohort.kube.informer import Informer
+from kohort.kube.resources import LEASES, NODES, Key
+from kohort.objects.core import Node
+from kohort.objects.json_types import JsonObject
+
+LEASE_NAMESPACE = "kube-node-lease"
+HEARTBEAT_SECONDS = 10.0
+MANY_NODES = 200
+STATUS_SECONDS = 300.0
+AT_ONCE = 32
+
+
+class SimulatedNodes:
+    def __init__(
+        self, client: Client, nodes: Informer[Node], fleet: Fleet, heartbeat: float, recorder: EventRecorder
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._recorder = recorder
+        self._fleet = fleet
+        self._heartbeat = heartbeat
+        self._numbers: dict[str, int] = {name: index for index, name in enumerate(fleet.names())}
+        self._reported: dict[str, tuple[str, float]] = {}
+        """What was said of a node's readiness, and when."""
+        self._complaints: dict[str, list[str]] = {}
+        """What was said of a node's orders."""
+        self._unregistered = set(fleet.names())
+        self._fleet_is_there = asyncio.Event()
+        self._complete = asyncio.Event()
+        self._count_registered()
+
+    def alive(self, name: str) -> Node | None:
+        """The node, if it is one of ours and not ordered to be silent."""
+        node = self._nodes.get(Key("", name))
+        return node if node is not None and is_simulated(node) and not is_lost(node.metadata.annotations) else None
+
+    def pod_network(self, node: Node) -> IPv4Network:
+        if node.spec.pod_cidr:
+            return _network(node.spec.pod_cidr)
+        return looks.pod_network(self._number(node.metadata.name))
+
+    async def create_fleet(self) -> None:
+        """Register the nodes that were asked for; those that exist change only where something else is asked for."""
+        await _some_at_once(self._ensure(index, name) for index, name in enumerate(self._fleet.names()))
+        self._fleet_is_there.set()
+
+    async def registered(self) -> None:
+        """Wait until all nodes that were asked for have said how they are, but for those that are to be silent."""
+        await self._fleet_is_there.wait()
+        await self._complete.wait()
+
+    async def _ensure(self, index: int, name: str) -> None:
+        """As long as it takes, like a kubelet: a server that is still starting, or busy, is no reason to give up."""
+        backoff = Backoff()
+        while True:
+            try:
+                node = self._nodes.get(Key("", name))
+                if node is None:
+                    await self._client.create(NODES, looks.node_document(self._fleet, index))
+                else:
+                    await self._remake(node, looks.remade(node.metadata.annotations, looks.make(self._fleet, index)))
+            except (AlreadyExists, NotFound):
+                return
+            except ApiError as problem:
+                if 400 <= problem.code < 500 and problem.code != 429:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def _remake(self, node: Node, patches: tuple[JsonObject, JsonObject] | None) -> None:
+        if patches is None:
+            return
+        name = node.metadata.name
+        looks_like, has = patches
+        if has["status"]:
+            await self._client.patch(NODES, name, "", has, subresource="status", type=msgspec.Raw)
+        await self._client.patch(NODES, name, "", looks_like, type=msgspec.Raw)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        node = self._nodes.get(key)
+        if node is None:
+            self._reported.pop(key.name, None)
+            self._complaints.pop(key.name, None)
+            return None
+        if is_simulated(node):
+            self._complain(node)
+        if not is_simulated(node) or is_lost(node.metadata.annotations):
+            self._count_registered(key.name)
+            return None
+        await self._report(node)
+        await self._renew(node)
+        return Requeue(after=self._pause())
+
+    def _complain(self, node: Node) -> None:
+        """Of orders that cannot be understood; once, not with every heartbeat."""
+        complaints = [str(problem) for problem in node_problems(node.metadata.annotations)]
+        for complaint in complaints:
+            if complaint not in self._complaints.get(node.metadata.name, ()):
+                self._recorder.warning(NODES, node, "BadSimulationOrder", complaint)
+        self._complaints[node.metadata.name] = complaints
+
+    async def _report(self, node: Node) -> None:
+        name = node.metadata.name
+        unready = unready_words(node.metadata.annotations)
+        said, when = self._reported.get(name, (None, 0.0))
+        now = clock.seconds()
+        if said == unready and now - when < STATUS_SECONDS:
+            return
+        stamp = clock.timestamp()
+        status: JsonObject = {"conditions": _dated(node, looks.node_conditions(stamp, unready))}
+        if not node.status.addresses:
+            status |= looks.node_status(name, self._capacity(node), looks.host_address(self._number(name)))
+        with contextlib.suppress(NotFound):
+            await self._client.patch(
+                NODES, name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
+            )
+        self._reported[name] = (unready, now)
+        self._count_registered(name)
+
+    async def _renew(self, node: Node) -> None:
+        name = node.metadata.name
+        stamp = clock.micro_timestamp()
+        try:
+            await self._client.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
+        except NotFound:
+            lease = looks.lease_document(name, node.metadata.uid, stamp)
+            with contextlib.suppress(AlreadyExists, NotFound):
+                await self._client.create(LEASES, lease, LEASE_NAMESPACE)
+
+    def _count_registered(self, name: str = "") -> None:
+        self._unregistered.discard(name)
+        if not self._unregistered:
+            self._complete.set()
+
+    def _pause(self) -> float:
+        crowd = min(max(len(self._nodes) / MANY_NODES, 1.0), 2.0)
+        return self._heartbeat * crowd
+
+    def _number(self, name: str) -> int:
+        """The place of a node in the address plan; those that others have created come after the fleet."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def _capacity(self, node: Node) -> dict[str, str]:
+        try:
+            ordered = ordered_capacity(node.metadata.annotations)
+        except BadOrder:
+            ordered = {}
+        if node.status.capacity and not ordered:
+            return {name: str(amount) for name, amount in node.status.capacity.items()}
+        return looks.capacity_of(ordered)
+
+
+async def _some_at_once(work: Iterable[Coroutine[None, None, None]]) -> None:
+    waiting = iter(work)
+    while batch := list(islice(waiting, AT_ONCE)):
+        await asyncio.gather(*batch)
+
+
+def is_simulated(node: Node) -> bool:
+    return node.metadata.labels.get(SIMULATED) == "true"
+
+
+def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
+    """Conditions keep their time while their status stays."""
+    before = {each.type: each for each in node.status.conditions}
+    for condition in conditions:
+        known = before.get(condition["type"])
+        if known is not None and known.status == condition["status"] and known.last_transition_time:
+            condition["lastTransitionTime"] = known.last_transition_time
+    return conditions
+
+
+def matters(old: Node | None, new: Node | None) -> bool:
+    """Heartbeats come from us; only orders, labels and existence are news."""
+    if old is None or new is None:
+        return True
+    return old.metadata.annotations != new.metadata.annotations or old.metadata.labels != new.metadata.labels
+
+
+@lru_cache(maxsize=4096)
+def _network(text: str) -> IPv4Network:
+    """Every pod asks for that of its node."""
+    return IPv4Network(text)

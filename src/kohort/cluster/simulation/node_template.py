@@ -1,0 +1,183 @@
+"""What simulated nodes look like: capacity, labels, topology, addresses. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+
+import msgspec
+
+from kohort.cluster.simulation.annotations import MADE, SIMULATED
+from kohort.objects.json_types import JsonObject
+from kohort.objects.view import View
+from kohort.rules.node_feature_gates import INIT_RESIZE, POD_LEVEL_RESIZE
+
+DEFAULT_CAPACITY = {
+    "cpu": "32",
+    "memory": "256Gi",
+    "ephemeral-storage": "1Ti",
+    "pods": "250",
+    "nvidia.com/gpu": "8",
+}
+DEFAULT_TOPOLOGY = {"topology.kubernetes.io/zone": 3}
+FEATURES = [POD_LEVEL_RESIZE, INIT_RESIZE]
+KUBELET_VERSION = "v1.36.0+simulated"
+LEASE_SECONDS = 40
+
+POD_NETWORK = IPv4Network("10.64.0.0/10")
+PODS_PER_NODE_BITS = 10
+HOST_NETWORK = IPv4Network("172.16.0.0/12")
+MAX_NODES = POD_NETWORK.num_addresses >> PODS_PER_NODE_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How many nodes, and of what kind.
+
+    `topology` says, for a label, into how many equal blocks the nodes are divided: with `{"rack": 2}` and four nodes,
+    the first two are in `rack-0` and the others in `rack-1`.
+    """
+
+    count: int
+    prefix: str = "sim"
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    """Added to the default, or instead of it for the same name; "0" leaves a resource out."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    topology: Mapping[str, int] = field(default_factory=lambda: DEFAULT_TOPOLOGY)
+    start_latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.count > MAX_NODES:
+            raise ValueError(f"at most {MAX_NODES} nodes can be simulated")
+
+    def names(self) -> list[str]:
+        return [f"{self.prefix}-{index}" for index in range(self.count)]
+
+
+class Make(View, frozen=True):
+    """What was ordered of a node when it was made; kept in an annotation, so that a later order can be told from what
+    people have changed by hand."""
+
+    capacity: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def make(fleet: Fleet, index: int) -> Make:
+    topology = {
+        label: f"{label.rpartition('/')[2]}-{index * blocks // fleet.count}" for label, blocks in fleet.topology.items()
+    }
+    return Make(capacity_of(fleet.capacity), {**topology, **fleet.labels})
+
+
+def node_document(fleet: Fleet, index: int) -> JsonObject:
+    name = f"{fleet.prefix}-{index}"
+    made = make(fleet, index)
+    network = pod_network(index)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**_labels(name), **made.labels}, "annotations": _remembered(made)},
+        "spec": {"podCIDR": str(network), "podCIDRs": [str(network)], "providerID": f"simulated://{name}"},
+        "status": {"capacity": made.capacity},
+    }
+
+
+def remade(annotations: Mapping[str, str], wanted: Make) -> tuple[JsonObject, JsonObject] | None:
+    """Merge patches that make a node as it is ordered now: of the object, and of its status. None if nothing else is
+    ordered than before, or nobody knows what was."""
+    try:
+        before = msgspec.json.decode(annotations.get(MADE, ""), type=Make)
+    except msgspec.DecodeError:
+        return None
+    if before == wanted:
+        return None
+    capacity = {**dict.fromkeys(before.capacity), **wanted.capacity}
+    labels = {**dict.fromkeys(before.labels), **wanted.labels}
+    status = {"capacity": capacity, "allocatable": capacity} if before.capacity != wanted.capacity else {}
+    return {"metadata": {"labels": labels, "annotations": _remembered(wanted)}}, {"status": status}
+
+
+def _remembered(made: Make) -> dict[str, str]:
+    return {MADE: msgspec.json.encode(made).decode()}
+
+
+def node_status(name: str, capacity: Mapping[str, str], address: str) -> JsonObject:
+    """What the agent of a node reports when it registers, besides conditions."""
+    return {
+        "capacity": dict(capacity),
+        "allocatable": dict(capacity),
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "declaredFeatures": FEATURES,
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": name,
+            "containerRuntimeVersion": "simulated://1",
+            "kernelVersion": "simulated",
+            "kubeProxyVersion": "",
+            "kubeletVersion": KUBELET_VERSION,
+            "machineID": name,
+            "operatingSystem": "linux",
+            "osImage": "simulated",
+            "systemUUID": name,
+        },
+    }
+
+
+def capacity_of(wanted: Mapping[str, str]) -> dict[str, str]:
+    return {name: amount for name, amount in {**DEFAULT_CAPACITY, **wanted}.items() if amount != "0"}
+
+
+def pod_network(index: int) -> IPv4Network:
+    """The block of pod addresses of the node with this number."""
+    base = int(POD_NETWORK.network_address) + ((index % MAX_NODES) << PODS_PER_NODE_BITS)
+    return IPv4Network((base, 32 - PODS_PER_NODE_BITS))
+
+
+def host_address(index: int) -> str:
+    return str(IPv4Address(int(HOST_NETWORK.network_address) + 1 + index % (HOST_NETWORK.num_addresses - 2)))
+
+
+def node_conditions(now: str, unready: str = "") -> list[JsonObject]:
+    """What a healthy node reports of itself, or one that has a reason not to be."""
+    pressures = [
+        _condition(f"{what}Pressure", "False", f"KubeletHas{enough}", f"kubelet has {words}", now)
+        for what, enough, words in (
+            ("Memory", "SufficientMemory", "sufficient memory available"),
+            ("Disk", "NoDiskPressure", "no disk pressure"),
+            ("PID", "SufficientPID", "sufficient PID available"),
+        )
+    ]
+    if unready:
+        return [*pressures, _condition("Ready", "False", "KubeletNotReady", unready, now)]
+    return [*pressures, _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now)]
+
+
+def lease_document(name: str, uid: str, now: str) -> JsonObject:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+    }
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {
+        SIMULATED: "true",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": "simulated",
+    }
+
+
+def _condition(type: str, status: str, reason: str, message: str, now: str) -> JsonObject:
+    return {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }

@@ -1,0 +1,283 @@
+"""The life of one pod on a simulated node, as a machine that is driven by time alone.
+
+`Machine.advance` brings it to a moment: containers start, get ready, end and start again as ordered. It does no input
+or output and reads no clock; what it says can be tested with numbers. It keeps two kinds of time: `now` counts seconds
+and decides, `stamp` is the time of day that goes into the status.
+"""
+
+import secrets
+from collections.abc import Iterable
+from itertools import accumulate
+
+import msgspec
+
+from kohort.cluster.simulation.annotations import Orders
+from kohort.kube import clock
+from kohort.objects.pods import Container, ContainerStatus, Pod
+
+KUBELET_DELAYS = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
+SHORTEST_RUN = 0.1
+"""A container that ends at once has still run for a moment."""
+FORGIVEN_AFTER = 600.0
+"""A container that ran this long starts again without delay."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    now: float
+    stamp: str
+
+    def before(self, stamp: str) -> float:
+        """An earlier time of day on the scale of `now`."""
+        return self.now - (clock.parse_time(self.stamp) - clock.parse_time(stamp)).total_seconds()
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a container ended."""
+
+    code: int
+    started: str
+    finished: str
+    id: str
+
+    @property
+    def reason(self) -> str:
+        return "Completed" if self.code == 0 else "Error"
+
+
+class ContainerRun(msgspec.Struct):
+    name: str
+    id: str = ""
+    started: str = ""
+    since: float = 0.0
+    running: bool = False
+    restarts: int = 0
+    strikes: int = 0
+    """Ends that count for the delay before the next start."""
+    last: Ended | None = None
+    due: float | None = None
+    """When it starts again, while it waits for that."""
+
+    @property
+    def finished(self) -> bool:
+        """It has ended and will not start again."""
+        return not self.running and self.last is not None and self.due is None
+
+
+class Machine(msgspec.Struct):
+    uid: str
+    accepted: Moment
+    begun: bool = False
+    """Containers have been started."""
+    refused: str = ""
+    containers: dict[str, ContainerRun] = {}
+    sidecars: dict[str, ContainerRun] = {}
+    ephemeral: dict[str, ContainerRun] = {}
+    crash_seen: str = ""
+    stopping: float | None = None
+    """When its containers end because the pod is deleted."""
+    stopped: bool = False
+
+    @staticmethod
+    def accept(pod: Pod, orders: Orders, at: Moment) -> "Machine":
+        """A pod that has just been bound."""
+        machine = Machine(pod.metadata.uid, at, refused=orders.fail, crash_seen=orders.crash)
+        machine.containers = {each.name: ContainerRun(each.name) for each in pod.spec.main_containers}
+        machine.sidecars = {each.name: ContainerRun(each.name) for each in pod.spec.init_containers if each.sidecar}
+        return machine
+
+    @staticmethod
+    def recover(pod: Pod, orders: Orders, at: Moment) -> "Machine":
+        """A pod that an earlier process has been running, from what that one has reported."""
+        started = pod.status.start_time or at.stamp
+        machine = Machine(pod.metadata.uid, Moment(at.before(started), started), crash_seen=orders.crash)
+        reported = pod.status
+        statuses = {
+            status.name: status
+            for status in (
+                *reported.container_statuses,
+                *reported.init_container_statuses,
+                *reported.ephemeral_container_statuses,
+            )
+        }
+        machine.containers = {
+            each.name: _recovered(each, statuses.get(each.name), at) for each in pod.spec.main_containers
+        }
+        machine.sidecars = {
+            each.name: _recovered(each, statuses.get(each.name), at)
+            for each in pod.spec.init_containers
+            if each.sidecar
+        }
+        machine.ephemeral = {
+            each.name: _recovered(each, statuses[each.name], at)
+            for each in pod.spec.ephemeral_containers
+            if each.name in statuses
+        }
+        machine.begun = any(run.id for run in machine.containers.values())
+        return machine
+
+    def advance(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
+        """Let everything happen that is due; returns in how many seconds something will be due again."""
+        if self.stopped or (self.refused and self.stopping is None):
+            return None
+        if self.stopping is not None:
+            return self._advance_stop(at)
+        if not self.begun:
+            return self._advance_start(orders, restart_policy, at)
+        waits: list[float] = []
+        crash = orders.crash != self.crash_seen
+        self.crash_seen = orders.crash
+        for run in self.containers.values():
+            self._advance_container(run, orders, restart_policy, at, crash)
+            waits += _waits(run, orders, at.now)
+        return min(waits, default=None)
+
+    def attend(self, ephemeral: Iterable[Container], at: Moment) -> None:
+        """Start what was added to a running pod to look into it; that ends with the pod, and is never started again."""
+        for container in ephemeral:
+            run = self.ephemeral.setdefault(container.name, ContainerRun(container.name))
+            if self.phase == "Running" and not self.stopped and not run.id:
+                _begin(run, at)
+            elif self.phase != "Running" and run.running:
+                _end(run, 0, at)
+
+    def stop(self, orders: Orders, grace: float, at: Moment) -> None:
+        """The pod is being deleted; its containers get `grace` seconds at most."""
+        end = at.now + min(orders.termination_latency if self.begun else 0.0, grace)
+        if self.stopping is None or end < self.stopping:
+            self.stopping = end
+
+    def restart(self, name: str, at: Moment) -> None:
+        """End and start a container at once, because a resize demands it."""
+        run = self.containers.get(name) or self.sidecars.get(name)
+        if run is not None and run.running:
+            _end(run, 0, at)
+            run.restarts += 1
+            _begin(run, at)
+
+    def is_ready(self, name: str, orders: Orders, now: float) -> bool:
+        run = self.containers.get(name) or self.sidecars.get(name)
+        if run is None or not run.running or self.stopping is not None:
+            return False
+        if name in self.sidecars or not orders.concern(name):
+            return True
+        if orders.never_ready:
+            return False
+        # Ready after the first of these moments, not after the second, and so on.
+        return sum(moment <= now for moment in _readiness_changes(run, orders)) % 2 == 1
+
+    @property
+    def phase(self) -> str:
+        if self.refused:
+            return "Failed"
+        if not self.begun:
+            return "Failed" if self.stopped else "Pending"
+        if all(run.finished for run in self.containers.values()):
+            ended = [run.last for run in self.containers.values() if run.last is not None]
+            return "Failed" if any(end.code for end in ended) else "Succeeded"
+        return "Running"
+
+    def _advance_start(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
+        if orders.waiting:
+            return None
+        due = self.accepted.now + orders.start_latency
+        if at.now < due:
+            return due - at.now
+        self.begun = True
+        for run in (*self.sidecars.values(), *self.containers.values()):
+            _begin(run, at)
+        return self.advance(orders, restart_policy, at)
+
+    def _advance_container(
+        self, run: ContainerRun, orders: Orders, restart_policy: str, at: Moment, crash: bool
+    ) -> None:
+        if run.due is not None and at.now >= run.due:
+            run.restarts += 1
+            _begin(run, at)
+        if not run.running or not orders.concern(run.name):
+            return
+        if crash:
+            _end(run, orders.exit_code or 1, at)
+            self._plan_restart(run, orders, restart_policy, at)
+        elif (end := _planned_end(run, orders)) is not None and at.now >= end:
+            _end(run, orders.exit_code, at)
+            self._plan_restart(run, orders, restart_policy, at)
+
+    def _plan_restart(self, run: ContainerRun, orders: Orders, restart_policy: str, at: Moment) -> None:
+        assert run.last is not None
+        if restart_policy == "Never" or (restart_policy == "OnFailure" and run.last.code == 0):
+            return
+        if at.now - run.since >= FORGIVEN_AFTER:
+            run.strikes = 0
+        delay = orders.restart_delay
+        if delay is None:
+            delay = KUBELET_DELAYS[min(run.strikes, len(KUBELET_DELAYS) - 1)]
+        run.strikes += 1
+        run.due = at.now + delay
+        if delay == 0:
+            run.restarts += 1
+            _begin(run, at)
+
+    def _advance_stop(self, at: Moment) -> float | None:
+        assert self.stopping is not None
+        if at.now < self.stopping:
+            return self.stopping - at.now
+        for run in (*self.containers.values(), *self.sidecars.values(), *self.ephemeral.values()):
+            if run.running:
+                _end(run, 0, at)
+            run.due = None
+        self.stopped = True
+        return None
+
+
+def _begin(run: ContainerRun, at: Moment) -> None:
+    run.id = secrets.token_hex(32)
+    run.started, run.since = at.stamp, at.now
+    run.running, run.due = True, None
+
+
+def _end(run: ContainerRun, code: int, at: Moment) -> None:
+    run.running = False
+    run.last = Ended(code, run.started, at.stamp, run.id)
+
+
+def _planned_end(run: ContainerRun, orders: Orders) -> float | None:
+    """When the present run of a container ends by itself, if it does."""
+    if orders.exit_after is None or (orders.crashes is not None and run.restarts >= orders.crashes):
+        return None
+    return run.since + max(orders.exit_after, SHORTEST_RUN)
+
+
+def _waits(run: ContainerRun, orders: Orders, now: float) -> list[float]:
+    """In how many seconds something can happen to a container."""
+    if run.due is not None:
+        return [run.due - now]
+    if not run.running or not orders.concern(run.name):
+        return []
+    moments = _readiness_changes(run, orders)
+    if (end := _planned_end(run, orders)) is not None:
+        moments.append(end)
+    return [moment - now for moment in moments if moment > now]
+
+
+def _readiness_changes(run: ContainerRun, orders: Orders) -> list[float]:
+    """The moments at which a running container gets ready, unready, ready again, ..."""
+    return list(accumulate(orders.readiness_flips, initial=run.since + orders.ready_latency))
+
+
+def _recovered(container: Container, status: ContainerStatus | None, at: Moment) -> ContainerRun:
+    run = ContainerRun(container.name)
+    if status is None:
+        return run
+    run.id = status.container_id.rpartition("://")[2]
+    run.restarts = run.strikes = status.restart_count
+    for state in (status.last_state, status.state):
+        if state.terminated is not None:
+            ended = state.terminated
+            started, finished = ended.started_at or "", ended.finished_at or ""
+            run.last = Ended(ended.exit_code, started, finished, ended.container_id.rpartition("://")[2])
+    if status.state.running is not None:
+        run.started = status.state.running.started_at or at.stamp
+        run.running, run.since = True, at.before(run.started)
+    elif status.state.waiting is not None and run.last is not None:
+        run.due = at.now
+    return run

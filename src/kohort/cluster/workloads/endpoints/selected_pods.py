@@ -1,0 +1,158 @@
+"""The pods behind each Service, kept up to date change by change.
+
+A Service is looked at whenever one of its pods changes. Finding its pods among all those of the namespace, and spelling
+out again what is the same as before for every one of them, made the cost of a change grow with the pods of the Service.
+Here a pod is sorted to its Services when it changes, and its entries are spelled out once for as long as the pod, the
+zone of its node and the Service stay as they are. Views of pods are immutable, so it is enough to see that it is the
+same one.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kohort.cluster.workloads.endpoints import plan as rules
+from kohort.cluster.workloads.endpoints.plan import Backend, BackendPod, ServiceFacts
+from kohort.kube.informer import Informer
+from kohort.kube.resources import Key
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+
+_ZONE = "topology.kubernetes.io/zone"
+_SELECTOR = "one-selected-label"
+
+
+class _Node(msgspec.Struct, frozen=True):
+    """What a pod's node adds to its entries."""
+
+    zone: str = ""
+    placed: bool = True
+    """It exists, or the pod has none yet."""
+
+
+class _Spelled(msgspec.Struct, frozen=True):
+    pod: Pod
+    node: _Node
+    backend: Backend | None
+
+
+class _Behind(msgspec.Struct):
+    """One Service's pods, and what was made of them."""
+
+    pods: dict[Key, Pod]
+    facts: ServiceFacts | None = None
+    spelled: dict[Key, _Spelled] = msgspec.field(default_factory=dict)
+
+
+class Backends:
+    def __init__(self, services: Informer[JsonObject], pods: Informer[Pod], nodes: Informer[Node]) -> None:
+        self._services = services
+        self._pods = pods
+        self._nodes = nodes
+        self._behind: dict[Key, _Behind] = {}
+        services.add_index(_SELECTOR, _one_selected_label)
+        services.on_change(self._service_changed)
+        pods.on_change(self._pod_changed)
+
+    def services_of(self, pod: Pod) -> list[Key]:
+        """The Services that select a pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        return [
+            Key(namespace, service["metadata"]["name"])
+            for label in labels.items()
+            for service in self._services.by_index(_SELECTOR, _label(namespace, label))
+            if service["spec"]["selector"].items() <= labels.items()
+        ]
+
+    def pods_of(self, service: JsonObject) -> list[Pod]:
+        return [*self._of(service).pods.values()]
+
+    def listed(self, service: JsonObject, facts: ServiceFacts) -> list[Backend]:
+        """The pods that have a place in the endpoints of a Service, by name."""
+        behind = self._of(service)
+        if behind.facts != facts:
+            behind.facts, behind.spelled = facts, {}
+        nodes = {name: self._node(name) for name in {pod.spec.node_name for pod in behind.pods.values()}}
+        found = []
+        for key, pod in behind.pods.items():
+            known, node = behind.spelled.get(key), nodes[pod.spec.node_name]
+            if known is None or known.pod is not pod or known.node != node:
+                known = behind.spelled[key] = _Spelled(pod, node, rules.backend(facts, backend_pod(pod, node)))
+            if known.backend is not None:
+                found.append(known.backend)
+        return sorted(found, key=lambda backend: backend.pod.name)
+
+    def _node(self, name: str) -> _Node:
+        node = self._nodes.get(Key("", name))
+        return _Node(node.metadata.labels.get(_ZONE, "")) if node is not None else _Node(placed=not name)
+
+    def _of(self, service: JsonObject) -> _Behind:
+        metadata, selector = service["metadata"], service["spec"]["selector"].items()
+        key = Key(metadata["namespace"], metadata["name"])
+        behind = self._behind.get(key)
+        if behind is None:
+            pods = self._pods.list(key.namespace)
+            selected = {_key(pod): pod for pod in pods if selector <= pod.metadata.labels.items()}
+            behind = self._behind[key] = _Behind(selected)
+        return behind
+
+    def _service_changed(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Other pods, perhaps: they will be looked for when somebody asks."""
+        if old is not None and (new is None or old["spec"].get("selector") != new["spec"].get("selector")):
+            self._behind.pop(Key(old["metadata"]["namespace"], old["metadata"]["name"]), None)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None:
+            key = _key(new)
+            for behind in self._known(new):
+                behind.pods[key] = new
+        if old is not None and (new is None or old.metadata.labels != new.metadata.labels):
+            key = _key(old)
+            for behind in self._known(old):
+                if behind.pods.get(key) is not new:
+                    behind.pods.pop(key, None)
+                    behind.spelled.pop(key, None)
+
+    def _known(self, pod: Pod) -> Iterable[_Behind]:
+        return [behind for key in self.services_of(pod) if (behind := self._behind.get(key)) is not None]
+
+
+def _label(namespace: str, label: tuple[str, str]) -> str:
+    return f"{namespace}/{label[0]}={label[1]}"
+
+
+def _one_selected_label(service: JsonObject) -> Iterable[str]:
+    """One of the labels that a pod must have to be behind a Service: so the Services of a pod are found without asking
+    all there are."""
+    selector = service["spec"].get("selector")
+    return (_label(service["metadata"]["namespace"], min(selector.items())),) if selector else ()
+
+
+def _key(pod: Pod) -> Key:
+    return Key(pod.metadata.namespace, pod.metadata.name)
+
+
+def backend_pod(pod: Pod, node: _Node) -> BackendPod:
+    found = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
+    # Nodes without the right to give out better ones use loopback addresses, which endpoints may not hold.
+    addresses = tuple(address for address in found if not address.startswith("127."))
+    return BackendPod(
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        uid=pod.metadata.uid,
+        addresses=addresses,
+        node=pod.spec.node_name,
+        zone=node.zone,
+        hostname=pod.spec.hostname,
+        subdomain=pod.spec.subdomain,
+        ready=pod.ready,
+        terminating=pod.metadata.deleting,
+        finished=pod.finished,
+        placed=node.placed,
+        named_ports={
+            (port.name, port.protocol): port.container_port
+            for container in pod.spec.all_containers
+            for port in container.ports
+            if port.name
+        },
+    )

@@ -1,0 +1,174 @@
+"""What is cached of a cluster for groups, and how it is found.
+
+Only objects that carry a set's name are cached, so an operator in a large cluster holds what belongs to groups and
+nothing else. Everything is filed under `namespace/set`, except workers, of which there are many: they are found under
+`namespace/set/group`, with their leader.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from kohort.groups.group_names import index_of
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.revisions import Revision
+from kohort.kube.informer import Informer
+from kohort.kube.manager import Manager
+from kohort.kube.resources import (
+    CONTROLLER_REVISIONS,
+    LEADER_WORKER_SETS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+    Key,
+)
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+from kohort.rules import group_labels
+
+BY_SET: Final = "set"
+BY_GROUP: Final = "group"
+LEADERS: Final = "leaders"
+
+
+class _RollingUpdate(View, frozen=True):
+    partition: int = 0
+
+
+class _UpdateStrategy(View, frozen=True):
+    rolling_update: _RollingUpdate = _RollingUpdate()
+
+
+class _TemplateMeta(View, frozen=True):
+    labels: dict[str, str] = {}  # noqa: RUF012
+    annotations: dict[str, str] = {}  # noqa: RUF012
+
+
+class _Template(View, frozen=True):
+    metadata: _TemplateMeta = _TemplateMeta()
+
+
+class _StatefulSetSpec(View, frozen=True):
+    replicas: int = 1
+    template: _Template = _Template()
+    update_strategy: _UpdateStrategy = _UpdateStrategy()
+    volume_claim_templates: tuple[JsonObject, ...] = ()
+
+
+class _StatefulSetStatus(View, frozen=True):
+    observed_generation: int = 0
+    replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class GroupStatefulSet(View, frozen=True):
+    """A leader or worker StatefulSet; of its pod template only labels and annotations."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _StatefulSetSpec = _StatefulSetSpec()
+    status: _StatefulSetStatus = _StatefulSetStatus()
+
+    @property
+    def partition(self) -> int:
+        return self.spec.update_strategy.rolling_update.partition
+
+    @property
+    def observed(self) -> bool:
+        """The StatefulSet controller has acted on it as it is."""
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
+    def settled(self) -> bool:
+        """All its pods are available and of one revision."""
+        status = self.status
+        return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision
+
+
+class _ServiceSpec(View, frozen=True):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    publish_not_ready_addresses: bool = False
+    selector: dict[str, str] = {}  # noqa: RUF012
+
+
+class GroupService(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _ServiceSpec = _ServiceSpec()
+
+
+class Member(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+def by_set(obj: Member) -> Iterable[str]:
+    name = obj.metadata.labels.get(group_labels.NAME)
+    return (f"{obj.metadata.namespace}/{name}",) if name else ()
+
+
+def by_group(obj: Member) -> Iterable[str]:
+    labels = obj.metadata.labels
+    name, index = labels.get(group_labels.NAME), labels.get(group_labels.GROUP_INDEX)
+    return (f"{obj.metadata.namespace}/{name}/{index}",) if name and index else ()
+
+
+def by_set_of_leader(pod: Pod) -> Iterable[str]:
+    return by_set(pod) if pod.metadata.labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER else ()
+
+
+def sets_of(obj: Member) -> Iterable[Key]:
+    """The set that an object belongs to, by its label."""
+    name = obj.metadata.labels.get(group_labels.NAME)
+    return (Key(obj.metadata.namespace, name),) if name else ()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    pod: str
+    message: str
+
+
+class GroupCache:
+    """The caches that both reconcilers read."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.sets: Informer[LeaderWorkerSet] = manager.informer(LEADER_WORKER_SETS, LeaderWorkerSet)
+        self.stateful_sets = manager.informer(
+            STATEFUL_SETS, GroupStatefulSet, label_selector=group_labels.NAME, indexes={BY_SET: by_set}
+        )
+        self.pods = manager.informer(
+            PODS,
+            Pod,
+            label_selector=group_labels.NAME,
+            indexes={BY_GROUP: by_group, LEADERS: by_set_of_leader},
+        )
+        self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
+        self.revisions = manager.informer(
+            CONTROLLER_REVISIONS, Revision, label_selector=group_labels.NAME, indexes={BY_SET: by_set}
+        )
+        self.refused_workers: dict[Key, str] = {}
+        """By leader: why the server does not take the StatefulSet of its workers."""
+        self.failing: dict[Key, Failure] = {}
+        """By leader: what happened in groups that are to be recreated again, but not at once."""
+
+    def leaders(self, key: Key) -> dict[int, Pod]:
+        """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""
+        found: dict[int, Pod] = {}
+        for pod in self.pods.by_index(LEADERS, str(key)):
+            index = index_of(pod.metadata.labels.get(group_labels.GROUP_INDEX))
+            if index is not None and pod.metadata.name == f"{key.name}-{index}":
+                found[index] = pod
+        return found
+
+    def revisions_of(self, group_set: LeaderWorkerSet) -> list[Revision]:
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        found = self.revisions.by_index(BY_SET, str(key))
+        return [one for one in found if one.metadata.controller is None or owned_by(one.metadata, group_set)]
+
+
+def owned_by(metadata: ObjectMeta, group_set: LeaderWorkerSet) -> bool:
+    owner = metadata.controller
+    return owner is not None and owner.uid == group_set.metadata.uid

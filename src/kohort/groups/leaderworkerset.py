@@ -1,0 +1,178 @@
+"""A LeaderWorkerSet as the controllers see it.
+
+Templates stay raw dictionaries: fields that a newer Kubernetes adds pass through untouched, and a revision is exactly
+what the user wrote.
+"""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kohort.objects import int_or_string
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+from kohort.rules import group_labels
+
+API_VERSION = "leaderworkerset.x-k8s.io/v1"
+KIND = "LeaderWorkerSet"
+
+
+class UniqueToleration(View, frozen=True):
+    key: str = ""
+    effect: str = ""
+
+
+class SchedulingPolicy(View, frozen=True):
+    replica_unique_node_selector: str = ""
+    replica_unique_toleration: UniqueToleration | None = None
+
+
+class SubGroupPolicy(View, frozen=True):
+    sub_group_size: int | None = None
+    sub_group_policy_type: str | None = None
+
+
+class Template(msgspec.Struct, frozen=True):
+    """`spec.leaderWorkerTemplate`, read from the raw dictionary that it keeps."""
+
+    raw: JsonObject
+
+    @property
+    def size(self) -> int:
+        size = self.raw.get("size")
+        return 1 if size is None else size
+
+    @property
+    def leader(self) -> JsonObject:
+        """The template of leaders: their own, or else the workers'."""
+        template: JsonObject = self.raw.get("leaderTemplate") or self.worker
+        return template
+
+    @property
+    def worker(self) -> JsonObject:
+        template: JsonObject = self.raw.get("workerTemplate") or {}
+        return template
+
+    @property
+    def restart_policy(self) -> str:
+        return self.raw.get("restartPolicy") or group_labels.RECREATE_ON_RESTART
+
+    @property
+    def resize_policy(self) -> str | None:
+        return self.raw.get("resizePolicy")
+
+    @property
+    def subgroups(self) -> SubGroupPolicy | None:
+        policy = self.raw.get("subGroupPolicy")
+        return None if policy is None else msgspec.convert(policy, SubGroupPolicy)
+
+    @property
+    def scheduling(self) -> SchedulingPolicy | None:
+        policy = self.raw.get("schedulingPolicy")
+        return None if policy is None else msgspec.convert(policy, SchedulingPolicy)
+
+    @property
+    def claims(self) -> Sequence[JsonObject]:
+        return self.raw.get("volumeClaimTemplates") or ()
+
+    @property
+    def retention(self) -> JsonObject | None:
+        return self.raw.get("persistentVolumeClaimRetentionPolicy")
+
+
+class Status(View, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    updated_ready_replicas: int = 0
+    stable_revision: str = ""
+    update_revision: str = ""
+    hpa_pod_selector: str = ""
+    observed_generation: int = 0
+    conditions: tuple[JsonObject, ...] = ()
+
+
+class LeaderWorkerSet(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JsonObject = {}
+    status: Status = Status()
+
+    @property
+    def replicas(self) -> int:
+        replicas = self.spec.get("replicas")
+        return 1 if replicas is None else replicas
+
+    @property
+    def template(self) -> Template:
+        return Template(self.spec.get("leaderWorkerTemplate") or {})
+
+    @property
+    def subdomain_policy(self) -> str:
+        return (self.spec.get("networkConfig") or {}).get("subdomainPolicy") or group_labels.SHARED
+
+    @property
+    def startup_policy(self) -> str:
+        return self.spec.get("startupPolicy") or group_labels.LEADER_CREATED
+
+    @property
+    def _rolling(self) -> JsonObject:
+        strategy = self.spec.get("rolloutStrategy") or {}
+        return strategy.get("rollingUpdateConfiguration") or {}
+
+    @property
+    def partition(self) -> int:
+        return self._rolling.get("partition") or 0
+
+    @property
+    def surge(self) -> int:
+        """maxSurge in groups, at most as many as are wanted."""
+        value = self._rolling.get("maxSurge")
+        return min(int_or_string.resolve(0 if value is None else value, self.replicas, round_up=True), self.replicas)
+
+    @property
+    def unavailable(self) -> int:
+        """maxUnavailable in groups. Where neither it nor the surge allows a step, one group may be away: a set whose
+        percentages came to nothing by scaling must not be stuck for ever."""
+        value = self._rolling.get("maxUnavailable")
+        resolved = int_or_string.resolve(1 if value is None else value, self.replicas, round_up=False)
+        return max(resolved, 1) if self.surge == 0 else resolved
+
+    @property
+    def exclusive_topology(self) -> str:
+        return self.metadata.annotations.get(group_labels.EXCLUSIVE, "")
+
+    @property
+    def subgroup_exclusive_topology(self) -> str:
+        return self.metadata.annotations.get(group_labels.SUBGROUP_EXCLUSIVE, "")
+
+    @property
+    def placement_annotations(self) -> dict[str, str]:
+        """Annotations of the set that its pod templates repeat, outside of any revision."""
+        found: dict[str, str] = {}
+        if self.exclusive_topology:
+            found[group_labels.EXCLUSIVE] = self.exclusive_topology
+        if self.template.subgroups is not None and self.subgroup_exclusive_topology:
+            found[group_labels.SUBGROUP_EXCLUSIVE] = self.subgroup_exclusive_topology
+        if found and self.metadata.annotations.get(group_labels.EXCLUSIVE_EVERYWHERE) == "true":
+            found[group_labels.EXCLUSIVE_EVERYWHERE] = "true"
+        return found
+
+    def owner_reference(self) -> JsonObject:
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.metadata.name,
+            "uid": self.metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+    def at(self, template: JsonObject, network: JsonObject | None) -> "LeaderWorkerSet":
+        """This set as it was at a revision: everything but the template and the network is as today."""
+        spec = {**self.spec, "leaderWorkerTemplate": template}
+        if network is not None:
+            spec["networkConfig"] = network
+        return msgspec.structs.replace(self, spec=spec)

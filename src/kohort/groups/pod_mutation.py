@@ -1,0 +1,166 @@
+"""What the webhook writes into the pods of a group.
+
+A pod knows its group only through its labels, annotations and name, so everything written here can be derived again
+later from the pod alone; `missing_from` does so for pods that were created while the webhook was away.
+"""
+
+import copy
+
+from kohort.groups import tpu_environment
+from kohort.groups.gang import GangProvider
+from kohort.groups.group_names import PodName, group_key, parse_pod_name, subgroup_key
+from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
+from kohort.groups.subgroups import subgroup_of
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
+
+
+class PodRefused(ValueError):
+    """The pod claims to belong to a group and cannot."""
+
+
+def mutated(pod: JsonObject, namespace: str, *, gang: GangProvider | None = None) -> JsonObject:
+    """The pod as it must be stored. The input is not changed; a pod outside any group comes back as it is."""
+    if group_labels.NAME not in (pod["metadata"].get("labels") or {}):
+        return pod
+    result = copy.deepcopy(pod)
+    metadata, spec = result["metadata"], result["spec"]
+    annotations = metadata.setdefault("annotations", {})
+    size = _size(metadata["name"], annotations)
+    if metadata["labels"].get(group_labels.WORKER_INDEX) == group_labels.LEADER:
+        _mutate_leader(metadata, spec, namespace)
+        leader = metadata["name"]
+    else:
+        _mutate_worker(metadata, spec, size)
+        leader = annotations.get(group_labels.LEADER_NAME) or _parsed(metadata["name"]).parent
+    pin_to_own_nodes(spec, annotations, leader)
+    if gang is not None:
+        gang.join(metadata, spec)
+    _add_tpu_variables(metadata, spec, leader, size)
+    _add_group_variables(metadata, spec, namespace)
+    return result
+
+
+def _size(name: str, annotations: JsonObject) -> int:
+    text = annotations.get(group_labels.SIZE)
+    if text is None:
+        raise PodRefused(f"size annotation is unexpectedly missing for pod {name}")
+    if not text.isdigit():
+        raise PodRefused(f"size annotation {text!r} of pod {name} is not a number")
+    return int(text)
+
+
+def _parsed(name: str) -> PodName:
+    found = parse_pod_name(name)
+    if found is None:
+        raise PodRefused(f"parsing pod ordinal for pod {name}")
+    return found
+
+
+def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    name = metadata["name"]
+    if group_labels.GROUP_INDEX not in labels:
+        labels[group_labels.GROUP_INDEX] = str(_parsed(name).ordinal)
+    if annotations.get(group_labels.SUBDOMAIN_POLICY) == group_labels.UNIQUE:
+        spec["subdomain"] = name
+    key = labels.setdefault(group_labels.GROUP_KEY, group_key(namespace, name))
+    topology = annotations.get(group_labels.EXCLUSIVE)
+    if topology:
+        keep_exclusive(spec, group_labels.GROUP_KEY, key, topology, everywhere=_everywhere(annotations))
+    excluded = annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED
+    if group_labels.SUBGROUP_SIZE in annotations and not excluded:
+        _join_subgroup(metadata, spec, 0, name)
+
+
+def _mutate_worker(metadata: JsonObject, spec: JsonObject, size: int) -> None:
+    parsed = _parsed(metadata["name"])
+    metadata["labels"][group_labels.WORKER_INDEX] = str(parsed.ordinal)
+    width = metadata["annotations"].get(group_labels.SUBGROUP_SIZE)
+    if width is None:
+        return
+    if not width.isdigit() or int(width) < 1:
+        raise PodRefused(f"subgroup size annotation {width!r} of pod {metadata['name']} is not a positive number")
+    subgroup = subgroup_of(parsed.ordinal, size=size, subgroup_size=int(width))
+    leader = metadata["annotations"].get(group_labels.LEADER_NAME) or parsed.parent
+    _join_subgroup(metadata, spec, subgroup or 0, leader)
+
+
+def _join_subgroup(metadata: JsonObject, spec: JsonObject, subgroup: int, leader: str) -> None:
+    labels = metadata["labels"]
+    if labels.get(group_labels.SUBGROUP_INDEX):
+        return
+    labels[group_labels.SUBGROUP_INDEX] = str(subgroup)
+    labels[group_labels.SUBGROUP_KEY] = subgroup_key(leader, subgroup)
+    topology = metadata["annotations"].get(group_labels.SUBGROUP_EXCLUSIVE)
+    if topology:
+        everywhere = _everywhere(metadata["annotations"])
+        keep_exclusive(
+            spec, group_labels.SUBGROUP_KEY, labels[group_labels.SUBGROUP_KEY], topology, everywhere=everywhere
+        )
+
+
+def _everywhere(annotations: JsonObject) -> bool:
+    return bool(annotations.get(group_labels.EXCLUSIVE_EVERYWHERE) == "true")
+
+
+def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size: int) -> None:
+    if not tpu_environment.pod_requests_tpus(spec):
+        return
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    is_leader = labels[group_labels.WORKER_INDEX] == group_labels.LEADER
+    width = annotations.get(group_labels.SUBGROUP_SIZE)
+    subgroup = labels.get(group_labels.SUBGROUP_INDEX)
+    member = tpu_environment.Member(
+        leader=leader,
+        worker=int(labels[group_labels.WORKER_INDEX]),
+        size=size,
+        subdomain=spec.get("subdomain", ""),
+        leader_has_tpus=is_leader or annotations.get(group_labels.LEADER_REQUESTS_TPUS) == "true",
+        subgroup_size=int(width) if width else None,
+        subgroup=int(subgroup) if subgroup else None,
+        leader_excluded=annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED,
+    )
+    try:
+        tpu_environment.add_variables(spec, member)
+    except tpu_environment.TpuError as problem:
+        raise PodRefused(str(problem)) from problem
+
+
+def _add_group_variables(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:
+    labels = metadata["labels"]
+    for label in (group_labels.GROUP_INDEX, group_labels.WORKER_INDEX):
+        if label not in labels:
+            raise PodRefused(f"label {label} is unexpectedly missing for pod {metadata['name']}")
+    leader = f"{labels[group_labels.NAME]}-{labels[group_labels.GROUP_INDEX]}"
+    values = {
+        group_labels.LEADER_ADDRESS: f"{leader}.{spec.get('subdomain', '')}.{namespace}",
+        group_labels.GROUP_SIZE: metadata["annotations"][group_labels.SIZE],
+        group_labels.WORKER_INDEX_VARIABLE: labels[group_labels.WORKER_INDEX],
+    }
+    for group in ("containers", "initContainers"):
+        for container in spec.get(group) or ():
+            container["env"] = with_first(values, container.get("env") or [])
+
+
+def with_first(values: dict[str, str], variables: list[JsonObject]) -> list[JsonObject]:
+    """Our variables first, because others may refer to them, then the user's; of each name the first one counts."""
+    result: list[JsonObject] = [{"name": name, "value": value} for name, value in values.items()]
+    seen = set(values)
+    for variable in variables:
+        if variable["name"] not in seen:
+            seen.add(variable["name"])
+            result.append(variable)
+    return result
+
+
+def missing_from(pod: JsonObject, namespace: str) -> list[str]:
+    """What the webhook would have written and the stored pod does not have, in words; empty when nothing is missing."""
+    wanted = mutated(pod, namespace)
+    if wanted == pod:
+        return []
+    labels, have = wanted["metadata"]["labels"], pod["metadata"].get("labels") or {}
+    missing = [f"label {key}" for key, value in labels.items() if have.get(key) != value]
+    if wanted["spec"] != pod["spec"]:
+        missing.append("variables or placement rules in its spec")
+    return missing

@@ -1,0 +1,33 @@
+"""Workers of a group that is gone, whose names the next group needs.
+
+When a leader has been replaced, its worker StatefulSet is collected, and after that the pods, which may take as long to
+end as their grace period says. A new StatefulSet that is created meanwhile asks for pods of the same names, is refused,
+and tries again after pauses that double each time: the refusals load the server, and the last pause is wasted. So the
+new StatefulSet is created when the names are free.
+
+A pod without an owner, which somebody has orphaned on purpose, is not waited for: the new StatefulSet adopts it.
+"""
+
+from collections.abc import Iterable
+
+from kohort.groups.group_names import parse_pod_name
+from kohort.kube.resources import Key
+from kohort.objects.core import Pod
+from kohort.rules import group_labels
+
+
+def predecessors(members: Iterable[Pod]) -> list[Pod]:
+    """Of the pods of a group that has no worker StatefulSet, those that must go before it gets one."""
+    return [
+        pod for pod in members if _is_worker(pod) and (pod.metadata.controller is not None or pod.metadata.deleting)
+    ]
+
+
+def leaders_behind(pod: Pod) -> Iterable[Key]:
+    """The leader that may wait for a worker to be gone."""
+    parsed = parse_pod_name(pod.metadata.name) if _is_worker(pod) else None
+    return (Key(pod.metadata.namespace, parsed.parent),) if parsed is not None else ()
+
+
+def _is_worker(pod: Pod) -> bool:
+    return pod.metadata.labels.get(group_labels.WORKER_INDEX, group_labels.LEADER) != group_labels.LEADER

@@ -1,0 +1,104 @@
+"""Whether the cluster would take the templates of a set.
+
+What a pod template may contain differs by the version and the feature gates of the API server, and nobody but the
+server itself knows. So it is asked: for every template that is new, it gets a StatefulSet with that template as a dry
+run. What it finds wrong is told at the fields of the set, when somebody writes it, instead of in a condition later.
+
+Nothing else is a reason to refuse a set: no answer in time, a right that is missing, a quota or policy of others. Nor
+is a template that nobody would make pods of: that of workers in a group without any.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kohort.groups.leaderworkerset import Template
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, Invalid, StatusCause
+from kohort.kube.resources import STATEFUL_SETS
+from kohort.objects.field_errors import FieldError
+from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
+from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
+
+_SECONDS: Final = 2.0
+"""A webhook has five, and is asked by somebody who waits."""
+_ROOT: Final = "spec.leaderWorkerTemplate"
+
+
+class Trial(NamedTuple):
+    stateful_set: JsonObject
+    places: tuple[tuple[str, str], ...]
+    """Where fields of the StatefulSet are in the set, by their beginnings."""
+
+
+def trials(group_set: JsonObject, old: JsonObject | None) -> list[Trial]:
+    """What there is to ask about a set that is created, or that takes the place of an old one."""
+    template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
+    before = None if old is None else Template(old["spec"].get("leaderWorkerTemplate") or {})
+    leader = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
+    used = dict.fromkeys((leader, "workerTemplate") if template.size > 1 else (leader,))
+    changed = [name for name in used if before is None or not _same(template.raw[name], before.raw.get(name))]
+    return [_trial(group_set, name, judge_claims=before is None and name == leader) for name in changed]
+
+
+def _same(new: JsonObject, old: JsonObject | None) -> bool:
+    return old is not None and canonical_struct(new, POD_TEMPLATE) == canonical_struct(old, POD_TEMPLATE)
+
+
+def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
+    """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims
+    themselves is reported once, when the set is created: they cannot change afterwards."""
+    whole = Template(group_set["spec"]["leaderWorkerTemplate"])
+    template = whole.raw[name]
+    labels = {group_labels.NAME: group_set["metadata"]["name"]}
+    metadata = template.get("metadata") or {}
+    stateful_set: JsonObject = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"generateName": "trial-"},
+        "spec": {
+            "replicas": 0,
+            "serviceName": "trial",
+            "selector": {"matchLabels": labels},
+            "template": {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}},
+            "volumeClaimTemplates": list(whole.claims),
+        },
+    }
+    places: tuple[tuple[str, str], ...] = (("spec.template", f"{_ROOT}.{name}"),)
+    if judge_claims:
+        places += (("spec.volumeClaimTemplates", f"{_ROOT}.volumeClaimTemplates"),)
+    return Trial(stateful_set, places)
+
+
+def told(trial: Trial, causes: Iterable[StatusCause]) -> list[FieldError]:
+    """What a server says about the StatefulSet, said about the set."""
+    found: list[FieldError] = []
+    for cause in causes:
+        for here, there in trial.places:
+            rest = cause.field.removeprefix(here)
+            if rest != cause.field and rest[:1] in ("", ".", "["):
+                found.append(FieldError(cause.reason, f"{there}{rest}", cause.message))
+    return list(dict.fromkeys(found))
+
+
+async def template_errors(
+    client: Client, namespace: str, group_set: JsonObject, old: JsonObject | None
+) -> list[FieldError]:
+    found: list[FieldError] = []
+    try:
+        async with asyncio.timeout(_SECONDS):
+            for trial in trials(group_set, old):
+                found += await _asked(client, trial, namespace)
+    except (TimeoutError, ApiError):
+        return found
+    return found
+
+
+async def _asked(client: Client, trial: Trial, namespace: str) -> list[FieldError]:
+    try:
+        await client.create(STATEFUL_SETS, trial.stateful_set, namespace, dry_run=True)
+    except Invalid as refusal:
+        details = refusal.status.details
+        return told(trial, details.causes) if details is not None else []
+    return []

@@ -1,0 +1,84 @@
+"""Whether the state of a workload lets a command go ahead.
+
+The commands ask before they write, and what recommends a command asks before it does: both get the same answer.
+
+| command | goes ahead if |
+|---|---|
+| approve | a step of its Rollout waits, for an approval or for its time to pass |
+| approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
+| abort | the version that is wanted is not the stable one, and that is still kept |
+| resume | its Rollout is paused, or without one the workload itself |
+"""
+
+from collections.abc import Iterable
+
+from kohort.inspection.advice import Advice, Command, Verb, alternatives
+from kohort.inspection.release import is_at_pause, is_rolling
+from kohort.inspection.release_subject import Subject, command, title
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import rollout_labels
+
+
+def refusal(subject: Subject, verb: Verb) -> str:
+    """Why not; empty if it may."""
+    match verb:
+        case Verb.APPROVE:
+            return approval_refusal(subject)
+        case Verb.ABORT:
+            return abort_refusal(subject)
+        case Verb.RESUME:
+            return resume_refusal(subject)
+        case _:
+            return ""
+
+
+def offered(subject: Subject, words: str, offers: Iterable[tuple[str, Command]]) -> Advice:
+    """Advice with those commands that would be accepted now."""
+    return alternatives(words, [one for one in offers if not refusal(subject, one[1].verb)])
+
+
+def approval_refusal(subject: Subject) -> str:
+    rollout = subject.rollout
+    if rollout is None:
+        return f"no Rollout releases {title(subject)}; only steps of Rollouts wait for approval"
+    if subject.releasing and is_at_pause(rollout):
+        return ""
+    return f"Rollout {rollout.metadata.name} does not wait for approval: it is {_state(subject, rollout)}"
+
+
+def jump_refusal(subject: Subject, step: int) -> str:
+    rollout = subject.rollout
+    if rollout is None:
+        return f"no Rollout releases {title(subject)}; only Rollouts have steps"
+    if not subject.releasing or not is_rolling(rollout):
+        return f"Rollout {rollout.metadata.name} has no step to leave: it is {_state(subject, rollout)}"
+    count = len(rollout.strategy.steps)
+    if not 1 <= step <= count:
+        return f"Rollout {rollout.metadata.name} has no step {step}: there are 1 to {count}"
+    if step == rollout.status.current_step_index + 1:
+        return approval_refusal(subject)
+    return ""
+
+
+def abort_refusal(subject: Subject) -> str:
+    kept = any(one.key == subject.stable_key for one in subject.versions)
+    if subject.stable_key and kept and subject.stable_key != subject.update_key:
+        return ""
+    undo = command(subject, Verb.UNDO)
+    return f"{title(subject)} has nothing under way; to return to an earlier one: {undo.text}"
+
+
+def resume_refusal(subject: Subject) -> str:
+    rollout = subject.rollout
+    if rollout is not None:
+        return "" if rollout.spec.strategy.paused else f"Rollout {rollout.metadata.name} is not paused"
+    return "" if subject.held else f"{title(subject)} is not paused"
+
+
+def _state(subject: Subject, rollout: Rollout) -> str:
+    status = rollout.status
+    if not subject.releasing:
+        return status.phase or "not started"
+    if status.phase == rollout_labels.PROGRESSING and not is_rolling(rollout):
+        return status.reason
+    return status.current_step_state or status.phase or "about to begin"

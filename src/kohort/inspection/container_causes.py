@@ -1,0 +1,112 @@
+"""Why a container does not run, as its status tells it, and that it ran and ended lately."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from kohort.inspection.advice import Advice, Command, Verb
+from kohort.inspection.pod_context import PodContext
+from kohort.kube.clock import parse_time
+from kohort.objects.core import ContainerStatus, Pod
+from kohort.objects.pods import ContainerStateTerminated
+
+_PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
+"""The same trouble, looked at while it is tried and between two tries."""
+_IMAGE: Final = frozenset({*_PULLING, "InvalidImageName", "ErrImageNeverPull"})
+_START: Final = "correct the command, the working directory or the mounts of this container in the template"
+_HOOK: Final = "correct the lifecycle hook of this container in the template"
+_CONFIGURATION: Final[Mapping[str, str]] = {
+    "CreateContainerConfigError": "create the ConfigMap or Secret that is missing, or correct the template",
+    "CreateContainerError": _START,
+    "RunContainerError": _START,
+    "PreStartHookError": _HOOK,
+    "PostStartHookError": _HOOK,
+}
+_NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
+_ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
+LATELY: Final = timedelta(minutes=10)
+
+
+def of_container(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[str, str, Advice] | None:
+    """(class, what was found, what to do)"""
+    waiting, name = status.state.waiting, f"container {status.name}"
+    logs = Advice("{}", (_logs(pod, context),))
+    if waiting is not None and waiting.reason in _IMAGE:
+        text = _of_image(_image(pod, status), waiting.reason, context)
+        return "image", text, Advice("correct the image in the template, or its imagePullSecrets")
+    if waiting is not None and waiting.reason in _CONFIGURATION:
+        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
+        return "configuration", text, Advice(_CONFIGURATION[waiting.reason])
+    ended = status.last_state.terminated
+    if waiting is not None and waiting.reason == "CrashLoopBackOff":
+        if ended is not None and ended.reason in _NEVER_RAN:
+            return "configuration", f"{name} cannot be started{_why(ended)}", Advice(_START)
+        before = Advice("{}", (_logs(pod, context, "--previous"),))
+        return "crash", f"{name} ends again and again{_last(status)}", before
+    if waiting is not None and waiting.reason not in _ORDINARY:
+        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
+        look = f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
+        return "configuration", text, Advice(look)
+    ended = status.state.terminated
+    if ended is not None and ended.reason in _NEVER_RAN:
+        return "configuration", f"{name} cannot be started{_why(ended)}", Advice(_START)
+    if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
+        return "crash", f"{name} ended with code {ended.exit_code}{_why(ended)}", logs
+    return None
+
+
+def restarts(context: PodContext, now: datetime) -> Iterator[str]:
+    """Containers that run, and ended lately: a set in a loop of crashes looks well every few seconds."""
+    for pod in context.pods:
+        for status in pod.status.container_statuses:
+            ended = status.last_state.terminated
+            if status.state.running is None or ended is None or not ended.finished_at or not status.restart_count:
+                continue
+            age = now - parse_time(ended.finished_at)
+            if age > LATELY:
+                continue
+            times = "once" if status.restart_count == 1 else f"{status.restart_count} times"
+            text = f"{pod.metadata.name}: container {status.name} has restarted {times}, last"
+            ago = f"{max(0, int(age.total_seconds()))} s ago"
+            yield f"{text} {ago} after code {ended.exit_code}{_why(ended)} → {_logs(pod, context, '--previous').text}"
+
+
+def _logs(pod: Pod, context: PodContext, *options: str) -> Command:
+    return context.command(Verb.LOGS, "--pod", pod.metadata.name, *options)
+
+
+def _of_image(image: str, reason: str, context: PodContext) -> str:
+    """All pods that wait for an image say the same of it, whatever each of them is at: it is one cause."""
+    if reason not in _PULLING:
+        message = next((text for found, text in _told(image, context) if found == reason and text), "")
+        return f"{reason} for {image}" + (f": {message}" * bool(message))
+    known = [(found, text) for found, text in _told(image, context) if found in _PULLING and text]
+    known.sort(key=lambda one: one[0] != "ErrImagePull")  # between two tries it only says that it waits
+    return f"cannot pull image {image}" + (f": {known[0][1]}" if known else "")
+
+
+def _told(image: str, context: PodContext) -> Iterator[tuple[str, str]]:
+    """Reasons and messages of all containers that wait with this image."""
+    for pod in context.pods:
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = status.state.waiting
+            if waiting is not None and _image(pod, status) == image:
+                yield waiting.reason, waiting.message
+
+
+def _image(pod: Pod, status: ContainerStatus) -> str:
+    written = {one.name: one.image for one in pod.spec.all_containers}
+    return written.get(status.name) or status.image
+
+
+def _last(status: ContainerStatus) -> str:
+    ended = status.last_state.terminated
+    times = f", {status.restart_count} times" if status.restart_count else ""
+    return f"{times}; last with code {ended.exit_code}{_why(ended)}" if ended is not None else times
+
+
+def _why(ended: ContainerStateTerminated) -> str:
+    """The reason, where it says more than the code does, and the last line of the message."""
+    reason = f" ({ended.reason})" if ended.reason not in ("", "Error", "Completed") else ""
+    lines = ended.message.strip().splitlines()
+    return f"{reason}: {lines[-1].strip()}" if lines else reason

@@ -1,0 +1,111 @@
+"""What a release waits for, whatever workload it is of.
+
+| the Rollout | so |
+|---|---|
+| is paused | resume it |
+| has a step that waits for approval | approve it, or go back |
+| has a step that waits for its time to pass | wait, approve it, or go back |
+| moves requests | wait |
+| lacks a route or Service | create it; name another where admission takes that; or go back |
+| is cancelled, or promotes the new version | wait |
+| anything else | wait, or go back |
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from kohort.inspection.advice import Advice, Verb
+from kohort.inspection.allowed_commands import offered
+from kohort.inspection.cause import Cause
+from kohort.inspection.release import is_at_pause, is_rolling
+from kohort.inspection.release_subject import Subject, command
+from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
+from kohort.rollouts.traffic.model import routing_grace
+from kohort.rollouts.validation import update_errors
+from kohort.rules.rollout_labels import FINALISING, ROUTING
+
+_ORDINARY_STEP: Final = "Rollout is in step("
+"""How the message begins while nothing is wrong with routes; else it says what is."""
+_ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
+
+
+def of_release(subject: Subject) -> list[Cause]:
+    return [*_unserved(subject), *_steps(subject)]
+
+
+def _steps(subject: Subject) -> Iterator[Cause]:
+    rollout = subject.rollout
+    if rollout is None or not subject.releasing:
+        return
+    name, status = f"Rollout {rollout.metadata.name}", rollout.status
+    approve = ("go on at once", command(subject, Verb.APPROVE))
+    back = ("or go back", command(subject, Verb.ABORT))
+    if rollout.spec.strategy.paused:
+        advice = offered(subject, "", [("go on", command(subject, Verb.RESUME)), back])
+        yield Cause("rollout", (name,), "the rollout is paused", advice)
+    elif is_at_pause(rollout) and _waits_for_approval(rollout):
+        text = f"step {status.current_step_index} waits for approval"
+        yield Cause("rollout", (name,), text, offered(subject, "", [("go on", approve[1]), back]))
+    elif status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
+        yield Cause("rollout", (name,), _step_text(status), Advice("wait: the new version is promoted"))
+    elif not is_rolling(rollout):
+        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [back]))
+    elif status.current_step_state == ROUTING and status.message.startswith(_ORDINARY_STEP):
+        grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
+        text = f"step {status.current_step_index} moves its requests; {grace}"
+        words = f"wait; if it stays so, {_routes_to_look_at(rollout)}"
+        yield Cause("waiting", (name,), text, Advice(words))
+    elif status.current_step_state == ROUTING or _ABSENT.search(status.message):
+        yield Cause("traffic", (name,), _step_text(status), offered(subject, _routes_to_look_at(rollout), [back]))
+    elif is_at_pause(rollout):
+        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [approve, back]))
+    else:
+        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [back]))
+
+
+def _waits_for_approval(rollout: Rollout) -> bool:
+    steps, index = rollout.strategy.steps, rollout.status.current_step_index
+    return 1 <= index <= len(steps) and steps[index - 1].pause_seconds is None
+
+
+def _step_text(status: RolloutStatus) -> str:
+    if status.phase in ("", "Healthy"):
+        return "the release is about to begin"
+    return status.message or f"step {status.current_step_index} is {status.current_step_state}"
+
+
+def _routes_to_look_at(rollout: Rollout) -> str:
+    if absent := _ABSENT.search(rollout.status.message):
+        other = f", or name another in trafficRoutings of Rollout {rollout.metadata.name}"
+        return f"create {absent[1]}{other if routes_may_change(rollout) else ''}"
+    services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
+    return f"see that the routes exist, and that Service {services} has a ready pod (kubectl describe service)"
+
+
+def routes_may_change(rollout: Rollout) -> bool:
+    """Whether admission takes other routes now: it is asked about a Rollout with another Service."""
+    before = rollout.strategy
+    routings = tuple(replace(one, service=f"{one.service}-other") for one in before.traffic_routings)
+    changed = _with_strategy(rollout, replace(before, traffic_routings=routings))
+    known = update_errors(rollout, rollout, ())
+    return update_errors(changed, rollout, ()) == known
+
+
+def _with_strategy(rollout: Rollout, strategy: Strategy) -> Rollout:
+    part = "blue_green" if rollout.blue_green else "canary"
+    return replace(rollout, spec=replace(rollout.spec, strategy=replace(rollout.spec.strategy, **{part: strategy})))
+
+
+def _unserved(subject: Subject) -> Iterator[Cause]:
+    """Routes of a release that no gateway serves: weights in them move no request."""
+    for route in subject.routes if subject.releasing else ():
+        parents = (route.get("status") or {}).get("parents") or ()
+        for one in (condition for parent in parents for condition in parent.get("conditions") or ()):
+            if one.get("type") == "Accepted" and one.get("status") == "False":
+                name = route["metadata"]["name"]
+                text = f"no gateway serves it: {one.get('message') or one.get('reason')}"
+                action = "fix what its status says (kubectl describe httproute), or no request reaches the new version"
+                yield Cause("traffic", (f"HTTPRoute {name}",), text, Advice(action))

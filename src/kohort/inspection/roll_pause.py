@@ -1,0 +1,91 @@
+"""Holding a roll where it is, and letting it go on.
+
+A set has no switch for that, but its partition does the same: no group below it is rolled. A pause raises the partition
+to where the roll has come to and notes what it was in an annotation; resuming puts that back.
+
+| the roll | pause sets the partition to |
+|---|---|
+| is at rest | the number of groups: the next edit moves nothing |
+| is under way, the leader StatefulSet at p | p: groups that have begun are finished, no other begins |
+| has begun with all groups | nothing: there is nothing left to hold |
+"""
+
+from typing import Final
+
+import msgspec
+
+from kohort.inspection.advice import Verb
+from kohort.inspection.release_subject import Subject, command
+from kohort.inspection.snapshot import PAUSE_NOTE, Snapshot
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, Workload
+from kohort.objects.json_types import JsonObject
+
+NOTE: Final = PAUSE_NOTE
+
+
+class Decision(msgspec.Struct, frozen=True):
+    patch: JsonObject | None
+    """None when there is nothing to change."""
+    words: str
+
+
+def paused(subject: Subject) -> bool:
+    """By `kohort pause`. A partition that is written into the workload is no pause: that is what is wanted of it."""
+    rollout = subject.rollout
+    if rollout is not None and rollout.spec.strategy.paused:
+        return True
+    if isinstance(subject, Workload):
+        return subject.kind == DEPLOYMENT and subject.held and not subject.releasing
+    return NOTE in subject.metadata.annotations
+
+
+def pause_workload(workload: Workload) -> Decision:
+    """A Deployment has a switch for it, a StatefulSet its partition."""
+    name = f"{workload.kind} {workload.name}"
+    if paused(workload) or (workload.kind == STATEFUL_SET and workload.held):
+        return Decision(None, f"{name} is paused already")
+    if workload.kind == DEPLOYMENT:
+        return Decision({"spec": {"paused": True}}, f"{name} is paused: its pods stay as they are")
+    body: JsonObject = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": workload.replicas}}}}
+    return Decision(body, f"{name} is paused: its partition keeps all pods as they are")
+
+
+def resume_workload(workload: Workload) -> Decision:
+    name = f"{workload.kind} {workload.name}"
+    if not workload.held:
+        return Decision(None, f"{name} is not paused")
+    if workload.kind == DEPLOYMENT:
+        return Decision({"spec": {"paused": False}}, f"{name} goes on")
+    return Decision({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, f"{name} goes on")
+
+
+def pause(snapshot: Snapshot) -> Decision:
+    group_set, name = snapshot.group_set, snapshot.name
+    if NOTE in group_set.metadata.annotations:
+        return Decision(None, f"{name} is paused already, at partition {group_set.partition}")
+    leaders = snapshot.leader_set
+    rolling = any(not state.updated for state in snapshot.states.values())
+    partition = leaders.partition if leaders is not None and rolling else group_set.replicas
+    if rolling and partition == 0:
+        return Decision(
+            None, f"every group of {name} has begun to roll; to go back: {command(snapshot, Verb.UNDO).text}"
+        )
+    held = f"groups below {partition}" if rolling else "all groups, when the template changes,"
+    return Decision(_patch(partition, str(group_set.partition)), f"{name} is paused: {held} stay as they are")
+
+
+def resume(snapshot: Snapshot) -> Decision:
+    group_set, name = snapshot.group_set, snapshot.name
+    noted = group_set.metadata.annotations.get(NOTE)
+    if noted is None and group_set.partition == 0:
+        return Decision(None, f"{name} is not paused")
+    partition = int(noted) if noted is not None and noted.isdigit() else 0
+    limit = f" down to partition {partition}" if partition else ""
+    return Decision(_patch(partition, None), f"{name} goes on{limit}")
+
+
+def _patch(partition: int, note: str | None) -> JsonObject:
+    return {
+        "metadata": {"annotations": {NOTE: note}},
+        "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": {"partition": partition}}},
+    }

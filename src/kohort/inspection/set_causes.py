@@ -1,0 +1,175 @@
+"""Why a set is not as wanted: the first cause first, and what to do about it.
+
+A group that does not come up shows many symptoms: twelve pods wait for a leader that waits for a volume. What a person
+needs is the one fact that everything else follows from. So each symptom is put into a class, classes are ordered by
+what follows from what (`cause.ORDER`), and within a class the lowest group and worker come first.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from kohort.groups.caches import owned_by
+from kohort.inspection.advice import Advice, Verb
+from kohort.inspection.allowed_commands import offered, resume_refusal
+from kohort.inspection.cause import ORDER, Cause
+from kohort.inspection.pod_causes import of_pod, of_resize
+from kohort.inspection.release_causes import of_release
+from kohort.inspection.release_subject import command
+from kohort.inspection.roll_pause import paused
+from kohort.inspection.snapshot import Snapshot, group_of, worker_of
+from kohort.objects.core import Pod
+from kohort.rules import group_labels
+
+_REFUSALS: Final = ("FailedCreate", "FailedUpdate")
+_TOLD: Final = {
+    "NameTaken": "rename or delete the object that has the name, or use another name for the set",
+    "WebhookMissed": (
+        "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
+        "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
+    ),
+}
+"""What only the operator knows and says in the condition Waiting: its reasons, and what to do."""
+
+
+def causes(snapshot: Snapshot) -> list[Cause]:
+    """Everything that stands between the set and what is wanted; empty when nothing does."""
+    found = _of_groups(snapshot)
+    if snapshot.canary is not None:
+        found += _of_groups(snapshot.canary)
+    found += [*of_release(snapshot), *_held(snapshot)]
+    if not found:
+        found += _missing(snapshot)
+    return ordered(found)
+
+
+def ordered(found: Iterable[Cause]) -> list[Cause]:
+    return _merged(sorted(found, key=lambda cause: ORDER.index(cause.kind)))
+
+
+def _of_groups(snapshot: Snapshot) -> list[Cause]:
+    pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
+    refused = [*_service_taken(snapshot), *_told(snapshot), *_refused(snapshot)]
+    found = [*([] if _tried(snapshot) else _operator(snapshot)), *refused]
+    found += [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
+    return found + [cause for pod in pods for cause in of_resize(pod, context)]
+
+
+def _merged(causes: Iterable[Cause]) -> list[Cause]:
+    """The same thing told of several objects is told once."""
+    result: list[Cause] = []
+    for kind, group in groupby(causes, key=lambda cause: cause.kind):
+        texts: dict[tuple[str, Advice], list[str]] = {}
+        for cause in group:
+            texts.setdefault((cause.found, cause.action), []).extend(cause.objects)
+        result += [Cause(kind, tuple(names), *text) for text, names in texts.items()]
+    return result
+
+
+def is_fine(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and pod.ready and not pod.metadata.deleting
+
+
+def _position(pod: Pod) -> tuple[int, int]:
+    return group_of(pod) or 0, worker_of(pod)
+
+
+def _operator(snapshot: Snapshot) -> Iterator[Cause]:
+    metadata, status = snapshot.group_set.metadata, snapshot.group_set.status
+    if status.observed_generation < metadata.generation:
+        text = (
+            f"the operator has seen generation {status.observed_generation}, the set is at {metadata.generation}"
+            if status.observed_generation
+            else "no operator has seen this set"
+        )
+        yield Cause(
+            "operator",
+            (metadata.name,),
+            text,
+            Advice(
+                "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort "
+                "operator) and looks after this namespace (--namespaces)"
+            ),
+        )
+
+
+def _tried(snapshot: Snapshot) -> bool:
+    """An operator that is refused what it writes does not get to noting that it has seen the set: it runs, though."""
+    uid = snapshot.group_set.metadata.uid
+    return any(
+        event.type == "Warning" and event.reason in _REFUSALS and event.involved_object.uid == uid
+        for event in snapshot.events
+    )
+
+
+def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
+    """Groups may run all the same, but their members do not find each other."""
+    service, group_set = snapshot.service, snapshot.group_set
+    if service is None or group_set.subdomain_policy != group_labels.SHARED or owned_by(service.metadata, group_set):
+        return
+    text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
+    action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
+    yield Cause(
+        "refused", (f"Service {snapshot.name}",), text, Advice(f"{action}; the set's own is made within a minute")
+    )
+
+
+def _told(snapshot: Snapshot) -> Iterator[Cause]:
+    for condition in snapshot.group_set.status.conditions:
+        if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _TOLD:
+            yield Cause("refused", (snapshot.name,), condition["message"], Advice(_TOLD[condition["reason"]]))
+
+
+def _refused(snapshot: Snapshot) -> Iterator[Cause]:
+    """Objects that the server did not accept leave nothing behind but an event. An event outlives what it tells, so it
+    counts only while something is missing."""
+    if not any(True for _ in _missing(snapshot)):
+        return
+    owners = {snapshot.name} | {one.metadata.name for one in snapshot.stateful_sets}
+    latest: dict[str, str] = {}
+    for event in sorted(snapshot.events, key=lambda one: one.last_timestamp or one.event_time or ""):
+        if event.type == "Warning" and event.reason in _REFUSALS:
+            reference = event.involved_object
+            if reference.name in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
+                latest[f"{reference.kind} {reference.name}"] = event.message
+    for name, message in latest.items():
+        action = "make room in the quota or ask for less" if "quota" in message else "fix the error above"
+        yield Cause("refused", (name,), message, Advice(f"{action}; kohort retries automatically"))
+
+
+def _held(snapshot: Snapshot) -> Iterator[Cause]:
+    if snapshot.releasing:
+        return
+    partition = snapshot.group_set.partition
+    states = sorted(snapshot.states.items())
+    old = [f"group {index}" for index, state in states if index < partition and not state.updated]
+    if old:
+        text = f"partition {partition} holds groups below it at their old revision"
+        if paused(snapshot):
+            text = "held at the old revision by the pause"
+        words = "" if not resume_refusal(snapshot) else "lower the partition in spec.rolloutStrategy"
+        advice = offered(snapshot, words, [("go on", command(snapshot, Verb.RESUME))])
+        yield Cause("rollout", tuple(old), text, advice)
+
+
+def _missing(snapshot: Snapshot) -> Iterator[Cause]:
+    """Nobody complains, and yet not all is there."""
+    group_set = snapshot.group_set
+    for index in range(group_set.replicas):
+        leader = snapshot.leaders.get(index)
+        if leader is None:
+            action = "wait; if it stays so, see that the StatefulSet controller runs"
+            yield Cause("waiting", (f"group {index}",), "has no leader pod yet", Advice(action))
+            continue
+        count = len(snapshot.members(index))
+        if count < group_set.template.size:
+            state = (
+                "is not ready yet" if group_set.startup_policy == group_labels.LEADER_READY and not leader.ready else ""
+            )
+            text = f"has {count} of {group_set.template.size} pods" + (f": its leader {state}" if state else "")
+            yield Cause("waiting", (f"group {index}",), text, Advice("wait; workers are made after their leader"))
+    if all(state.ready for state in snapshot.states.values()):
+        old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
+        if old and group_set.partition == 0:
+            advice = Advice("wait: groups are rolled step by step")
+            yield Cause("waiting", tuple(old), "not yet at the new revision", advice)

@@ -1,0 +1,162 @@
+"""A Deployment or a StatefulSet as a person sees it: its pods, how far it is, and why it is not ready."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from kohort.inspection.advice import Advice, Verb
+from kohort.inspection.allowed_commands import offered
+from kohort.inspection.cause import Cause
+from kohort.inspection.pod_causes import of_pod, of_resize
+from kohort.inspection.progress import Progress
+from kohort.inspection.release import Release, release_of, told
+from kohort.inspection.release_causes import of_release
+from kohort.inspection.release_subject import command
+from kohort.inspection.roll_pause import paused
+from kohort.inspection.served_revisions import images
+from kohort.inspection.set_causes import is_fine, ordered
+from kohort.inspection.tree import PodBranch, branch_of, cells
+from kohort.inspection.workload import DEPLOYMENT, Workload
+
+PENDING, UPDATING, AVAILABLE, PROGRESSING = "Pending", "Updating", "Available", "Progressing"
+
+
+class WorkloadTree(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str
+    name: str
+    namespace: str
+    state: str
+    wanted: int
+    ready: int
+    updated: int
+    revision: int
+    revision_key: str
+    images: tuple[str, ...]
+    pods: Sequence[PodBranch]
+    paused: bool = False
+    release: Release | None = None
+    canary: "WorkloadTree | None" = None
+
+
+def tree_of_workload(workload: Workload, now: datetime) -> WorkloadTree:
+    numbers = {one.key: one.number for one in workload.versions}
+    return WorkloadTree(
+        kind=workload.kind,
+        name=workload.name,
+        namespace=workload.metadata.namespace,
+        state=state_of(workload),
+        wanted=workload.replicas,
+        ready=workload.ready,
+        updated=workload.updated,
+        revision=numbers.get(workload.update_key, 0),
+        revision_key=workload.update_key,
+        images=images(workload.template),
+        pods=[branch_of(pod, now, "pod") for pod in workload.pods],
+        paused=paused(workload),
+        release=release_of(workload, now),
+        canary=tree_of_workload(workload.canary, now) if workload.canary is not None else None,
+    )
+
+
+def state_of(workload: Workload) -> str:
+    """
+    | first that applies | word |
+    |---|---|
+    | it is being deleted | Terminating |
+    | its controller has not seen the last edit | Pending |
+    | not all replicas have the wanted version | Updating |
+    | all are ready | Available |
+    | otherwise | Progressing |
+    """
+    if workload.metadata.deleting:
+        return "Terminating"
+    if not workload.observed:
+        return PENDING
+    if workload.complete:
+        return AVAILABLE
+    held = workload.held or workload.releasing
+    if workload.updated < workload.replicas and not held:
+        return UPDATING
+    return AVAILABLE if held and workload.ready >= workload.replicas else PROGRESSING
+
+
+def drawn_workload(tree: WorkloadTree, *, wide: bool = False) -> list[str]:
+    lines = [headline_of_workload(tree)]
+    if wide:
+        lines.append(f"images: {' '.join(tree.images)}")
+    rows = [cells(pod, wide) for pod in tree.pods]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    for number, row in enumerate(rows):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        lines.append(f"{'└─' if number == len(rows) - 1 else '├─'} {text}")
+    if tree.release is not None:
+        lines.append(told(tree.release))
+    if tree.canary is not None:
+        lines += drawn_workload(tree.canary, wide=wide)
+    return lines
+
+
+def headline_of_workload(tree: WorkloadTree) -> str:
+    revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "new revision held"
+    counts = f"{tree.ready}/{tree.wanted} pods ready, {tree.updated} up to date"
+    words = f"{counts}, {revision}{', paused' if tree.paused else ''}"
+    return f"{tree.namespace}/{tree.kind.lower()}/{tree.name}  {tree.state}  {words}"
+
+
+def progress_of_workload(workload: Workload, now: datetime) -> Progress:
+    """Done as `kubectl rollout status` has it: seen, all pods new and ready, none of the old ones left; and no Rollout
+    is under way."""
+    held = max(0, workload.replicas - workload.updated) if workload.held else 0
+    waits = workload.releasing or (held > 0 and paused(workload))
+    partition_kept = workload.partition > 0 and workload.ready == workload.replicas and workload.observed
+    done = (workload.complete or partition_kept) and not waits and not workload.metadata.deleting
+    first = [] if done else workload_causes(workload)[:1]
+    numbers = {one.key: one.number for one in workload.versions}
+    return Progress(
+        name=workload.reference,
+        namespace=workload.metadata.namespace,
+        state=state_of(workload),
+        wanted=workload.replicas,
+        existing=workload.existing,
+        ready=workload.ready,
+        updated=workload.updated,
+        updated_ready=min(workload.updated, workload.ready),
+        rolled=min(workload.updated, workload.ready, workload.replicas),
+        surge=max(0, workload.existing - workload.replicas),
+        held=held,
+        paused=paused(workload),
+        revision=numbers.get(workload.update_key, 0),
+        done=done,
+        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
+        unit="pods",
+        release=release_of(workload, now),
+    )
+
+
+def workload_causes(workload: Workload) -> list[Cause]:
+    found = _of_pods(workload)
+    if workload.canary is not None:
+        found += _of_pods(workload.canary)
+    found += [*of_release(workload), *_held(workload)]
+    if not found and not workload.complete:
+        missing = workload.replicas - workload.existing
+        text = f"{missing} of {workload.replicas} pods do not exist yet" if missing > 0 else "not yet up to date"
+        advice = Advice(f"wait; if it stays so: kubectl describe {workload.reference}")
+        found.append(Cause("waiting", (workload.name,), text, advice))
+    return ordered(found)
+
+
+def _of_pods(workload: Workload) -> list[Cause]:
+    context = workload.pod_context
+    pods = sorted(workload.pods, key=lambda pod: pod.metadata.name)
+    found = [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
+    return found + [cause for pod in pods for cause in of_resize(pod, context)]
+
+
+def _held(workload: Workload) -> list[Cause]:
+    if workload.releasing or not workload.held or workload.updated >= workload.replicas:
+        return []
+    how = "spec.paused" if workload.kind == DEPLOYMENT else f"partition {workload.partition}"
+    advice = offered(workload, "", [("go on", command(workload, Verb.RESUME))])
+    return [Cause("rollout", (workload.name,), f"held at the old revision by {how}", advice)]

@@ -1,0 +1,77 @@
+"""Whether the operator that was asked for is there: all its replicas, of the template that was applied last.
+
+Replicas of the template before do not count. They go on working while an image cannot be pulled, which is what a
+rolling update is for, and exactly why they say nothing about the new one.
+"""
+
+import asyncio
+from typing import Final
+
+from kohort.install.operator_deployment import DEPLOYMENT, SELECTOR
+from kohort.kube.client import Client
+from kohort.kube.resources import DEPLOYMENTS, PODS
+from kohort.objects.json_types import JsonObject
+
+_LOOK_SECONDS: Final = 0.25
+_PODS: Final = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
+
+
+class NotAvailable(Exception):
+    """Why, in words for the one who installs."""
+
+
+async def wait_available(client: Client, namespace: str, seconds: float) -> None:
+    problem = "it has not been looked at"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                deployment = await client.get(DEPLOYMENTS, DEPLOYMENT, namespace)
+                problem = missing(deployment)
+                if not problem:
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        pods = (await client.list(PODS, namespace, label_selector=_PODS)).items
+        pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+        reasons = [reason for pod in pods if (reason := hindrance(pod))]
+        because = reasons[0] if reasons else f"see kubectl -n {namespace} describe deployment {DEPLOYMENT}"
+        raise NotAvailable(f"the operator is not available after {seconds:g} s: {problem}; {because}") from None
+
+
+def missing(deployment: JsonObject) -> str:
+    """What a Deployment lacks; nothing when everything is as it was asked for.
+
+    | observed | replicas | updated | available | all | missing                                   |
+    |----------|---------:|--------:|----------:|----:|-------------------------------------------|
+    | no       |        2 |       2 |         2 |   2 | nobody has looked at the change yet        |
+    | yes      |        2 |       1 |         2 |   3 | 1 of 2 replicas are of the new kind        |
+    | yes      |        2 |       2 |         1 |   3 | 1 replica of the old kind is still there   |
+    | yes      |        2 |       2 |         1 |   2 | 1 of 2 replicas are available              |
+    """
+    status, wanted = deployment.get("status") or {}, deployment["spec"]["replicas"]
+    updated, all_of_them = status.get("updatedReplicas", 0), status.get("replicas", 0)
+    available = status.get("availableReplicas", 0)
+    if status.get("observedGeneration") != deployment["metadata"]["generation"]:
+        return "nobody has looked at the change yet"
+    if updated < wanted:
+        return f"{updated} of {wanted} replicas are of the new kind"
+    if all_of_them > updated:
+        return f"{all_of_them - updated} replica(s) of the old kind are still there"
+    return "" if available >= wanted else f"{available} of {wanted} replicas are available"
+
+
+def hindrance(pod: JsonObject) -> str:
+    """What keeps a pod from being ready, as the cluster says it; nothing when it does not say."""
+    status, name = pod.get("status") or {}, pod["metadata"]["name"]
+    for one in status.get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message"):
+            return f"pod {name} has no node: {one['message']}"
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        ended = (container.get("lastState") or {}).get("terminated") or state.get("terminated") or {}
+        waiting = state.get("waiting") or {}
+        said = ended.get("message") or waiting.get("message") or ""
+        reason = waiting.get("reason") or ended.get("reason")
+        if reason and reason not in ("ContainerCreating", "PodInitializing"):
+            return f"pod {name}: {reason}{': ' if said else ''}{said.strip()}"
+    return ""

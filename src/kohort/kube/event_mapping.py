@@ -1,0 +1,78 @@
+"""From an object to the objects that must be reconciled because of it."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from kohort.kube.object_identity import View, key_of
+from kohort.kube.resources import Key, Resource
+from kohort.objects.json_types import Json, JsonObject
+
+Mapper = Callable[[Json], Iterable[Key]]
+"""Which keys a change of an object concerns."""
+
+
+class Reference(Protocol):
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+def controller_of(obj: View | JsonObject) -> Reference | None:
+    """The owner reference with `controller: true`; there is at most one."""
+    if isinstance(obj, dict):
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                return _Reference(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+        return None
+    references: Json = getattr(obj.metadata, "owner_references", None) or ()
+    for reference in references:
+        if reference.controller:
+            found: Reference = reference
+            return found
+    return None
+
+
+def owner_reference(resource: Resource, name: str, uid: str, *, controller: bool = True) -> JsonObject:
+    """An entry for `metadata.ownerReferences` of a child; as a controller it also holds up foreground deletion."""
+    reference: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}
+    if controller:
+        reference |= {"controller": True, "blockOwnerDeletion": True}
+    return reference
+
+
+def own_key(obj: View | JsonObject) -> Iterable[Key]:
+    return (key_of(obj),)
+
+
+def map_to_controller_owner(kind: str, group: str | None = None, *, namespaced: bool = True) -> Mapper:
+    """The object's controller, if it is of this kind (and, if given, of this API group)."""
+
+    def owner(obj: View | JsonObject) -> Iterable[Key]:
+        reference = controller_of(obj)
+        if reference is None or reference.kind != kind:
+            return ()
+        if group is not None and reference.api_version.rpartition("/")[0] != group:
+            return ()
+        return (Key(key_of(obj).namespace if namespaced else "", reference.name),)
+
+    return owner
+
+
+def index_by_controller_uid(obj: View | JsonObject) -> Iterable[str]:
+    """For `Informer.add_index`: finds the children of an owner."""
+    reference = controller_of(obj)
+    return () if reference is None else (reference.uid,)

@@ -1,0 +1,108 @@
+"""Metrics over HTTPS, for those who may read them.
+
+Who asks is found out by the cluster itself: the bearer token is shown to the API server (TokenReview), which also says
+whether that user may `get` the path `/metrics` (SubjectAccessReview). An answer is remembered for a minute, so that a
+scrape costs no request; tokens are remembered by their hash only.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kohort.kube import errors
+from kohort.kube.client import Client
+from kohort.kube.log import Log
+from kohort.kube.resources import Resource
+from kohort.manager.web_server import Address, listen
+from kohort.objects.json_types import JsonObject
+
+TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+PATH: Final = "/metrics"
+REMEMBER_SECONDS: Final = 60.0
+_REMEMBERED: Final = 1024
+
+_log = Log(module="kohort.manager.metrics")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    status: int
+    """200, 401 or 403."""
+    until: float
+
+
+class Gate:
+    """Who may read the metrics."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[bytes, Verdict] = {}
+
+    async def admits(self, token: str) -> int:
+        """The status to answer with."""
+        if not token:
+            return 401
+        now = asyncio.get_running_loop().time()
+        name = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(name)
+        if known is not None and known.until > now:
+            return known.status
+        status = await self._ask(token)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[name] = Verdict(status, now + REMEMBER_SECONDS)
+        return status
+
+    async def _ask(self, token: str) -> int:
+        review: JsonObject = await self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}})
+        found = review.get("status") or {}
+        if not found.get("authenticated"):
+            return 401
+        user = found["user"]
+        spec: JsonObject = {
+            "user": user.get("username", ""),
+            "uid": user.get("uid", ""),
+            "groups": user.get("groups") or [],
+            "extra": user.get("extra") or {},
+            "nonResourceAttributes": {"path": PATH, "verb": "get"},
+        }
+        access: JsonObject = await self._client.create(ACCESS_REVIEWS, {"spec": spec})
+        return 200 if (access.get("status") or {}).get("allowed") else 403
+
+
+class MetricsServer:
+    def __init__(self, address: Address, tls: ssl.SSLContext, gate: Gate, render: Callable[[], bytes]) -> None:
+        self._address = address
+        self._tls = tls
+        self._gate = gate
+        self._render = render
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> int:
+        application = web.Application()
+        application.router.add_get(PATH, self._answer)
+        self._runner, port = await listen(application, self._address, self._tls)
+        _log.info("serving metrics", port=port)
+        return port
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        try:
+            status = await self._gate.admits(token.strip() if scheme.lower() == "bearer" else "")
+        except errors.ApiError as problem:
+            _log.warning("reader not checked", problem=problem.message)
+            return web.Response(status=500, text="who may read the metrics could not be found out\n")
+        if status != 200:
+            return web.Response(status=status, text="Unauthorized\n" if status == 401 else "Forbidden\n")
+        return web.Response(body=self._render(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})

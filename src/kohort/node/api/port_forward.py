@@ -1,0 +1,168 @@
+"""Ports of pods, reached from far away.
+
+| the client asks for                       | one forwarded connection is                                     |
+|-------------------------------------------|-----------------------------------------------------------------|
+| a WebSocket with channels                 | two channels of it, data and errors, for each port in the query |
+| SPDY, or SPDY inside a WebSocket (kubectl)| a pair of streams, which belong together by their request id    |
+"""
+
+import asyncio
+import contextlib
+from typing import Final, Protocol
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from kohort.kube.tasks import cancel_all
+from kohort.node.api.spdy_connection import SpdyConnection, Stream, Tunnel, Upgraded, asks_for_spdy
+
+CHANNELS: Final = "v4.channel.k8s.io"
+SPDY_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
+FORWARD: Final = "portforward.k8s.io"
+CHUNK: Final = 65536
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Pod(Protocol):
+    """Where ports are."""
+
+    async def connect(self, port: int) -> _Connection:
+        """Raises OSError."""
+        ...
+
+
+async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse:
+    if asks_for_spdy(request):
+        upgraded = Upgraded(FORWARD)
+        await upgraded.begin(request)
+        await _by_streams(SpdyConnection(upgraded), pod)
+        return upgraded
+    offered = request.headers.get("Sec-WebSocket-Protocol", "")
+    tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=0, compress=False)
+    if not tunnel.can_prepare(request).ok:
+        return web.Response(status=400, text="Upgrade request required")
+    if SPDY_TUNNEL in offered:
+        await tunnel.prepare(request)
+        await _by_streams(SpdyConnection(Tunnel(tunnel)), pod)
+        return tunnel
+    ports = [int(port) for port in request.query.getall("port", []) if port.isdigit()]
+    if not ports:
+        return web.Response(status=400, text="you must specify at least 1 port")
+    channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=0, compress=False)
+    await channels.prepare(request)
+    await _by_channels(channels, ports, pod)
+    return channels
+
+
+# Streams
+
+
+async def _by_streams(connection: SpdyConnection, pod: Pod) -> None:
+    waiting: dict[str, dict[str, Stream]] = {}
+    tasks: set[asyncio.Task[None]] = set()
+    try:
+        async for stream in connection.opened():
+            kind = stream.headers.get("streamtype", "")
+            # Old clients do not number their requests: they open the error stream, then the one for data.
+            number = stream.number if kind == "error" else stream.number - 2
+            request = stream.headers.get("requestid") or str(number)
+            pair = waiting.setdefault(request, {})
+            pair[kind] = stream
+            if {"data", "error"} <= pair.keys():
+                del waiting[request]
+                task = asyncio.create_task(_carry_pair(pair["data"], pair["error"], pod))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+    finally:
+        await cancel_all(*tasks)
+        await connection.close()
+
+
+async def _carry_pair(data: Stream, error: Stream, pod: Pod) -> None:
+    port = data.headers.get("port", "")
+    problem = ""
+    try:
+        reader, writer = await pod.connect(int(port))
+    except (OSError, ValueError) as found:
+        problem = f"failed to connect to port {port} of the pod: {found}"
+    else:
+        try:
+            await _both_ways(data, reader, writer)
+        finally:
+            writer.close()
+    with contextlib.suppress(ConnectionError):
+        await data.write(b"", last=True)
+        await error.write(problem.encode(), last=True)
+
+
+async def _both_ways(data: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Until the pod has said its last word: a client that has may still be waiting for the answer."""
+
+    async def inward() -> None:
+        with contextlib.suppress(OSError):
+            while (chunk := await data.read()) is not None:
+                writer.write(chunk)
+                await writer.drain()
+            writer.write_eof()
+
+    sending = asyncio.create_task(inward())
+    try:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(CHUNK):
+                await data.write(chunk)
+    finally:
+        sending.cancel()
+
+
+# Channels
+
+
+async def _by_channels(channels: web.WebSocketResponse, ports: list[int], pod: Pod) -> None:
+    connections: dict[int, asyncio.StreamWriter] = {}
+    tasks: list[asyncio.Task[None]] = []
+    for index, port in enumerate(ports):
+        for channel in (2 * index, 2 * index + 1):
+            await channels.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
+        try:
+            reader, writer = await pod.connect(port)
+        except OSError as problem:
+            words = f"failed to connect to port {port} of the pod: {problem}"
+            await channels.send_bytes(bytes([2 * index + 1]) + words.encode())
+            continue
+        connections[2 * index] = writer
+        tasks.append(asyncio.create_task(_outward(channels, reader, 2 * index)))
+    try:
+        if connections:
+            await _until_one_side_ends(channels, connections, tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for writer in connections.values():
+            writer.close()
+        await channels.close(code=WSCloseCode.OK)
+
+
+async def _until_one_side_ends(
+    channels: web.WebSocketResponse, connections: dict[int, asyncio.StreamWriter], tasks: "list[asyncio.Task[None]]"
+) -> None:
+    async def inward() -> None:
+        async for message in channels:
+            if message.type == WSMsgType.BINARY and message.data:
+                writer = connections.get(message.data[0])
+                if writer is not None:
+                    writer.write(message.data[1:])
+                    with contextlib.suppress(ConnectionError):
+                        await writer.drain()
+
+    async def outward() -> None:
+        await asyncio.gather(*tasks)
+
+    directions = [asyncio.create_task(inward()), asyncio.create_task(outward())]
+    await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+    for direction in directions:
+        direction.cancel()
+
+
+async def _outward(channels: web.WebSocketResponse, reader: asyncio.StreamReader, channel: int) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(CHUNK):
+            await channels.send_bytes(bytes([channel]) + data)

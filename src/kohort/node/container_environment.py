@@ -1,0 +1,218 @@
+"""The environment, command and arguments of a container. Pure.
+
+Later entries win, in this order: services, `envFrom`, `env`. `$(NAME)` is replaced by what stands before it, `$$` is a
+dollar sign, and a name that nobody knows stays as it is.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from kohort.objects.core import Service
+from kohort.objects.node_pods import EnvVar, NodeContainer, NodePod
+from kohort.objects.quantity import Quantity
+from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
+
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_NAME: Final = re.compile(r"[ -<>-~]+")
+"""Printable ASCII without `=`."""
+
+Sources = Callable[[str, str], Mapping[str, str] | None]
+"""The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are no text are
+there as `os.fsdecode` gives them."""
+
+
+class ConfigProblem(Exception):
+    """A container cannot be configured: something it refers to is missing."""
+
+
+def expanded(text: str, known: Mapping[str, str]) -> str:
+    """
+    >>> expanded("$(A)-$(B)-$$(A)", {"A": "1"})
+    '1-$(B)-$(A)'
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match.group(0) == "$$":
+            return "$"
+        return known.get(match.group(1), match.group(0))
+
+    return _REFERENCE.sub(value, text)
+
+
+def environment(
+    pod: NodePod,
+    container: NodeContainer,
+    sources: Sources,
+    services: Mapping[str, str],
+    facts: Mapping[str, str],
+    allocatable: Mapping[str, Quantity],
+) -> dict[str, str]:
+    """`facts` are what only the node knows of a pod: `status.podIP`, `status.hostIP`. Raises ConfigProblem."""
+    found: dict[str, str] = dict(services)
+    for source in container.env_from:
+        kind, reference = (
+            ("configmap", source.config_map_ref) if source.config_map_ref else ("secret", source.secret_ref)
+        )
+        if reference is None:
+            continue
+        data = sources(kind, reference.name)
+        if data is None:
+            if reference.optional:
+                continue
+            raise ConfigProblem(f'{kind} "{reference.name}" not found')
+        found |= {source.prefix + key: value for key, value in data.items() if _NAME.fullmatch(source.prefix + key)}
+    for entry in container.env:
+        value = _value(pod, container, entry, sources, found, facts, allocatable)
+        if value is not None:
+            found[entry.name] = value
+    for name, value in found.items():
+        _check_possible(name, value)
+    return found
+
+
+def _check_possible(name: str, value: str) -> None:
+    """Whether a process can be given this."""
+    if "\0" in value:
+        raise ConfigProblem(f'environment variable "{name}" holds a NUL byte, which no process can be given')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigProblem(f'environment variable "{name}" holds bytes that are no text') from None
+
+
+def command_line(
+    container: NodeContainer,
+    known: Mapping[str, str],
+    entrypoint: tuple[str, ...] = (),
+    command: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """`entrypoint` and `command` are the image's, used as they are where the container says nothing."""
+    arguments = tuple(expanded(word, known) for word in container.args)
+    if container.command:
+        return (*(expanded(word, known) for word in container.command), *arguments)
+    return (*entrypoint, *(arguments or command))
+
+
+def field_value(pod: NodePod, selector: ObjectFieldSelector, facts: Mapping[str, str]) -> str:
+    """One field of a pod as text. Raises ConfigProblem."""
+    path, metadata = selector.field_path, pod.metadata
+    if match := _SUBSCRIPT.fullmatch(path):
+        mapping = metadata.labels if match.group(1) == "labels" else metadata.annotations
+        return mapping.get(match.group(2), "")
+    if path in ("metadata.labels", "metadata.annotations"):
+        mapping = metadata.labels if path.endswith("labels") else metadata.annotations
+        return "\n".join(f"{key}={_quoted(value)}" for key, value in sorted(mapping.items()))
+    known = {
+        "metadata.name": metadata.name,
+        "metadata.namespace": metadata.namespace,
+        "metadata.uid": metadata.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        **facts,
+    }
+    if path not in known:
+        raise ConfigProblem(f"field path {path!r} is not known")
+    return known[path]
+
+
+def resource_value(
+    pod: NodePod, container: NodeContainer, selector: ResourceFieldSelector, allocatable: Mapping[str, Quantity]
+) -> str:
+    """A request or limit, in units of the divisor, rounded up; a limit that is absent is the node's size. `pod` is the
+    allocated one."""
+    kind, _, name = selector.resource.partition(".")
+    block = container.resources
+    written = (block.limits if kind == "limits" else block.requests).get(name)
+    if written is None and kind == "limits" and pod.spec.resources is not None:
+        written = pod.spec.resources.limits.get(name)
+    if written is not None:
+        amount = Quantity.parse(written)
+    else:
+        amount = allocatable.get(name, Quantity.of(0)) if kind == "limits" else Quantity.of(0)
+    divisor = Quantity.parse(selector.divisor) if selector.divisor else Quantity.of(1)
+    if not divisor:
+        divisor = Quantity.of(1)
+    return str(-(-amount.nano // divisor.nano))
+
+
+def service_environment(services: Iterable[Service], api_server: tuple[str, str]) -> dict[str, str]:
+    """How services of the namespace were announced before there was DNS; the API server's place always."""
+    found: dict[str, str] = {}
+    for service in services:
+        address = service.spec.cluster_ip
+        if not address or address == "None":
+            continue
+        name = service.metadata.name.upper().replace("-", "_")
+        ports = service.spec.ports
+        if not ports:
+            continue
+        found[f"{name}_SERVICE_HOST"] = address
+        found[f"{name}_SERVICE_PORT"] = str(ports[0].port)
+        for port in ports:
+            if port.name:
+                found[f"{name}_SERVICE_PORT_{port.name.upper().replace('-', '_')}"] = str(port.port)
+            linked = _linked(name, address, str(port.port), (port.protocol or "TCP").lower())
+            found |= {**linked, f"{name}_PORT": found.get(f"{name}_PORT", linked[f"{name}_PORT"])}
+    host, number = api_server
+    if host:
+        found |= {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": number}
+        found |= {"KUBERNETES_SERVICE_PORT_HTTPS": number, **_linked("KUBERNETES", host, number, "tcp")}
+    return found
+
+
+def _linked(name: str, address: str, port: str, protocol: str) -> dict[str, str]:
+    """One port in the form of links between containers, which are older than services."""
+    prefix, url = f"{name}_PORT_{port}_{protocol.upper()}", f"{protocol}://{address}:{port}"
+    return {
+        f"{name}_PORT": url,
+        prefix: url,
+        f"{prefix}_PROTO": protocol,
+        f"{prefix}_PORT": port,
+        f"{prefix}_ADDR": address,
+    }
+
+
+def _value(
+    pod: NodePod,
+    container: NodeContainer,
+    entry: EnvVar,
+    sources: Sources,
+    known: Mapping[str, str],
+    facts: Mapping[str, str],
+    allocatable: Mapping[str, Quantity],
+) -> str | None:
+    source = entry.value_from
+    if source is None:
+        return expanded(entry.value, known)
+    if source.field_ref is not None:
+        return field_value(pod, source.field_ref, facts)
+    if source.resource_field_ref is not None:
+        chosen = next(
+            (
+                each
+                for each in (*pod.spec.init_containers, *(pod.spec.containers or ()))
+                if each.name == (source.resource_field_ref.container_name or container.name)
+            ),
+            container,
+        )
+        return resource_value(pod, chosen, source.resource_field_ref, allocatable)
+    kind, reference = (
+        ("configmap", source.config_map_key_ref) if source.config_map_key_ref else ("secret", source.secret_key_ref)
+    )
+    if reference is None:
+        return ""
+    data = sources(kind, reference.name)
+    if data is None or reference.key not in data:
+        if reference.optional:
+            return None
+        if data is None:
+            raise ConfigProblem(f'{kind} "{reference.name}" not found')
+        raise ConfigProblem(f"couldn't find key {reference.key} in {kind} {pod.metadata.namespace}/{reference.name}")
+    return data[reference.key]
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,47 @@
+"""Ports of this machine that lead to pods: `hostPort` of their containers, TCP and UDP, carried by this process."""
+
+from collections.abc import Iterator
+
+from kohort.node.names.service_forwarding import KINDS
+from kohort.node.names.service_proxy import TcpCarrier, UdpCarrier
+from kohort.node.service_network import bound
+from kohort.objects.node_pods import NodePod
+
+ANY = "0.0.0.0"
+Wanted = tuple[str, str, int, int]
+"""Protocol, address and port of the machine, port of the pod."""
+
+
+class HostPorts:
+    def __init__(self) -> None:
+        self._open: dict[str, dict[Wanted, TcpCarrier | UdpCarrier]] = {}
+
+    async def open(self, pod: NodePod, address: str) -> None:
+        """Lead to a pod at this address what arrives at its ports; those that are open stay. Raises OSError."""
+        carriers = self._open.setdefault(pod.metadata.uid, {})
+        for wanted in wanted_by(pod):
+            if wanted in carriers:
+                continue
+            protocol, host, port, inside = wanted
+            carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda to=(address, inside): [to])  # type: ignore[misc]
+            await carrier.start(bound(host, port, KINDS[protocol]))
+            carriers[wanted] = carrier
+
+    def close(self, uid: str) -> None:
+        for carrier in self._open.pop(uid, {}).values():
+            carrier.close()
+
+    def close_all(self) -> None:
+        for uid in list(self._open):
+            self.close(uid)
+
+
+def wanted_by(pod: NodePod) -> Iterator[Wanted]:
+    """What a pod wants of the machine; one that is on its network has it anyway."""
+    if pod.spec.host_network:
+        return
+    for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
+        for port in container.ports:
+            protocol = port.protocol or "TCP"
+            if port.host_port and protocol in KINDS:
+                yield protocol, port.host_ip or ANY, port.host_port, port.container_port

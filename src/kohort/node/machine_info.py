@@ -1,0 +1,161 @@
+"""What this machine is: its size, its addresses, and what the node object says of it."""
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kohort.node.pressure import LEAST_MEMORY, Pressure
+from kohort.objects.json_types import JsonObject
+from kohort.objects.quantity import Quantity
+
+KUBELET_VERSION: Final = "v1.36.4+kohort"
+PODS: Final = 110
+LEASE_SECONDS: Final = 40
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def memory_info() -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    found = {}
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        found[name] = int(rest.split()[0]) * 1024
+    return found
+
+
+def capacity(directory: Path) -> dict[str, str]:
+    disk = os.statvfs(directory)
+    return {
+        "cpu": str(os.cpu_count() or 1),
+        "memory": f"{memory_info()['MemTotal'] >> 10}Ki",
+        "ephemeral-storage": f"{disk.f_blocks * disk.f_frsize >> 10}Ki",
+        "pods": str(PODS),
+    }
+
+
+def allocatable(of: Mapping[str, str]) -> dict[str, str]:
+    """What pods may have: all but what keeps the machine alive."""
+    left = max(Quantity.parse(of["memory"]).value - LEAST_MEMORY, 0)
+    return {**of, "memory": f"{left >> 10}Ki"}
+
+
+def outward_address(peer: str) -> str:
+    """Our address as `peer` sees it; no packet is sent."""
+    if peer in ("", "localhost") or peer.startswith("127.") or peer == "::1":
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((peer, 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def node_document(name: str, labels: Mapping[str, str]) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+                "node.kubernetes.io/instance-type": "kohort",
+                **labels,
+            },
+        },
+        "spec": {},
+    }
+
+
+def node_status(
+    name: str, size: Mapping[str, str], address: str, port: int, runtime: str, features: list[str]
+) -> JsonObject:
+    """`features` are declared: an API server asks a node for nothing that it does not declare."""
+    return {
+        "capacity": dict(size),
+        "allocatable": allocatable(size),
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "declaredFeatures": features,
+        "nodeInfo": {
+            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "bootID": _file("/proc/sys/kernel/random/boot_id"),
+            "containerRuntimeVersion": f"{runtime}://1",
+            "kernelVersion": platform.release(),
+            "kubeProxyVersion": "",
+            "kubeletVersion": KUBELET_VERSION,
+            "machineID": _file("/etc/machine-id"),
+            "operatingSystem": "linux",
+            "osImage": _os_name(),
+            "systemUUID": _file("/etc/machine-id"),
+        },
+    }
+
+
+def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "") -> list[JsonObject]:
+    """`unlimited` says why limits of pods are not enforced, if they are not."""
+
+    def condition(type: str, status: bool, reason: str, message: str) -> JsonObject:
+        return {
+            "type": type,
+            "status": "True" if status else "False",
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+
+    memory = (
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available")
+        if pressure.memory
+        else ("KubeletHasSufficientMemory", "kubelet has sufficient memory available")
+    )
+    enforced = (
+        ("NoWritableCgroupV2", unlimited) if unlimited else ("CgroupV2", "requests and limits are enforced by cgroups")
+    )
+    disk = (
+        ("KubeletHasDiskPressure", "kubelet has disk pressure")
+        if pressure.disk
+        else ("KubeletHasNoDiskPressure", "kubelet has no disk pressure")
+    )
+    pids = (
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available")
+        if pressure.pids
+        else ("KubeletHasSufficientPID", "kubelet has sufficient PID available")
+    )
+    return [
+        condition("MemoryPressure", pressure.memory, *memory),
+        condition("DiskPressure", pressure.disk, *disk),
+        condition("PIDPressure", pressure.pids, *pids),
+        condition("ResourcesEnforced", not unlimited, *enforced),
+        condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
+    ]
+
+
+def lease_document(name: str, uid: str, now: str) -> JsonObject:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+    }
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _os_name() -> str:
+    for line in _file("/etc/os-release").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return "Linux"

@@ -1,0 +1,169 @@
+"""Services that pods can reach: what is sent to their addresses goes on to the endpoints, through this process.
+
+| who asks                            | at which address                                                              |
+|-------------------------------------|-------------------------------------------------------------------------------|
+| pods with a network of their own    | the `clusterIP`, see `servicenetwork`; that of the API server too             |
+| anybody else on this machine        | one that only this node uses: a `clusterIP` is the same in every cluster, and |
+|                                     | several clusters may live on one machine, so the machine cannot have it       |
+
+Endpoints are those of the service's slices and, because an API server refuses loopback addresses there, the pods of
+this node that the service selects and that have such an address.
+"""
+
+import asyncio
+import socket
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from kohort.kube.log import Log
+from kohort.node.names.etc_hosts import API_SERVER, is_served
+from kohort.node.names.service_proxy import Backend, TcpCarrier, UdpCarrier
+from kohort.node.pod_addresses import AddressBook
+from kohort.node.service_network import ServiceNetwork, bound
+from kohort.objects.core import Service, ServicePort
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.node_pods import NodePod
+
+KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
+Port = tuple[str, str, int]
+"""A service by UID, and one of its ports."""
+Place = tuple[Port, bool, str]
+"""Where to listen for it: in the network of services or outside, and at which address."""
+_log = Log(part="node")
+
+
+def backends(
+    services: Iterable[Service],
+    slices: Iterable[EndpointSlice],
+    pods: Iterable[tuple[NodePod, str]],
+    api_server: tuple[str, str] = ("", ""),
+) -> dict[Port, list[Backend]]:
+    """Where connections to services go. The API server is where this node has found it, for it may be at an address
+    that no slice can say."""
+    by_service: dict[tuple[str, str], list[EndpointSlice]] = defaultdict(list)
+    for each in slices:
+        by_service[each.metadata.namespace, each.service_name].append(each)
+    local = [(pod, address) for pod, address in pods if address.startswith("127.") and pod.ready]
+    found: dict[Port, list[Backend]] = {}
+    for service in services:
+        own = by_service[service.metadata.namespace, service.metadata.name]
+        for port in service.spec.ports:
+            if port.protocol in KINDS:
+                given = [*_of_slices(own, port), *_of_pods(service, port, local)]
+                if (service.metadata.namespace, service.metadata.name) == API_SERVER and api_server[0]:
+                    given = [(api_server[0], int(api_server[1]))]
+                found[service.metadata.uid, port.protocol, port.port] = sorted(set(given))
+    return found
+
+
+def _of_slices(slices: Iterable[EndpointSlice], port: ServicePort) -> Iterable[Backend]:
+    for each in slices:
+        number = next((one.port for one in each.ports or () if (one.name or "") == port.name), None)
+        for endpoint in each.endpoints or ():
+            if number and endpoint.conditions.ready is not False:
+                yield from ((address, number) for address in endpoint.addresses or ())
+
+
+def _of_pods(service: Service, port: ServicePort, pods: Iterable[tuple[NodePod, str]]) -> Iterable[Backend]:
+    selector = service.spec.selector
+    for pod, address in pods:
+        if pod.metadata.namespace != service.metadata.namespace or not selector:
+            continue
+        if selector.items() <= pod.metadata.labels.items():
+            target = port.target_port or port.port
+            if isinstance(target, str):
+                names = {one.name: one.container_port for each in pod.spec.containers or () for one in each.ports}
+                target = names.get(target, 0)
+            if target:
+                yield address, target
+
+
+def _is_ipv4(service: Service) -> bool:
+    return ":" not in service.spec.cluster_ip
+
+
+class Forwarding:
+    def __init__(self, book: AddressBook, network: ServiceNetwork | None = None) -> None:
+        self._book = book
+        self.network = network
+        """Where services have the addresses that the cluster has given them, once it has started."""
+        self._carriers: dict[Place, TcpCarrier | UdpCarrier] = {}
+        self._backends: Mapping[Port, list[Backend]] = {}
+        self._refused: set[Place] = set()
+        """Where nobody could listen."""
+        self._known: set[str] = set()
+        self.incomplete = False
+        """Whether the last refresh could not do everything: it must be tried again."""
+
+    def address(self, service: Service) -> str:
+        """Where this node forwards a service for those without a network of their own, empty if it does not."""
+        if not is_served(service):
+            return ""
+        try:
+            return self._book.take(service.metadata.uid)
+        except (OSError, OverflowError):
+            return ""
+
+    async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
+        """Forward these services and no others."""
+        self._backends = found
+        self.incomplete = False
+        offered = [each for each in services if each.spec.cluster_ip and not each.headless and _is_ipv4(each)]
+        wanted = self._wanted(offered)
+        for place in self._carriers.keys() - wanted:
+            self._carriers.pop(place).close()
+        known = {each.metadata.uid for each in offered}
+        for uid in self._known - known:
+            self._book.release(uid)
+        self._known = known
+        self._refused &= wanted
+        await self._hold({each.spec.cluster_ip for each in offered})
+        for place in sorted(wanted - self._carriers.keys() - self._refused):
+            await self._listen(place)
+
+    def close(self) -> None:
+        for carrier in self._carriers.values():
+            carrier.close()
+
+    async def _hold(self, addresses: set[str]) -> None:
+        if (network := self._ready()) is None:
+            return
+        try:
+            restored = await asyncio.to_thread(network.hold, addresses)
+        except OSError as problem:
+            _log.warning("pods cannot reach services at their addresses; retrying", problem=str(problem))
+            self.incomplete = True
+            return
+        if restored:
+            _log.warning("restored what another program had deleted from the network of services", what=restored)
+
+    def _ready(self) -> ServiceNetwork | None:
+        return self.network if self.network is not None and self.network.started else None
+
+    def _wanted(self, offered: Iterable[Service]) -> set[Place]:
+        found: set[Place] = set()
+        for service in offered:
+            places = [(False, self.address(service))]
+            if self._ready() is not None:
+                places.append((True, service.spec.cluster_ip))
+            for port in service.spec.ports:
+                if port.protocol in KINDS:
+                    key = (service.metadata.uid, port.protocol, port.port)
+                    found |= {(key, inside, address) for inside, address in places if address}
+        return found
+
+    async def _listen(self, place: Place) -> None:
+        key, inside, address = place
+        _, protocol, port = key
+        carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda: list(self._backends.get(key, ())))
+        try:
+            if inside and self.network is not None:
+                listening = self.network.listening(address, port, KINDS[protocol])
+            else:
+                listening = bound(address, port, KINDS[protocol])
+            await carrier.start(listening)
+        except OSError as problem:
+            self._refused.add(place)
+            _log.warning("a port of a service is not forwarded", address=address, port=port, problem=str(problem))
+            return
+        self._carriers[place] = carrier

@@ -1,0 +1,217 @@
+"""The reconciler of BatchReleases."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.kube.controller import Requeue
+from kohort.kube.errors import NotFound
+from kohort.kube.manager import Manager
+from kohort.kube.merge_patch import locked, merge_patch
+from kohort.kube.resources import BATCH_RELEASES, ROLLOUTS, Key
+from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.rollouts import batch_state_machine
+from kohort.rollouts.batch_state_machine import BatchMove, BatchView
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.go_hashes import release_plan_hash
+from kohort.rollouts.metrics import RolloutMetrics
+from kohort.rollouts.release_events import recorder
+from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout
+from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.workloads.group_hold import GroupSet
+from kohort.rollouts.workloads.model import Control, Outcome
+from kohort.rollouts.workloads.workload_control import may_shrink
+from kohort.rules import rollout_labels
+
+_SOON = 0.01
+
+
+class ReleaseController:
+    def __init__(
+        self, manager: Manager, cache: RolloutCache, controls: Mapping[str, Control], metrics: RolloutMetrics
+    ) -> None:
+        self.client = manager.client
+        self.cache = cache
+        self.controls = controls
+        self.metrics = metrics
+        self.recorder = recorder(manager)
+        self.controller = manager.controller("batchrelease-controller", self.reconcile, workers=3, max_delay=30)
+        self.controller.watches(cache.releases)
+        self.controller.watches(cache.sets, self._of_set)
+        self.controller.watches(cache.pods, self._of_pod, when=_readiness_changed)
+        self.controller.watches(cache.deployments, self._of_deployment)
+        self.controller.watches(cache.replica_sets, self._of_replica_set)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        release = self.cache.releases.get(key)
+        if release is None:
+            return None
+        control = self.controls.get(release.spec.workload_ref.kind)
+        if control is None:
+            await self._unsupported(release)
+            return None
+        if release.metadata.deleting and release.status.phase == rollout_labels.COMPLETED:
+            return await self._let_go(release, control)
+        if not release.metadata.deleting and rollout_labels.RELEASE_FINALIZER not in release.metadata.finalizers:
+            finalizers = [*release.metadata.finalizers, rollout_labels.RELEASE_FINALIZER]
+            await self._patch(release, {"metadata": {"finalizers": finalizers}})
+            return None
+        if release.status.phase == rollout_labels.PROGRESSING and release.plan.batch_partition is not None:
+            self._tell(release, await control.keep_hold(release))
+        view = self._view(release, control)
+        move = batch_state_machine.decide(view)
+        if move.act is not None:
+            view = msgspec.structs.replace(view, status=move.status)
+            outcome = await self._perform(view, move, control)
+            notes = move.notes
+            move = batch_state_machine.answered(view, move.act, outcome)
+            move = msgspec.structs.replace(move, notes=(*notes, *move.notes))
+        if move.label:
+            await control.label_batches(release, move.status.canary_status.current_batch)
+        self._tell(release, move.notes)
+        written = await self._write(release, move.status)
+        return Requeue(after=_SOON) if move.again and not written else None
+
+    def _view(self, release: BatchRelease, control: Control) -> BatchView:
+        replicas = control.replicas(release)
+        desired = control.planned(release, release.status.canary_status.current_batch, replicas or 0)
+        return BatchView(
+            release=release,
+            status=release.status,
+            now=clock.now(),
+            plan_hash=release_plan_hash(release.plan),
+            replicas=replicas,
+            observed=control.observed(release),
+            revision=control.revision(release),
+            released=control.released(release),
+            counts=control.counts(release, desired),
+            desired=desired,
+            shrinks=may_shrink(release),
+        )
+
+    async def _perform(self, view: BatchView, move: BatchMove, control: Control) -> Outcome:
+        if move.act == "initialize":
+            return await control.initialize(view.release)
+        if move.act == "upgrade":
+            return await control.upgrade(view.release, view.desired)
+        return await control.finalize(view.release)
+
+    async def _let_go(self, release: BatchRelease, control: Control) -> Requeue | None:
+        """The object goes when what it made is going. A release that somebody deleted by hand waits until its Rollout
+        has taken the traffic off."""
+        if rollout_labels.RELEASE_FINALIZER not in release.metadata.finalizers:
+            return None
+        if not may_discard(release, self._rollout(release)):
+            return Requeue(after=rollout_labels.RECHECK)
+        outcome = await control.discard(release)
+        self._tell(release, outcome.notes)
+        if not outcome.done:
+            return Requeue(after=rollout_labels.RECHECK)
+        rest = [name for name in release.metadata.finalizers if name != rollout_labels.RELEASE_FINALIZER]
+        try:
+            await self._patch(release, {"metadata": {"finalizers": rest}})
+        except NotFound:
+            return None
+        return None
+
+    async def _unsupported(self, release: BatchRelease) -> None:
+        ref = release.spec.workload_ref
+        text = f"the workload type '{ref.api_version}, Kind={ref.kind}' is not supported"
+        self.recorder.warning(BATCH_RELEASES, release, "UnsupportedWorkload", text)
+        if release.metadata.deleting and rollout_labels.RELEASE_FINALIZER in release.metadata.finalizers:
+            rest = [name for name in release.metadata.finalizers if name != rollout_labels.RELEASE_FINALIZER]
+            await self._patch(release, {"metadata": {"finalizers": rest}})
+
+    async def _write(self, release: BatchRelease, status: ReleaseStatus) -> bool:
+        wanted = msgspec.structs.replace(status, observed_generation=release.metadata.generation)
+        change = merge_patch(release_document(release.status), release_document(wanted))
+        if change is None:
+            return False
+        return await self.client.patch_status(BATCH_RELEASES, release, change, locked=True) is not None
+
+    async def _patch(self, release: BatchRelease, body: JsonObject) -> None:
+        metadata = release.metadata
+        await self.client.patch(
+            BATCH_RELEASES, metadata.name, metadata.namespace, locked(body, metadata.resource_version)
+        )
+
+    def _tell(self, release: BatchRelease, notes: Iterable[Note]) -> None:
+        """Events are about the Rollout, where people look for them."""
+        rollout = self._rollout(release)
+        for note in notes:
+            if rollout is not None:
+                self.metrics.noted(rollout, note.reason)
+            resource, subject = (ROLLOUTS, rollout) if rollout is not None else (BATCH_RELEASES, release)
+            record = self.recorder.warning if note.warning else self.recorder.normal
+            record(resource, subject, note.reason, note.message)
+
+    def _rollout(self, release: BatchRelease) -> Rollout | None:
+        owner = release.metadata.controller
+        if owner is None or owner.kind != "Rollout":
+            return None
+        found = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name))
+        return found if found is not None and found.metadata.uid == owner.uid else None
+
+    # Whose release is it
+
+    def _for_workload(self, namespace: str, kind: str, name: str) -> list[Key]:
+        return [
+            Key(namespace, one.metadata.name)
+            for one in self.cache.releases.list(namespace)
+            if (one.spec.workload_ref.kind, one.spec.workload_ref.name) == (kind, name)
+        ]
+
+    def _of_set(self, subject: GroupSet) -> list[Key]:
+        metadata = subject.metadata
+        return self._for_workload(
+            metadata.namespace, "LeaderWorkerSet", metadata.labels.get(rollout_labels.CANARY_SET, metadata.name)
+        )
+
+    def _of_pod(self, pod: Pod) -> list[Key]:
+        name = pod.metadata.labels.get(rollout_labels.GROUP_SET, "")
+        subject = self.cache.sets.get(Key(pod.metadata.namespace, name))
+        return self._of_set(subject) if subject is not None else []
+
+    def _of_deployment(self, subject: Deployment) -> list[Key]:
+        return self._named_deployment(subject.metadata)
+
+    def _named_deployment(self, metadata: ObjectMeta) -> list[Key]:
+        name = metadata.labels.get(rollout_labels.CANARY_DEPLOYMENT, metadata.name)
+        return self._for_workload(metadata.namespace, "Deployment", name)
+
+    def _of_replica_set(self, subject: ReplicaSet) -> list[Key]:
+        owner = subject.metadata.controller
+        if owner is None:
+            return []
+        found = self.cache.deployments.get(Key(subject.metadata.namespace, owner.name))
+        return self._named_deployment(found.metadata) if found is not None else []
+
+
+def may_discard(release: BatchRelease, rollout: Rollout | None) -> bool:
+    """Whether nobody routes to what the release has made."""
+    if rollout is None or rollout.status.progress is None:
+        return True
+    if rollout.status.phase not in (rollout_labels.PROGRESSING, rollout_labels.TERMINATING, rollout_labels.DISABLING):
+        return True
+    return rollout.status.progress.finalising_step in (rollout_labels.RELEASE_CONTROL, rollout_labels.END)
+
+
+def release_document(status: ReleaseStatus) -> JsonObject:
+    """As it is written: what the API never leaves out is always there."""
+    document: JsonObject = msgspec.to_builtins(status)
+    if not status.phase:
+        return document
+    canary = document.get("canaryStatus") or {}
+    return document | {"canaryStatus": {**canary, "currentBatch": status.canary_status.current_batch}}
+
+
+def _readiness_changed(old: Pod | None, new: Pod | None) -> bool:
+    return old is None or new is None or _seen(old) != _seen(new)
+
+
+def _seen(pod: Pod) -> tuple[object, ...]:
+    return pod.ready, pod.status.phase, pod.metadata.deleting, pod.status.conditions

@@ -1,0 +1,46 @@
+"""What an operator of a cluster may switch on and off, by the names that users of Kruise Rollouts know."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kohort.objects import feature_gates
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import rollout_labels
+
+HISTORY: Final = "RolloutHistory"
+APPEND_POD_SELECTOR: Final = "AppendPodSelector"
+KEEP_PAUSED: Final = "KeepWorkloadPausedOnRolloutDeletion"
+ADVANCED_DEPLOYMENT: Final = "AdvancedDeployment"
+GATES: Final = {
+    HISTORY: "history",
+    APPEND_POD_SELECTOR: "append_pod_selector",
+    KEEP_PAUSED: "keep_workload_paused",
+    ADVANCED_DEPLOYMENT: "",
+}
+"""Gate to field. The last one is about partition style, which is not offered; its name is known so that the flags of an
+existing installation can stay."""
+
+
+class Features(msgspec.Struct, frozen=True):
+    history: bool = True
+    """A RolloutHistory for every release."""
+    history_limit: int = 10
+    """How many of them are kept for each Rollout."""
+    append_pod_selector: bool = False
+    """Labels of patchPodTemplateMetadata enter the selector of canary Services even where the stable one lacks them."""
+    keep_workload_paused: bool = False
+    """A Rollout that is deleted or disabled midway leaves its workload held, instead of letting it roll on."""
+
+
+def keeps_hold(rollout: Rollout, features: Features) -> bool:
+    """Whether a release that is given up leaves its workload held."""
+    return features.keep_workload_paused or rollout.metadata.annotations.get(rollout_labels.KEEP_HELD) == "true"
+
+
+def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:
+    """ValueError names a gate that nobody knows."""
+    feature_gates.check_known(gates, GATES)
+    chosen = {field: gates[gate] for gate, field in GATES.items() if field and gate in gates}
+    return Features(history_limit=history_limit, **chosen)

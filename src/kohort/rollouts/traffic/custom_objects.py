@@ -1,0 +1,91 @@
+"""Custom network objects on a cluster: found by kind, changed by their script."""
+
+from kohort.kube.client import Client
+from kohort.kube.discovery import served_resources
+from kohort.kube.resources import Resource
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic import custom_scripts
+from kohort.rollouts.traffic.lookup import UserScripts
+from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
+from kohort.rollouts.traffic.model import Asking, NetworkRef, RouteRef
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem
+from kohort.rollouts.traffic.scripts import built_in
+
+
+class CustomRefs:
+    def __init__(self, client: Client, sandbox: Sandbox, scripts: UserScripts) -> None:
+        self._client = client
+        self._sandbox = sandbox
+        self._scripts = scripts
+        self._resources: dict[tuple[str, str], Resource] = {}
+
+    async def check(self, ref: NetworkRef, asking: Asking) -> None:
+        await self._object(ref, asking)
+        await self._script(ref, asking)
+
+    async def plan_step(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
+        if not asking.step.routes:
+            return NOTHING_TO_DO
+        resource, obj = await self._object(network, asking)
+        script = await self._script(network, asking)
+        original = custom_scripts.as_it_was(obj)
+        given = custom_scripts.script_input(original, asking.step, ref.service, asking.canary_service(ref))
+        where = f"the script for {custom_scripts.described(network, asking.namespace)}"
+        try:
+            result = await self._sandbox.run(script, given)
+        except ScriptProblem as problem:
+            raise TrafficProblem(
+                f"{where}: {problem}; correct it in the {self._scripts.place}, or the object it works on"
+            ) from None
+        return custom_scripts.plan_change(obj, resource, original, custom_scripts.checked(result, where))
+
+    async def exists(self, network: NetworkRef, asking: Asking) -> bool:
+        resource = await self._resource(network)
+        return resource is not None and await self._client.find(resource, network.name, asking.namespace) is not None
+
+    async def edited(self, network: NetworkRef, asking: Asking) -> str:
+        """What to do about an object that is not any more what its script made of it; nothing when it is."""
+        _, obj = await self._object(network, asking)
+        return "" if custom_scripts.is_as_written(obj) else f"route {network.kind} {network.name}"
+
+    async def plan_restore(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
+        """An object or a whole kind that is gone needs no restoring."""
+        resource = await self._resource(network)
+        obj = None if resource is None else await self._client.find(resource, network.name, asking.namespace)
+        if resource is None or obj is None:
+            return NOTHING_TO_DO
+        canary = asking.canary_service(ref)
+        return custom_scripts.plan_restore(obj, resource, canary if canary != ref.service else "")
+
+    async def _object(self, ref: NetworkRef, asking: Asking) -> tuple[Resource, JsonObject]:
+        resource = await self._resource(ref)
+        where = custom_scripts.described(ref, asking.namespace)
+        if resource is None:
+            raise TrafficProblem(
+                f"{where}: the cluster serves no kind {ref.kind} in {ref.api_version}; install its definition or "
+                "correct apiVersion and kind"
+            )
+        obj = await self._client.find(resource, ref.name, asking.namespace)
+        if obj is None:
+            raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
+        return resource, obj
+
+    async def _script(self, ref: NetworkRef, asking: Asking) -> str:
+        group = ref.api_version.rpartition("/")[0]
+        key = f"lua.traffic.routing.{ref.kind}.{group}"
+        script = built_in(group, ref.kind) or await self._scripts.find(key)
+        if script is None:
+            raise TrafficProblem(
+                f"{custom_scripts.described(ref, asking.namespace)}: there is no script for this kind; "
+                "put one into the "
+                f"{self._scripts.place} under the key {key}"
+            )
+        return script
+
+    async def _resource(self, ref: NetworkRef) -> Resource | None:
+        known = self._resources.get((ref.api_version, ref.kind))
+        if known is None:
+            served = await served_resources(self._client, all_versions=True)
+            self._resources = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
+            known = self._resources.get((ref.api_version, ref.kind))
+        return known

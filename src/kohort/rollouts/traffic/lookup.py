@@ -1,0 +1,93 @@
+"""What a release finds in the cluster now: routes, Services, and scripts of the user."""
+
+from kohort.kube.client import Client
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    HTTP_ROUTE_VERSIONS,
+    INGRESSES,
+    PODS,
+    SERVICES,
+    Key,
+    Resource,
+)
+from kohort.objects.discovery import EndpointSlice
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic import httproute, ingress, services
+from kohort.rollouts.traffic.annotations import SERVICE_NAME
+from kohort.rollouts.traffic.model import Asking, RouteRef
+from kohort.rollouts.traffic.pending_writes import is_going
+
+
+class Found:
+    """Never from a cache: a pin that is seen late would be written twice. What must be there and is not is a problem in
+    words."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def find(self, resource: Resource, name: str, asking: Asking) -> JsonObject | None:
+        found: JsonObject | None = await self._client.find(resource, name, asking.namespace) if name else None
+        return found
+
+    async def stable(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        return services.check_service(await self.find(SERVICES, ref.service, asking), ref, asking.namespace)
+
+    async def ingress(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        assert ref.ingress is not None
+        return ingress.check_ingress(await self.find(INGRESSES, ref.ingress.name, asking), ref, asking.namespace)
+
+    async def route(self, ref: RouteRef, asking: Asking) -> JsonObject:
+        assert ref.gateway is not None
+        found = await self.http_route(ref.gateway.http_route_name or "", asking)
+        return httproute.check_route(found, ref, asking.namespace)
+
+    async def http_route(self, name: str, asking: Asking) -> JsonObject | None:
+        return await find_http_route(self._client, name, asking.namespace) if name else None
+
+    async def selected(self, service: JsonObject) -> list[JsonObject]:
+        selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+        namespace = service["metadata"]["namespace"]
+        return (await self._client.list(PODS, namespace, label_selector=selector)).items
+
+    async def has_ready_endpoint(self, service: str, asking: Asking) -> bool:
+        """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""
+        selector = f"{SERVICE_NAME}={service}"
+        slices = await self._client.list(ENDPOINT_SLICES, asking.namespace, type=EndpointSlice, label_selector=selector)
+        if any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ()):
+            return True
+        live = await self.find(SERVICES, service, asking)
+        if live is None or not live["spec"].get("selector"):
+            return False
+        return any(_is_ready_on_loopback(pod) for pod in await self.selected(live))
+
+
+async def find_http_route(client: Client, name: str, namespace: str) -> JsonObject | None:
+    """A route in the newest version that the cluster serves; None when there is none in any."""
+    for resource in HTTP_ROUTE_VERSIONS:
+        found: JsonObject | None = await client.find(resource, name, namespace)
+        if found is not None:
+            return found
+    return None
+
+
+class UserScripts:
+    """Of one ConfigMap."""
+
+    def __init__(self, client: Client, configuration: Key) -> None:
+        self._client = client
+        self._configuration = configuration
+
+    @property
+    def place(self) -> str:
+        return f"ConfigMap {self._configuration}"
+
+    async def find(self, key: str) -> str | None:
+        found = await self._client.find(CONFIG_MAPS, self._configuration.name, self._configuration.namespace)
+        return None if found is None else (found.get("data") or {}).get(key)
+
+
+def _is_ready_on_loopback(pod: JsonObject) -> bool:
+    status = pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return ready and str(status.get("podIP", "")).startswith("127.") and not is_going(pod)

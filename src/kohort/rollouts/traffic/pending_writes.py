@@ -1,0 +1,72 @@
+"""What is still to be written, as a value.
+
+Every operation on traffic first looks and plans, then decides by the clock whether the plan may be carried out now,
+then writes. An empty plan is the proof that nothing is left to do: `done` is known without remembering anything.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from kohort.kube.resources import Resource
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic.model import Note, ProblemReason
+
+
+class TrafficProblem(Exception):
+    """Something that a person must repair; the text names the object, the field and the remedy."""
+
+    def __init__(self, text: str, reason: ProblemReason = "InvalidRef") -> None:
+        super().__init__(text)
+        self.reason: ProblemReason = reason
+
+
+class NotYet(Exception):
+    """Something that comes by itself; the text says what is waited for."""
+
+
+class Write(msgspec.Struct, frozen=True):
+    verb: Literal["create", "patch", "delete"]
+    resource: Resource
+    namespace: str
+    name: str
+    text: str
+    """What this does, in words, for events and messages."""
+    body: JsonObject = {}
+    uid: str = ""
+    """Of the object to delete: a new one of the same name is left alone."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    writes: tuple[Write, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def __add__(self, other: "Plan") -> "Plan":
+        return Plan(self.writes + other.writes, self.notes + other.notes)
+
+    @property
+    def text(self) -> str:
+        return "; ".join(write.text for write in self.writes)
+
+
+NOTHING_TO_DO = Plan()
+
+
+def is_going(obj: JsonObject) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def belongs_to(obj: JsonObject, owner: JsonObject) -> bool:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return any(reference.get("uid") == owner.get("uid") for reference in references)
+
+
+def refuse_foreign(obj: JsonObject, kind: str, owner: JsonObject) -> None:
+    """Objects that we would change and later delete must be ours."""
+    if belongs_to(obj, owner):
+        return
+    metadata = obj["metadata"]
+    raise TrafficProblem(
+        f"{kind} {metadata['namespace']}/{metadata['name']} exists already and does not belong to "
+        f"{owner.get('kind')} {owner.get('name')}; delete or rename it, so that one for the canary can be made"
+    )

@@ -1,0 +1,313 @@
+"""Deployments under release: canary by a second Deployment, blue-green inside one."""
+
+from kohort.kube.errors import AlreadyExists
+from kohort.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Key
+from kohort.objects import int_or_string
+from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import find_condition
+from kohort.rollouts import step_arithmetic
+from kohort.rollouts.rollout_types import BatchRelease, Rollout
+from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.workloads import deployment_hold, serving_pods
+from kohort.rollouts.workloads.batch_labels import assign
+from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
+from kohort.rollouts.workloads.workload_control import (
+    WorkloadControl,
+    batch_label,
+    control_info,
+    is_blue_green,
+    owned,
+    release_id,
+)
+from kohort.rules import rollout_labels
+from kohort.rules.pod_template import same_pod_template
+
+
+class DeploymentControl(WorkloadControl[Deployment]):
+    resource = DEPLOYMENTS
+    type_label = "deployment"
+    unit = "pods"
+
+    def find(self, key: Key) -> Deployment | None:
+        return self.cache.deployments.get(key)
+
+    def copies(self, key: Key) -> list[Deployment]:
+        return self.cache.canary_deployments(key)
+
+    def size(self, subject: Deployment) -> int:
+        return 1 if subject.spec.replicas is None else subject.spec.replicas
+
+    def has_been_seen(self, subject: Deployment) -> bool:
+        return subject.status.observed_generation >= subject.metadata.generation
+
+    def version(self, subject: Deployment) -> str:
+        return deployment_hold.revision_of(subject.spec.template)
+
+    def is_bound(self, stable: Deployment) -> bool:
+        return deployment_hold.is_marked(stable.metadata)
+
+    def freed(self, stable: Deployment, token: str) -> JsonObject:
+        return deployment_hold.freed(stable, token)
+
+    def left_held(self, stable: Deployment, token: str) -> JsonObject:
+        return deployment_hold.freed(stable, token, paused=True)
+
+    # Looking
+
+    def view(self, rollout: Rollout) -> Workload | None:
+        key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+        stable = self.live(key)
+        if stable is None:
+            return None
+        metadata = stable.metadata
+        live = deployment_hold.active(self.cache.replica_sets_of(metadata.uid))
+        in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
+        noted = metadata.labels.get(rollout_labels.STABLE_REVISION, "") if in_progress else ""
+        stable_hash = noted or (_hash(live[0]) if live else "")
+        release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
+        new_hash, canary_name, lost = self._new_version(stable, rollout, release)
+        return Workload(
+            name=key.name,
+            generation=metadata.generation,
+            revision_key=rollout_labels.TEMPLATE_HASH,
+            consistent=self.has_been_seen(stable) and bool(live or stable.spec.replicas == 0),
+            replicas=self.size(stable),
+            guarded=rollout_labels.WORKLOAD_TYPE in metadata.labels,
+            in_progress=in_progress,
+            in_rollback=in_progress and self._is_back(stable, stable_hash),
+            stable_revision=stable_hash,
+            canary_revision=self.version(stable),
+            earlier_canary_revision=deployment_hold.earlier_revision_of(stable.spec.template),
+            pod_template_hash=new_hash,
+            released=self.released(release) if release is not None else "",
+            rollout_id=release_id(stable),
+            canary_name=canary_name,
+            extra_workload=not rollout.blue_green,
+            canary_lost=lost,
+            serving=serving_pods.of_deployment(stable),
+        )
+
+    def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:
+        """The hash of its pods, the Deployment that was made for them, and whether somebody has deleted that."""
+        if rollout.blue_green:
+            new = self._set_of(stable)
+            return (_hash(new) if new is not None else ""), "", False
+        key = Key(stable.metadata.namespace, stable.metadata.name)
+        ours = [one for one in self.copies(key) if owned(one, release)]
+        canary = next((one for one in ours if not one.metadata.deleting), None)
+        if canary is None:
+            return "", "", bool(ours)
+        return self._newest_hash(canary), canary.metadata.name, False
+
+    def _is_back(self, stable: Deployment, stable_hash: str) -> bool:
+        """Whether the template is the one that stable pods have."""
+        sets = self.cache.replica_sets_of(stable.metadata.uid)
+        held = next((one for one in sets if stable_hash and _hash(one) == stable_hash), None)
+        return held is not None and same_pod_template(held.spec.template, stable.spec.template)
+
+    def released(self, release: BatchRelease) -> str:
+        """Inside one Deployment: what runs besides the stable version."""
+        stable = self.stable(release)
+        if stable is None or not is_blue_green(release):
+            return super().released(release)
+        held = stable.metadata.labels.get(rollout_labels.STABLE_REVISION, "")
+        live = deployment_hold.active(self.cache.replica_sets_of(stable.metadata.uid))
+        new = [one for one in live if _hash(one) != held]
+        return deployment_hold.revision_of(new[-1].spec.template) if new else ""
+
+    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
+        batches = release.plan.batches
+        if batch >= len(batches) or rollout_labels.WITHDRAWN in release.metadata.annotations:
+            return 0
+        count = step_arithmetic.planned_in_place if is_blue_green(release) else step_arithmetic.planned
+        return count(batches[batch].canary_replicas, replicas)
+
+    def counts(self, release: BatchRelease, desired: int) -> Counts:
+        if is_blue_green(release):
+            new = self._new_set(release)
+            updated, ready = (new.status.replicas, new.status.ready_replicas) if new is not None else (0, 0)
+            observed = new is not None and self.observed(release)
+            failure = _failure(new)
+        else:
+            canary = self.canary(release)
+            updated, ready = (canary.status.replicas, canary.status.available_replicas) if canary else (0, 0)
+            observed = canary is not None and self.has_been_seen(canary)
+            failure = _failure(canary)
+        text = f"{ready}/{desired} pods ready"
+        return Counts(updated, ready, observed=observed, text=f"{text}, {failure}" if failure else text)
+
+    def canary_gone(self, rollout: Rollout) -> bool:
+        key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+        if rollout.blue_green:
+            return True
+        progress = rollout.status.progress
+        name = progress.canary_name if progress is not None else ""
+        left = [one for one in self.cache.replica_sets.list(key.namespace) if _owner(one) == name]
+        return not self.copies(key) and not (name and left)
+
+    def _new_set(self, release: BatchRelease) -> ReplicaSet | None:
+        stable = self.stable(release)
+        return None if stable is None else self._set_of(stable)
+
+    def _set_of(self, stable: Deployment) -> ReplicaSet | None:
+        return deployment_hold.with_template(self.cache.replica_sets_of(stable.metadata.uid), stable.spec.template)
+
+    def _newest_hash(self, canary: Deployment) -> str:
+        sets = deployment_hold.active(self.cache.replica_sets_of(canary.metadata.uid))
+        return _hash(sets[-1]) if sets else ""
+
+    def canary(self, release: BatchRelease) -> Deployment | None:
+        stable, patch = self.stable(release), release.plan.patch_pod_template_metadata
+        if stable is None:
+            return None
+        wanted = deployment_hold.template_content(stable.spec.template, patch)
+        for one in self.owned_copies(release):
+            if not one.metadata.deleting and deployment_hold.template_content(one.spec.template, patch) == wanted:
+                return one
+        return None
+
+    # Acting
+
+    async def take_up(self, rollout: Rollout) -> None:
+        """A Deployment that was left paused is an ordinary paused one: the next change of its template is held."""
+
+    async def initialize(self, release: BatchRelease) -> Outcome:
+        stable = self.stable(release)
+        if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+            return wait(f"Deployment {release.spec.workload_ref.name} is not held: nothing is released")
+        info = control_info(release)
+        if is_blue_green(release):
+            return await self._hold_in_place(stable, info)
+        notes = await self.ensure_hold(stable, release)
+        if self.canary(release) is not None:
+            return Outcome("done", notes=notes)
+        whole: JsonObject = await self.client.get(DEPLOYMENTS, stable.metadata.name, stable.metadata.namespace)
+        made = deployment_hold.canary_deployment(stable, whole["spec"], release, info)
+        name = made["metadata"]["name"]
+        try:
+            await self.client.create(DEPLOYMENTS, made)
+        except AlreadyExists:
+            return wait(f"canary {name} is not in sight yet", *notes)
+        return wait(f"canary {name} is not in sight yet", *notes, Note("CanaryCreated", f"created {name}, 0 pods"))
+
+    def is_held(self, stable: Deployment) -> bool:
+        in_place = rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations
+        return deployment_hold.held_in_place(stable) if in_place else stable.spec.paused
+
+    def held_again(self, stable: Deployment) -> JsonObject:
+        if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations:
+            return deployment_hold.hold_in_place(
+                stable, stable.metadata.annotations.get(rollout_labels.CONTROL_INFO, "")
+            )
+        return {"spec": {"paused": True}}
+
+    async def _hold_in_place(self, stable: Deployment, info: str) -> Outcome:
+        await self.set_autoscalers(stable, enabled=False, blue_green=True)
+        for one in deployment_hold.active(self.cache.replica_sets_of(stable.metadata.uid)):
+            if one.spec.min_ready_seconds != deployment_hold.NEVER_AVAILABLE:
+                body = {"spec": {"minReadySeconds": deployment_hold.NEVER_AVAILABLE}}
+                await self.client.patch(REPLICA_SETS, one.metadata.name, one.metadata.namespace, body)
+        if (
+            deployment_hold.held_in_place(stable)
+            and stable.metadata.annotations.get(rollout_labels.CONTROL_INFO) == info
+        ):
+            return DONE
+        await self.patch(stable, deployment_hold.hold_in_place(stable, info))
+        return wait(f"{stable.metadata.name} is prepared for both versions")
+
+    async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
+        stable = self.stable(release)
+        if stable is None:
+            return wait("the Deployment does not exist")
+        if is_blue_green(release):
+            return await self._grow_in_place(stable, release, desired)
+        canary = self.canary(release)
+        return await self.initialize(release) if canary is None else await self.resize_copy(canary, desired, release)
+
+    async def _grow_in_place(self, stable: Deployment, release: BatchRelease, desired: int) -> Outcome:
+        """By the surge, spelled as in the plan: a percentage then follows the size of the Deployment."""
+        if not deployment_hold.held_in_place(stable):
+            return Outcome("problem", f"Deployment {stable.metadata.name} lost its blue-green settings: roll back")
+        rolling, replicas = stable.spec.strategy.rolling_update, self.size(stable)
+        surge = rolling.max_surge if rolling is not None else None
+        wanted = release.plan.batches[release.status.canary_status.current_batch].canary_replicas
+        if not stable.spec.paused and surge is not None:
+            enough = int_or_string.resolve(surge, replicas, round_up=True) >= desired
+            if surge == wanted or (enough and surge != deployment_hold.HELD_SURGE):
+                return DONE
+        strategy = {"rollingUpdate": {"maxSurge": wanted, "maxUnavailable": 0}}
+        await self.patch(stable, {"spec": {"paused": False, "strategy": strategy}})
+        return wait(f"{stable.metadata.name} starts {desired} pods of the new version")
+
+    async def label_batches(self, release: BatchRelease, batch: int) -> None:
+        name, replicas, value = release.plan.rollout_id, self.replicas(release), self._new_hash(release)
+        if not name or replicas is None or not value:
+            return
+        listed = await self.client.list(
+            PODS, release.metadata.namespace, type=Pod, label_selector=f"{rollout_labels.TEMPLATE_HASH}={value}"
+        )
+        pods = {one.metadata.name: one for one in listed.items if not one.metadata.deleting}
+        known = {pod: batch_label(pods[pod].metadata.labels, name) for pod in sorted(pods)}
+        planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
+        for pod, batch_number in assign(known, planned).items():
+            await self.label_pod(pods[pod], name, batch_number)
+
+    def _new_hash(self, release: BatchRelease) -> str:
+        if is_blue_green(release):
+            new = self._new_set(release)
+            return _hash(new) if new is not None else ""
+        canary = self.canary(release)
+        return self._newest_hash(canary) if canary is not None else ""
+
+    # Ending
+
+    async def finalize_stable(self, stable: Deployment, release: BatchRelease) -> Outcome:
+        if release.plan.batch_partition is not None:
+            return DONE if is_blue_green(release) else await self.keep_held(stable)
+        if self.is_bound(stable):
+            await self.patch(stable, self.freed(stable, release.metadata.uid))
+            return wait(f"{stable.metadata.name} goes on by itself")
+        await self.awakened(stable)
+        if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME and (text := self._not_promoted(stable)):
+            return wait(text)
+        await self.set_autoscalers(stable, enabled=True, blue_green=is_blue_green(release))
+        return DONE
+
+    async def awakened(self, stable: Deployment) -> None:
+        """ReplicaSets whose pods we kept from being available get the patience of their Deployment back: old ones are
+        never synchronised by their controller."""
+        seconds = stable.spec.min_ready_seconds
+        if seconds == deployment_hold.NEVER_AVAILABLE:
+            return
+        for one in self.cache.replica_sets_of(stable.metadata.uid):
+            if one.spec.min_ready_seconds == deployment_hold.NEVER_AVAILABLE:
+                body = {"spec": {"minReadySeconds": seconds}}
+                await self.client.patch(REPLICA_SETS, one.metadata.name, one.metadata.namespace, body)
+
+    def _not_promoted(self, stable: Deployment) -> str:
+        status, replicas = stable.status, self.size(stable)
+        name = stable.metadata.name
+        if not self.has_been_seen(stable):
+            return f"{name} has not been looked at by its controller yet"
+        if status.replicas != status.updated_replicas or status.updated_replicas < replicas:
+            return f"{name}: {status.updated_replicas} of {status.replicas} pods have the new version"
+        if status.available_replicas + deployment_hold.unavailable(stable) < replicas:
+            return f"{name}: {status.available_replicas}/{replicas} pods available at the new version"
+        return ""
+
+
+def _failure(subject: Deployment | ReplicaSet | None) -> str:
+    """Why pods cannot even be made."""
+    found = find_condition(subject.status.conditions, "ReplicaFailure") if subject is not None else None
+    return found.message if found is not None and found.status == "True" else ""
+
+
+def _hash(replica_set: ReplicaSet) -> str:
+    return replica_set.metadata.labels.get(rollout_labels.TEMPLATE_HASH, "")
+
+
+def _owner(replica_set: ReplicaSet) -> str:
+    owner = replica_set.metadata.controller
+    return owner.name if owner is not None else ""

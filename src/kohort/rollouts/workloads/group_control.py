@@ -1,0 +1,274 @@
+"""LeaderWorkerSets under release: the stable set held, the new version in a set of its own.
+
+Both styles use the same two objects. They differ in how the stable set is promoted: a canary release lets its groups
+roll at the user's pace, blue-green replaces them all at once, since the new version serves alone meanwhile.
+"""
+
+from collections import Counter
+from typing import Final
+
+from kohort.kube.errors import AlreadyExists
+from kohort.kube.resources import LEADER_WORKER_SETS, Key
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import step_arithmetic
+from kohort.rollouts.rollout_types import BatchRelease, Rollout
+from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.workloads import canary_set, group_hold, serving_pods
+from kohort.rollouts.workloads.batch_labels import assign
+from kohort.rollouts.workloads.group_hold import GroupSet
+from kohort.rollouts.workloads.group_readiness import groups_of, ready_groups, told, unschedulable
+from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
+from kohort.rollouts.workloads.workload_control import (
+    WorkloadControl,
+    batch_label,
+    control_info,
+    is_blue_green,
+    key_of,
+    owned,
+    release_id,
+)
+from kohort.rules import rollout_labels
+from kohort.rules.group_template import revision_key
+
+_SALTS: Final = 8
+
+
+class GroupControl(WorkloadControl[GroupSet]):
+    resource = LEADER_WORKER_SETS
+    type_label = "leaderworkerset"
+    unit = "groups"
+
+    def find(self, key: Key) -> GroupSet | None:
+        return self.cache.sets.get(key)
+
+    def copies(self, key: Key) -> list[GroupSet]:
+        return self.cache.canaries(key)
+
+    def size(self, subject: GroupSet) -> int:
+        return subject.replicas
+
+    def has_been_seen(self, subject: GroupSet) -> bool:
+        return subject.observed
+
+    def version(self, subject: GroupSet) -> str:
+        return subject.fingerprint
+
+    def is_bound(self, stable: GroupSet) -> bool:
+        return stable.in_progress or stable.promoting or stable.left_held
+
+    def freed(self, stable: GroupSet, token: str) -> JsonObject:
+        return group_hold.restore(stable, token)
+
+    def left_held(self, stable: GroupSet, token: str) -> JsonObject:
+        return group_hold.leave(token)
+
+    # Looking
+
+    def view(self, rollout: Rollout) -> Workload | None:
+        key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+        stable = self.live(key)
+        if stable is None:
+            return None
+        live = self.cache.live_hash(key)
+        release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
+        ours = [one for one in self.cache.canaries(key) if owned(one, release)]
+        canary = next((one for one in ours if not one.metadata.deleting), None)
+        stable_revision = self._stable_revision(stable, live)
+        back = stable.in_progress and (live == stable_revision or stable.is_stable_again)
+        return Workload(
+            name=key.name,
+            generation=stable.metadata.generation,
+            revision_key=rollout_labels.GROUP_REVISION,
+            consistent=stable.observed and bool(live),
+            replicas=stable.replicas,
+            guarded=rollout_labels.WORKLOAD_TYPE in stable.metadata.labels,
+            in_progress=stable.in_progress,
+            in_rollback=back,
+            left_held=stable.left_held,
+            stable_revision=stable_revision,
+            canary_revision=stable.fingerprint,
+            earlier_canary_revision=stable.earlier_fingerprint,
+            pod_template_hash=self.cache.live_hash(key_of(canary)) if canary is not None else "",
+            expected_key=_expected_key(stable, rollout) if stable.in_progress and not back else "",
+            released=self.released(release) if release is not None else "",
+            rollout_id=release_id(stable),
+            canary_name=canary.metadata.name if canary is not None else "",
+            pinned=_pinned(canary) if canary is not None else {},
+            canary_lost=canary is None and bool(ours),
+            serving=serving_pods.of_group_set(stable),
+            remark=_remark(stable),
+        )
+
+    def _stable_revision(self, stable: GroupSet, live: str) -> str:
+        if not stable.in_progress and not stable.left_held:
+            return live
+        noted = stable.metadata.labels.get(rollout_labels.STABLE_REVISION, "")
+        if noted:
+            return noted
+        old = Counter(
+            pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "")
+            for pod in self.cache.pods_of(key_of(stable))
+            if _leads(pod) and pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "") != live
+        )
+        return old.most_common(1)[0][0] if old else live
+
+    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
+        annotations = release.metadata.annotations
+        if rollout_labels.WITHDRAWN in annotations:
+            return 0
+        if rollout_labels.FULL_CAPACITY in annotations:
+            return replicas
+        batches = release.plan.batches
+        return step_arithmetic.planned(batches[batch].canary_replicas, replicas) if batch < len(batches) else 0
+
+    def counts(self, release: BatchRelease, desired: int) -> Counts:
+        canary = self.canary(release)
+        if canary is None:
+            return Counts(observed=False, text=f"0/{desired} groups ready (0 pods), the canary set does not exist yet")
+        pods = self.cache.pods_of(key_of(canary))
+        ready = min(canary.status.ready_replicas, ready_groups(pods, canary.size))
+        text = told(ready, desired, pods)
+        if waiting := unschedulable(pods):
+            text += f"; {waiting} groups unschedulable"
+        return Counts(canary.status.replicas, ready, observed=canary.observed, text=text)
+
+    def canary_gone(self, rollout: Rollout) -> bool:
+        key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
+        if self.cache.canaries(key):
+            return False
+        progress = rollout.status.progress
+        name = progress.canary_name if progress is not None else ""
+        return not name or not any(_leads(pod) for pod in self.cache.pods_of(Key(key.namespace, name)))
+
+    def canary(self, release: BatchRelease) -> GroupSet | None:
+        stable = self.stable(release)
+        if stable is None:
+            return None
+        patch = release.plan.patch_pod_template_metadata
+        for one in self.owned_copies(release):
+            if not one.metadata.deleting and canary_set.same_version(one, stable, patch):
+                return one
+        return None
+
+    # Acting
+
+    async def take_up(self, rollout: Rollout) -> None:
+        stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+        if stable is not None and stable.left_held:
+            revision = self._stable_revision(stable, self.cache.live_hash(key_of(stable)))
+            await self.patch(stable, group_hold.taken_up(rollout.metadata.name, revision))
+
+    async def initialize(self, release: BatchRelease) -> Outcome:
+        stable = self.stable(release)
+        if stable is None:
+            return wait("the LeaderWorkerSet does not exist")
+        if not stable.in_progress:
+            return wait(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
+        notes = await self.ensure_hold(stable, release)
+        await self.set_autoscalers(stable, enabled=False, blue_green=is_blue_green(release))
+        if self.canary(release) is not None:
+            return Outcome("done", notes=notes)
+        return await self._create_canary(stable, release, notes)
+
+    def is_held(self, stable: GroupSet) -> bool:
+        return group_hold.is_held(stable.spec)
+
+    def held_again(self, stable: GroupSet) -> JsonObject:
+        return group_hold.hold_again(stable)
+
+    async def _create_canary(self, stable: GroupSet, release: BatchRelease, notes: tuple[Note, ...]) -> Outcome:
+        for salt in range(_SALTS):
+            body = canary_set.canary_set(stable, release, control_info(release), salt)
+            name = body["metadata"]["name"]
+            try:
+                await self.client.create(LEADER_WORKER_SETS, body)
+            except AlreadyExists:
+                found: GroupSet = await self.client.get(
+                    LEADER_WORKER_SETS, name, stable.metadata.namespace, type=GroupSet
+                )
+                if owned(found, release):
+                    return wait(f"canary {name} is not in sight yet", *notes)
+                continue
+            return wait(
+                f"canary {name} is not in sight yet", *notes, Note("CanaryCreated", f"created {name}, 0 groups")
+            )
+        return Outcome("problem", f"every name for a canary of {stable.metadata.name} is taken by others")
+
+    async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
+        canary = self.canary(release)
+        if canary is None:
+            return await self.initialize(release)
+        return await self.resize_copy(canary, desired, release)
+
+    async def label_batches(self, release: BatchRelease, batch: int) -> None:
+        canary, replicas = self.canary(release), self.replicas(release)
+        name = release.plan.rollout_id
+        if canary is None or replicas is None or not name:
+            return
+        planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
+        groups = groups_of(self.cache.pods_of(key_of(canary)))
+        known = {str(index): _batch_of(groups[index], name) for index in sorted(groups)}
+        known |= assign(known, planned)
+        for index, assigned in known.items():
+            if assigned is None:
+                continue
+            for pod in groups[int(index)]:
+                await self.label_pod(pod, name, assigned)
+
+    # Ending
+
+    async def finalize_stable(self, stable: GroupSet, release: BatchRelease) -> Outcome:
+        if release.plan.batch_partition is not None:
+            return await self.keep_held(stable)
+        token, blue_green = release.metadata.uid, is_blue_green(release)
+        if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME:
+            if stable.in_progress:
+                await self.patch(stable, group_hold.lift(stable, token, at_once=blue_green))
+                return wait(f"{stable.metadata.name} begins to roll to the new version")
+            if stable.promoting and (text := _not_promoted(stable)):
+                return wait(text)
+        if self.is_bound(stable):
+            await self.patch(stable, self.freed(stable, token))
+            return wait(f"{stable.metadata.name} gets its own strategy back")
+        await self.set_autoscalers(stable, enabled=True, blue_green=blue_green)
+        return DONE
+
+
+def _pinned(canary: GroupSet) -> dict[str, str]:
+    """Leaders of the canary, and nobody else."""
+    return {rollout_labels.WORKER_INDEX: rollout_labels.LEADER, rollout_labels.GROUP_SET: canary.metadata.name}
+
+
+def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
+    patch = rollout.strategy.patch_pod_template_metadata
+    return revision_key({**stable.spec, "leaderWorkerTemplate": canary_set.canary_template(stable.spec, patch)})
+
+
+def _leads(pod: Pod) -> bool:
+    return pod.metadata.labels.get(rollout_labels.WORKER_INDEX) == rollout_labels.LEADER
+
+
+def _batch_of(members: list[Pod], name: str) -> int | None:
+    """The leader decides for its group."""
+    leader = next((pod for pod in members if _leads(pod)), None)
+    return batch_label(leader.metadata.labels, name) if leader is not None else None
+
+
+def _not_promoted(stable: GroupSet) -> str:
+    """What is missing until every group has the new version; empty when nothing is."""
+    status, replicas = stable.status, stable.replicas
+    if not stable.observed:
+        return f"{stable.metadata.name} has not been looked at by its controller yet"
+    if status.replicas != replicas or status.updated_replicas != replicas:
+        return f"{stable.metadata.name}: {status.updated_replicas}/{replicas} groups have the new version"
+    enough = status.ready_replicas + group_hold.unavailable(stable) >= replicas
+    if not enough or (replicas > 0 and status.ready_replicas == 0):
+        return f"{stable.metadata.name}: {status.ready_replicas}/{replicas} groups ready at the new version"
+    return ""
+
+
+def _remark(stable: GroupSet) -> str:
+    if stable.in_progress and stable.replicas == 0:
+        return "the stable set is scaled to 0: the old version serves nobody until it has groups again"
+    return ""

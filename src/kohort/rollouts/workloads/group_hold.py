@@ -1,0 +1,288 @@
+"""A LeaderWorkerSet under release: its fingerprint, and the hold.
+
+A set has no `paused`. Its partition does the same: below it no group is touched, lost groups come back at their old
+revision, and groups that scaling adds are of the old revision too. So a held set has a partition above every ordinal
+that can exist, no surge, and a maxUnavailable that the validation of sets accepts. What the user had written is kept
+in an annotation and comes back with the release of the hold; while held, the user's edits of those fields go to the
+annotation.
+
+The hold is put on in the same admission response as the template change. No generation of the set ever exists that has
+the new template without it.
+"""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+import copy
+from typing import Final
+
+import msgspec
+
+from kohort.objects import int_or_string
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+from kohort.rules import rollout_labels
+from kohort.rules.group_template import earlier_fingerprint, has_fingerprint, revision_fingerprint
+
+HELD_PARTITION: Final = 1_000_000
+_FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
+_OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
+_OUR_ANNOTATIONS: Final = (
+    rollout_labels.IN_PROGRESSING,
+    rollout_labels.STABLE_FINGERPRINT,
+    rollout_labels.ORIGINAL_LWS_STRATEGY,
+    rollout_labels.CONTROL_INFO,
+)
+
+
+class GroupSetStatus(View, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    observed_generation: int = 0
+
+
+class GroupSet(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JsonObject = {}
+    status: GroupSetStatus = GroupSetStatus()
+
+    @property
+    def replicas(self) -> int:
+        count = self.spec.get("replicas")
+        return 1 if count is None else count
+
+    @property
+    def size(self) -> int:
+        size = (self.spec.get("leaderWorkerTemplate") or {}).get("size")
+        return 1 if size is None else size
+
+    @property
+    def observed(self) -> bool:
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
+    def in_progress(self) -> bool:
+        return rollout_labels.IN_PROGRESSING in self.metadata.annotations
+
+    @property
+    def promoting(self) -> bool:
+        """The hold is lifted, the strategy that the user wrote is not back yet."""
+        return self._keeps_strategy and not is_held(self.spec)
+
+    @property
+    def left_held(self) -> bool:
+        """A release was given up with the hold left on, for a person or another Rollout to decide."""
+        return self._keeps_strategy and is_held(self.spec)
+
+    @property
+    def _keeps_strategy(self) -> bool:
+        return not self.in_progress and rollout_labels.ORIGINAL_LWS_STRATEGY in self.metadata.annotations
+
+    @property
+    def fingerprint(self) -> str:
+        return revision_fingerprint(self.spec)
+
+    @property
+    def earlier_fingerprint(self) -> str:
+        """The same, as an earlier version of kohort would have recorded it."""
+        return earlier_fingerprint(self.spec)
+
+    @property
+    def is_stable_again(self) -> bool:
+        """Its template is the one that it had when it was held."""
+        return has_fingerprint(self.spec, self.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
+
+    @property
+    def rolling(self) -> JsonObject:
+        return _rolling(self.spec)
+
+    @property
+    def is_canary(self) -> bool:
+        return rollout_labels.CANARY_SET in self.metadata.labels
+
+
+def _rolling(spec: JsonObject) -> JsonObject:
+    return (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
+
+
+# Held values
+
+
+def held_values(spec: JsonObject, original: JsonObject) -> JsonObject:
+    """The rolling update of a held set. An unavailability that comes to no group at all would be refused without a
+    surge, so it becomes 1; under the hold it means nothing."""
+    wanted = original.get("maxUnavailable")
+    replicas = spec.get("replicas")
+    total = 1 if replicas is None else replicas
+    resolved = 1 if wanted is None else int_or_string.resolve(wanted, total, round_up=False)
+    unavailable = 1 if wanted is None or resolved == 0 else wanted
+    return {"partition": HELD_PARTITION, "maxUnavailable": unavailable, "maxSurge": 0}
+
+
+def is_held(spec: JsonObject) -> bool:
+    rolling = _rolling(spec)
+    return rolling.get("partition") == HELD_PARTITION and rolling.get("maxSurge") == 0
+
+
+def original_strategy(spec: JsonObject) -> JsonObject:
+    """What is saved: null for a field that was absent."""
+    rolling = _rolling(spec)
+    return {name: rolling.get(name) for name in _FIELDS}
+
+
+def saved_strategy(metadata: ObjectMeta) -> JsonObject:
+    """What was saved; a text that cannot be read is as if nothing had been there."""
+    text = metadata.annotations.get(rollout_labels.ORIGINAL_LWS_STRATEGY, "")
+    try:
+        found = msgspec.json.decode(text or "{}", type=dict[str, int | str | None])
+    except msgspec.DecodeError:
+        found = {}
+    return {name: found.get(name) for name in _FIELDS}
+
+
+def _with_rolling(document: JsonObject, values: JsonObject) -> None:
+    strategy = document["spec"].setdefault("rolloutStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    strategy["rollingUpdateConfiguration"] = {**(strategy.get("rollingUpdateConfiguration") or {}), **values}
+
+
+def _encode(value: JsonObject) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# Admission
+
+
+def enter(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
+    """The set with its new template, held."""
+    result = copy.deepcopy(new)
+    metadata = result["metadata"]
+    original = original_strategy(new["spec"])
+    metadata.setdefault("labels", {})[rollout_labels.STABLE_REVISION] = stable_revision
+    metadata.setdefault("annotations", {}).update(
+        {
+            rollout_labels.IN_PROGRESSING: _encode({"rolloutName": rollout}),
+            rollout_labels.STABLE_FINGERPRINT: revision_fingerprint(old["spec"]),
+            rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(original),
+        }
+    )
+    _with_rolling(result, held_values(result["spec"], original))
+    return result
+
+
+def keep(new: JsonObject, old: JsonObject) -> JsonObject:
+    """An update of a held set: ours stays on, what the user wrote of the strategy goes to the annotation."""
+    result = copy.deepcopy(new)
+    _copy_back(result["metadata"], old["metadata"])
+    before, wanted = _rolling(old["spec"]), _rolling(new["spec"])
+    saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
+    edited = {name: wanted.get(name) for name in _FIELDS if wanted.get(name) != before.get(name)}
+    if edited:
+        saved |= edited
+        result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(saved)
+    _with_rolling(result, held_values(result["spec"], saved))
+    return result
+
+
+def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
+    """An update while the set rolls to its new version: the notes that the promotion needs stay."""
+    result = copy.deepcopy(new)
+    _copy_back(result["metadata"], old["metadata"])
+    return result
+
+
+def given_up(new: JsonObject) -> JsonObject:
+    """An update of a set whose release was given up. As long as it is held, another Rollout may take it up; who takes
+    the hold off has decided, and what was kept for giving it back means nothing any more."""
+    annotations = new["metadata"].get("annotations") or {}
+    if is_held(new["spec"]) or rollout_labels.ORIGINAL_LWS_STRATEGY not in annotations:
+        return new
+    rest = {name: value for name, value in annotations.items() if name != rollout_labels.ORIGINAL_LWS_STRATEGY}
+    return {**new, "metadata": {**new["metadata"], "annotations": rest}}
+
+
+def _copy_back(metadata: JsonObject, before: JsonObject) -> None:
+    for part, names in (("labels", _OUR_LABELS), ("annotations", _OUR_ANNOTATIONS)):
+        known = before.get(part) or {}
+        given = metadata.get(part) or {}
+        missing = {name: known[name] for name in names if name in known and name not in given}
+        if missing:
+            metadata[part] = {**given, **missing}
+
+
+# Patches of the controllers
+
+
+def hold_again(group_set: GroupSet) -> JsonObject:
+    """For a set that says it is in progress but is not held: somebody wrote past the webhook."""
+    saved = saved_strategy(group_set.metadata)
+    edited = {name: value for name, value in original_strategy(group_set.spec).items() if value is not None}
+    held = held_values(group_set.spec, saved | edited)
+    return {
+        "metadata": {"annotations": {rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(saved | edited)}},
+        "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": held}},
+    }
+
+
+def lift(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
+    """The hold is gone and groups roll: by the user's pace, or all together. The user's own partition waits until they
+    have rolled, or the release would never arrive."""
+    saved = saved_strategy(group_set.metadata)
+    if at_once:
+        rolling: JsonObject = {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
+    else:
+        rolling = {**saved, "partition": 0}
+    annotations = {
+        rollout_labels.HOLD_RELEASE: token,
+        rollout_labels.IN_PROGRESSING: None,
+        rollout_labels.CONTROL_INFO: None,
+    }
+    return {
+        "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
+        "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}},
+    }
+
+
+def leave(token: str) -> JsonObject:
+    """Nothing of a release is left but the hold, and what the user had written."""
+    annotations = {
+        rollout_labels.HOLD_RELEASE: token,
+        rollout_labels.IN_PROGRESSING: None,
+        rollout_labels.CONTROL_INFO: None,
+        rollout_labels.STABLE_FINGERPRINT: None,
+    }
+    return {"metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations}}
+
+
+def taken_up(rollout: str, stable_revision: str) -> JsonObject:
+    """A set that was left held is released by another Rollout, or by the same one when it is enabled again."""
+    labels = {rollout_labels.STABLE_REVISION: stable_revision}
+    return {
+        "metadata": {
+            "labels": labels,
+            "annotations": {rollout_labels.IN_PROGRESSING: _encode({"rolloutName": rollout})},
+        },
+    }
+
+
+def restore(group_set: GroupSet, token: str) -> JsonObject:
+    """Everything of ours is gone, the strategy is as the user wrote it."""
+    saved = saved_strategy(group_set.metadata)
+    annotations = {
+        rollout_labels.HOLD_RELEASE: token,
+        rollout_labels.IN_PROGRESSING: None,
+        rollout_labels.CONTROL_INFO: None,
+        rollout_labels.STABLE_FINGERPRINT: None,
+        rollout_labels.ORIGINAL_LWS_STRATEGY: None,
+    }
+    return {
+        "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
+        "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": saved}},
+    }
+
+
+def unavailable(group_set: GroupSet) -> int:
+    """How many groups may be away at the end of a promotion; at least one, or a set could never be done."""
+    value = saved_strategy(group_set.metadata).get("maxUnavailable")
+    return max(1, 1 if value is None else int_or_string.resolve(value, group_set.replicas, round_up=False))

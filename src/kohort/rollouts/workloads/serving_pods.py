@@ -1,0 +1,44 @@
+"""Which pods of a workload should get requests, by its template: the pods that a Service must select."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kohort.objects.apps import Deployment
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.traffic.model import ServingPods
+from kohort.rollouts.workloads.group_hold import GroupSet
+from kohort.rules import rollout_labels
+
+_KEYS_OF_LEADERS: Final = frozenset(
+    {
+        rollout_labels.GROUP_INDEX,
+        rollout_labels.GROUP_REVISION,
+        "leaderworkerset.sigs.k8s.io/group-key",
+        "leaderworkerset.sigs.k8s.io/subgroup-index",
+        "leaderworkerset.sigs.k8s.io/subgroup-key",
+        "apps.kubernetes.io/pod-index",
+        "controller-revision-hash",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+
+def of_group_set(subject: GroupSet) -> ServingPods:
+    template = subject.spec.get("leaderWorkerTemplate") or {}
+    name = subject.metadata.name
+    identity = {rollout_labels.GROUP_SET: name, rollout_labels.WORKER_INDEX: rollout_labels.LEADER}
+    labels = _labels(template.get("leaderTemplate") or template.get("workerTemplate") or {})
+    return ServingPods(f"LeaderWorkerSet {name}", {**labels, **identity}, _KEYS_OF_LEADERS, identity)
+
+
+def of_deployment(subject: Deployment) -> ServingPods:
+    labels = {**_labels(subject.spec.template)}
+    labels.pop(rollout_labels.TEMPLATE_HASH, None)
+    name = f"Deployment {subject.metadata.name}"
+    selector = subject.spec.selector.match_labels if subject.spec.selector is not None else {}
+    return ServingPods(name, labels, frozenset({rollout_labels.TEMPLATE_HASH}), selector)
+
+
+def _labels(template: JsonObject) -> Mapping[str, str]:
+    labels: dict[str, str] = (template.get("metadata") or {}).get("labels") or {}
+    return labels

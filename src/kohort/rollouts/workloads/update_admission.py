@@ -1,0 +1,169 @@
+"""What happens to an update of a workload on its way into the store.
+
+| the stored workload is | the update | what follows |
+|---|---|---|
+| anything | carries a token of ours | passes; the token is taken off |
+| held | any | stays held, what the user wrote of the strategy is kept for later |
+| being promoted | the stable template again | passes: promotion becomes rollback |
+| being promoted | another template | refused: half of it has one version, half another |
+| left held by a release that was given up | takes the hold off | passes, and what was kept for the hold goes |
+| free | changes the template, and a Rollout wants it | is held in the same breath |
+| free | the same, but cannot be held | passes with a warning: rolled out natively |
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.workloads import deployment_hold, group_hold
+from kohort.rules import rollout_labels
+from kohort.rules.group_template import has_fingerprint, same_revision, with_default_template
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    document: JsonObject
+    warnings: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What is known about a workload besides the request."""
+
+    rollout: Rollout | None
+    live_revision: str = ""
+    tokens: frozenset[str] = frozenset()
+    """Uids of the objects that may lift a hold."""
+    active: tuple[str, ...] = ("",)
+    """Versions of which a Deployment has pods now, oldest first."""
+
+    @property
+    def promoting(self) -> bool:
+        """The end of a release rolls the workload to the version that was released."""
+        status = self.rollout.status if self.rollout is not None else None
+        return status is not None and (status.phase, status.reason) == (
+            rollout_labels.PROGRESSING,
+            rollout_labels.FINALISING,
+        )
+
+
+def token_taken_off(document: JsonObject, tokens: frozenset[str]) -> JsonObject | None:
+    """The document without its token, or None when it carries none that counts."""
+    annotations = document["metadata"].get("annotations") or {}
+    if annotations.get(rollout_labels.HOLD_RELEASE) not in tokens:
+        return None
+    rest = {name: value for name, value in annotations.items() if name != rollout_labels.HOLD_RELEASE}
+    return {**document, "metadata": {**document["metadata"], "annotations": rest}}
+
+
+def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
+    ours = token_taken_off(new, situation.tokens)
+    if ours is not None:
+        return Admitted(ours)
+    stored = msgspec.convert(old, group_hold.GroupSet)
+    if stored.is_canary:
+        return Admitted(new)
+    if stored.in_progress:
+        return Admitted(group_hold.keep(new, old))
+    if stored.promoting and situation.tokens:
+        return _promoting(new, old, stored)
+    if stored.promoting or stored.left_held:
+        return Admitted(group_hold.given_up(new))
+    # The webhook that fills in defaults is asked after this one.
+    changed = not same_revision(with_default_template(stored.spec), with_default_template(new["spec"]))
+    return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
+
+
+def _promoting(new: JsonObject, old: JsonObject, stored: group_hold.GroupSet) -> Admitted:
+    wanted = with_default_template(new["spec"])
+    back = has_fingerprint(wanted, stored.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
+    if back or same_revision(with_default_template(stored.spec), wanted):
+        return Admitted(group_hold.keep_promoting(new, old))
+    return _refused(new, f"LeaderWorkerSet {stored.metadata.name}")
+
+
+def _refused(new: JsonObject, name: str) -> Admitted:
+    text = (
+        f"{name} is being promoted to the version that was released last; put another template on it when its Rollout "
+        "is Healthy, or disable the Rollout to change it without steps"
+    )
+    return Admitted(new, refusal=text)
+
+
+def _free(
+    new: JsonObject,
+    old: JsonObject,
+    situation: Situation,
+    changed: bool,
+    hold: Callable[[str], "Admitted"],
+) -> Admitted:
+    """By the rule of release ids: where the user gives one, it alone says whether this is a release."""
+    if situation.rollout is None:
+        return Admitted(new)
+    given, before = (_annotation(one, rollout_labels.ROLLOUT_ID) for one in (new, old))
+    name = situation.rollout.metadata.name
+    if given and given == before and changed:
+        text = (
+            f"annotation {rollout_labels.ROLLOUT_ID} is unchanged: "
+            f"the new template is rolled out natively, not by Rollout {name}"
+        )
+        return Admitted(new, (text,))
+    if not changed:
+        unlike = given and given != before
+        text = f"annotation {rollout_labels.ROLLOUT_ID} changed but the template did not: there is nothing to release"
+        return Admitted(new, (text,) if unlike else ())
+    return hold(name)
+
+
+def _held_set(
+    new: JsonObject, old: JsonObject, stored: group_hold.GroupSet, situation: Situation, rollout: str
+) -> Admitted:
+    obstacle = _obstacle(new, stored, situation)
+    if obstacle:
+        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
+    return Admitted(group_hold.enter(new, old, rollout, situation.live_revision))
+
+
+def _obstacle(new: JsonObject, stored: group_hold.GroupSet, situation: Situation) -> str:
+    if new["spec"].get("replicas") == 0:
+        return "the set has no groups"
+    if not situation.live_revision:
+        return "the set has no leader StatefulSet yet"
+    status = stored.status
+    if status.updated_replicas != status.replicas:
+        return f"an earlier update is not complete ({status.updated_replicas} of {status.replicas} groups have it)"
+    return ""
+
+
+def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
+    ours = token_taken_off(new, situation.tokens)
+    if ours is not None:
+        return Admitted(ours)
+    if _annotation(old, rollout_labels.IN_PROGRESSING):
+        return Admitted(deployment_hold.keep(new, old))
+    before, after = (deployment_hold.revision_of(one["spec"]["template"]) for one in (old, new))
+    if situation.promoting and len(situation.active) > 1 and before != after:
+        back = after in situation.active
+        return Admitted(new) if back else _refused(new, f"Deployment {old['metadata']['name']}")
+    return _free(new, old, situation, before != after, lambda name: _held_deployment(new, situation, name))
+
+
+def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> Admitted:
+    assert situation.rollout is not None
+    routed = bool(situation.rollout.strategy.traffic_routings)
+    obstacle = ""
+    if new["spec"].get("replicas") == 0:
+        obstacle = "the Deployment has no pods"
+    elif not situation.active or not situation.live_revision:
+        obstacle = "the Deployment has no active ReplicaSet"
+    elif routed and len(situation.active) > 1:
+        obstacle = f"an earlier update is not complete ({len(situation.active)} versions are active)"
+    if obstacle:
+        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
+    return Admitted(deployment_hold.enter(new, rollout, situation.live_revision))
+
+
+def _annotation(document: JsonObject, name: str) -> str:
+    value: str = (document["metadata"].get("annotations") or {}).get(name, "")
+    return value

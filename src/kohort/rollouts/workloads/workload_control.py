@@ -1,0 +1,290 @@
+"""What all kinds of workloads do alike under release.
+
+A stable object is held; beside it there may be copies that a BatchRelease owns and that carry the new version. Letting
+go of copies, deleting them, growing them, lifting the hold: the order is the same for every kind. A kind says how its
+objects are found, counted and patched.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
+
+from kohort.kube.client import Client
+from kohort.kube.errors import NotFound
+from kohort.kube.merge_patch import locked
+from kohort.kube.resources import PODS, Key, Resource
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.rollout_types import BatchRelease, Rollout
+from kohort.rollouts.traffic.model import Note
+from kohort.rollouts.workloads import autoscaler_pause
+from kohort.rollouts.workloads.model import DONE, Outcome, wait
+from kohort.rules import rollout_labels
+
+
+class Subject(Protocol):
+    """Any object of the API."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=Subject)
+
+
+class WorkloadControl(ABC, Generic[T]):
+    resource: ClassVar[Resource]
+    type_label: ClassVar[str]
+    unit: ClassVar[str]
+    """What replicas are called in messages."""
+
+    def __init__(self, client: Client, cache: RolloutCache) -> None:
+        self.client = client
+        self.cache = cache
+
+    # What a kind says of its objects
+
+    @abstractmethod
+    def find(self, key: Key) -> T | None: ...
+
+    @abstractmethod
+    def copies(self, key: Key) -> list[T]:
+        """Made for this workload by any release, newest first."""
+
+    @abstractmethod
+    def size(self, subject: T) -> int:
+        """How many replicas it should have."""
+
+    @abstractmethod
+    def has_been_seen(self, subject: T) -> bool:
+        """Its controller knows its newest generation."""
+
+    @abstractmethod
+    def version(self, subject: T) -> str:
+        """Of its template."""
+
+    @abstractmethod
+    def canary(self, release: BatchRelease) -> T | None:
+        """The live copy that carries the template of the stable workload as it is now."""
+
+    @abstractmethod
+    def is_bound(self, stable: T) -> bool:
+        """Something of a release is still on it."""
+
+    @abstractmethod
+    def freed(self, stable: T, token: str) -> JsonObject:
+        """The patch that gives the workload back to its own controller, as the user wrote it."""
+
+    @abstractmethod
+    def left_held(self, stable: T, token: str) -> JsonObject:
+        """The patch that takes everything of a release off but the hold itself."""
+
+    @abstractmethod
+    def is_held(self, stable: T) -> bool: ...
+
+    @abstractmethod
+    def held_again(self, stable: T) -> JsonObject:
+        """The patch that puts a lost hold back."""
+
+    @abstractmethod
+    async def finalize_stable(self, stable: T, release: BatchRelease) -> Outcome: ...
+
+    async def awakened(self, stable: T) -> None:
+        """After the hold: what else has to be put back. Nothing by default."""
+        del stable
+
+    # Looking
+
+    def stable(self, release: BatchRelease) -> T | None:
+        return self.live(Key(release.metadata.namespace, release.spec.workload_ref.name))
+
+    def live(self, key: Key) -> T | None:
+        found = self.find(key)
+        return None if found is None or found.metadata.deleting else found
+
+    def owned_copies(self, release: BatchRelease) -> list[T]:
+        key = Key(release.metadata.namespace, release.spec.workload_ref.name)
+        return [one for one in self.copies(key) if owned(one, release)]
+
+    def replicas(self, release: BatchRelease) -> int | None:
+        stable = self.stable(release)
+        return None if stable is None else self.size(stable)
+
+    def observed(self, release: BatchRelease) -> bool:
+        stable = self.stable(release)
+        return stable is not None and self.has_been_seen(stable)
+
+    def revision(self, release: BatchRelease) -> str:
+        stable = self.stable(release)
+        return "" if stable is None else self.version(stable)
+
+    def released(self, release: BatchRelease) -> str:
+        if self.canary(release) is not None:
+            return self.revision(release)
+        return next((self.version(one) for one in self.owned_copies(release) if not one.metadata.deleting), "")
+
+    # Acting
+
+    async def guard(self, key: Key) -> None:
+        body = {"metadata": {"labels": {rollout_labels.WORKLOAD_TYPE: self.type_label}}}
+        await self.client.patch(self.resource, key.name, key.namespace, body)
+
+    async def keep_hold(self, release: BatchRelease) -> tuple[Note, ...]:
+        """As long as something is released. A webhook that was away must not cost the stable version."""
+        stable = self.stable(release)
+        if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+            return ()
+        return await self.ensure_hold(stable, release)
+
+    async def ensure_hold(self, stable: T, release: BatchRelease) -> tuple[Note, ...]:
+        metadata = stable.metadata
+        if not self.is_held(stable):
+            await self.patch(stable, self.held_again(stable))
+            text = f"the hold of {metadata.name} was gone (somebody wrote past the webhook); it is back"
+            return (Note("HoldLost", text, warning=True),)
+        info = control_info(release)
+        if metadata.annotations.get(rollout_labels.CONTROL_INFO) != info:
+            await self.patch(stable, {"metadata": {"annotations": {rollout_labels.CONTROL_INFO: info}}})
+        return ()
+
+    async def resize_copy(self, copy: T, desired: int, release: BatchRelease) -> Outcome:
+        """It only grows, unless the release says that traffic has left what is too much."""
+        size, metadata = self.size(copy), copy.metadata
+        if size == desired or (size > desired and not may_shrink(release)):
+            return DONE
+        await self.client.patch(self.resource, metadata.name, metadata.namespace, {"spec": {"replicas": desired}})
+        note = Note("CanaryScaled", f"{metadata.name}: {size} to {desired} {self.unit}")
+        word = "grows" if desired > size else "shrinks"
+        return wait(f"{metadata.name} {word} to {desired} {self.unit}", note)
+
+    async def label_pod(self, pod: Pod, name: str, batch: int) -> None:
+        wanted = {rollout_labels.ROLLOUT_ID: name, rollout_labels.BATCH_ID: str(batch)}
+        if all(pod.metadata.labels.get(name) == value for name, value in wanted.items()):
+            return
+        try:
+            await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, {"metadata": {"labels": wanted}})
+        except NotFound:
+            return
+
+    # Ending
+
+    async def finalize(self, release: BatchRelease) -> Outcome:
+        stable = self.stable(release)
+        if stable is not None:
+            outcome = await self.finalize_stable(stable, release)
+            if not outcome.done:
+                return outcome
+        for copy in self.owned_copies(release):
+            await self._let_go(copy)
+        return DONE
+
+    async def keep_held(self, stable: T) -> Outcome:
+        """The release goes, the hold stays for the next one."""
+        if rollout_labels.CONTROL_INFO in stable.metadata.annotations:
+            await self.patch(stable, {"metadata": {"annotations": {rollout_labels.CONTROL_INFO: None}}})
+        return DONE
+
+    async def resume(self, rollout: Rollout) -> Outcome:
+        stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+        if stable is None:
+            return DONE
+        if self.is_bound(stable):
+            await self.patch(stable, self.freed(stable, rollout.metadata.uid))
+            return wait(f"{stable.metadata.name} goes on by itself")
+        await self.awakened(stable)
+        await self.set_autoscalers(stable, enabled=True, blue_green=rollout.blue_green)
+        return DONE
+
+    async def leave_held(self, rollout: Rollout) -> Outcome:
+        stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+        if stable is None:
+            return DONE
+        if rollout_labels.IN_PROGRESSING in stable.metadata.annotations:
+            await self.patch(stable, self.left_held(stable, rollout.metadata.uid))
+            return wait(f"{stable.metadata.name} is left held, without a release")
+        await self.set_autoscalers(stable, enabled=True, blue_green=rollout.blue_green)
+        return DONE
+
+    async def discard(self, release: BatchRelease) -> Outcome:
+        left = []
+        for copy in self.owned_copies(release):
+            await self._let_go(copy)
+            if copy.metadata.deleting:
+                continue
+            left.append(copy.metadata.name)
+            try:
+                await self.client.delete(
+                    self.resource,
+                    copy.metadata.name,
+                    copy.metadata.namespace,
+                    uid=copy.metadata.uid,
+                    propagation="Background",
+                )
+            except NotFound:
+                continue
+        text = f"deleted {', '.join(left)}"
+        return wait(text, Note("CanaryDeleted", text)) if left else DONE
+
+    async def _let_go(self, copy: T) -> None:
+        if rollout_labels.CANARY_FINALIZER in copy.metadata.finalizers:
+            rest = [name for name in copy.metadata.finalizers if name != rollout_labels.CANARY_FINALIZER]
+            try:
+                await self.patch(copy, {"metadata": {"finalizers": rest}})
+            except NotFound:
+                return
+
+    # Writing
+
+    async def patch(self, subject: T, body: JsonObject) -> None:
+        metadata = subject.metadata
+        await self.client.patch(
+            self.resource, metadata.name, metadata.namespace, locked(body, metadata.resource_version)
+        )
+
+    async def set_autoscalers(self, stable: T, *, enabled: bool, blue_green: bool) -> None:
+        """Only blue-green touches them."""
+        if blue_green:
+            api_version, kind = self.resource.api_version, self.resource.kind
+            await autoscaler_pause.set_enabled(self.client, key_of(stable), api_version, kind, enabled=enabled)
+
+
+def key_of(subject: Subject) -> Key:
+    return Key(subject.metadata.namespace, subject.metadata.name)
+
+
+def owned(copy: Subject, release: BatchRelease | None) -> bool:
+    owner = copy.metadata.controller
+    return release is not None and owner is not None and owner.uid == release.metadata.uid
+
+
+def control_info(release: BatchRelease) -> str:
+    return msgspec.json.encode(release.owner_reference()).decode()
+
+
+def is_blue_green(release: BatchRelease) -> bool:
+    return release.plan.rolling_style == rollout_labels.BLUE_GREEN
+
+
+def may_shrink(release: BatchRelease) -> bool:
+    """The Rollout says so for one batch at a time, when it has moved the traffic."""
+    annotations = release.metadata.annotations
+    return rollout_labels.WITHDRAWN in annotations or annotations.get(rollout_labels.SHRINK) == str(
+        release.plan.batch_partition
+    )
+
+
+def batch_label(labels: Mapping[str, str], name: str) -> int | None:
+    """The batch of this release that brought a pod."""
+    text = labels.get(rollout_labels.BATCH_ID, "")
+    return int(text) if labels.get(rollout_labels.ROLLOUT_ID) == name and text.isdigit() else None
+
+
+def release_id(stable: Subject) -> str:
+    """What the user calls this release. One concept with two places: the label is what pods get, the annotation is
+    what the webhook looks at; whoever fills in only one of them means both."""
+    metadata = stable.metadata
+    return metadata.labels.get(rollout_labels.ROLLOUT_ID) or metadata.annotations.get(rollout_labels.ROLLOUT_ID, "")

@@ -1,0 +1,230 @@
+"""The data directory of a cluster, and the lock that makes it belong to one process.
+
+    store.db         all objects           pki/          certificates, keys, the administrator's token
+    kubeconfig       for kubectl           kohort.log    what a detached process says
+    kohort.lock      who is running        volumes/      provisioned volumes
+    supervisor.lock  who restarts it       *.json        see `records`
+    node/            what this machine's pods need
+    nodes            which ones the last start ran
+
+The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
+holds the pid of its owner for those who find it locked. The directory itself is locked as well, so that a second
+process is refused even if the file was deleted meanwhile. Only pods outlive a process that was killed: the next one
+finds them again, and whoever wants no next one has to end them.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kohort.kube.private_files import NotPrivate, private_directory
+from kohort.up.startup_errors import CannotStart
+
+MARKERS = ("store.db", "kohort.lock", "pki", "node")
+"""One of these is in every directory that a cluster has used."""
+STOP_SECONDS = 30.0
+LEAST_ROOM = 1 << 20
+"""Bytes on the disk below which a write that fails needs no other explanation."""
+_POLL_SECONDS = 0.02
+_TRIES = 5
+
+
+def default_directory() -> Path:
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "kohort"
+
+
+class DataDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.store = self.path / "store.db"
+        self.pki = self.path / "pki"
+        self.kubeconfig = self.path / "kubeconfig"
+        self.log = self.path / "kohort.log"
+        self.volumes = self.path / "volumes"
+        self.node = self.path / "node"
+        self._lock = self.path / "kohort.lock"
+        self._supervisor_lock = self.path / "supervisor.lock"
+
+    def create(self) -> None:
+        try:
+            private_directory(self.path, MARKERS)
+        except NotPrivate as error:
+            raise CannotStart(f"the data directory cannot be used: {error} (--data-dir)") from error
+        except (FileExistsError, NotADirectoryError) as error:
+            raise CannotStart(f"{self.path} is not a directory; choose another with --data-dir") from error
+        except OSError as error:
+            raise self.unusable(error) from error
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """Be the one process that uses this directory."""
+        self.create()
+        with contextlib.ExitStack() as stack:
+            descriptor = self._open(self._lock, os.O_RDWR)
+            stack.callback(os.close, descriptor)
+            self._take(descriptor)
+            if (supervisor := self.supervisor()) not in (None, os.getppid()):
+                raise self._in_use(f"pid {supervisor}, which is about to restart it")
+            stack.callback(os.close, self._lock_directory())
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+
+    @contextlib.contextmanager
+    def supervised(self) -> Iterator[None]:
+        """Be the one process that restarts the owner of this directory after a crash."""
+        self.create()
+        if (owner := self.owner()) is not None:
+            raise self._in_use(f"pid {owner}")
+        descriptor = self._open(self._supervisor_lock, os.O_RDWR)
+        try:
+            self._take(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        """Lock it. Whoever asks who holds the lock has a share in it for a moment, so one refusal means nothing."""
+        for last in (*[False] * _TRIES, True):
+            try:
+                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if last:
+                    raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
+                time.sleep(_POLL_SECONDS)
+
+    def _in_use(self, by: str) -> CannotStart:
+        return CannotStart(
+            f"a cluster runs on {self.path} already ({by}): "
+            f"{self.export}; stop it with {self._down()}, or choose another --data-dir"
+        )
+
+    def _lock_directory(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.unusable(error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise CannotStart(
+                f"a cluster runs on {self.path} already, but its {self._lock.name} was deleted, so its pid is unknown: "
+                "end that process (SIGTERM), or choose another --data-dir"
+            ) from error
+        except OSError:
+            pass  # Some network file systems cannot lock directories; there the file has to do.
+        return descriptor
+
+    @property
+    def export(self) -> str:
+        """The line that lets kubectl find this cluster."""
+        return f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"
+
+    def _down(self) -> str:
+        elsewhere = f" --data-dir {shlex.quote(str(self.path))}" if self.path != default_directory() else ""
+        return f"kohort down{elsewhere}"
+
+    def owner(self) -> int | None:
+        """The pid of the running process, None when nobody runs."""
+        return self._holder(self._lock)
+
+    def supervisor(self) -> int | None:
+        """The pid of the process that restarts the owner, None when there is none."""
+        return self._holder(self._supervisor_lock)
+
+    def _holder(self, lock: Path) -> int | None:
+        try:
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._read_pid(descriptor)
+        finally:
+            os.close(descriptor)
+        return None
+
+    def stop_owner(self) -> int | None:
+        """Ask the running process to end and wait until it has; returns its pid, None when nobody runs. A supervisor is
+        asked instead: it passes that on to the process, if there is one at the moment, and does not start another."""
+        owner, supervisor = self.owner(), self.supervisor()
+        if supervisor is not None:
+            self._stop(supervisor, self.supervisor)
+        if owner is not None and self.owner() == owner:
+            self._stop(owner, self.owner)
+        return owner or supervisor
+
+    def _stop(self, pid: int, holder: Callable[[], int | None]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while holder() == pid:
+            if time.monotonic() > deadline:
+                raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
+            time.sleep(_POLL_SECONDS)
+
+    def end_leftovers(self) -> int:
+        """End the pods that a killed process has left, and give back what they held; returns how many there were."""
+        if not self.node.is_dir() or self.owner() is not None:
+            return 0
+        import asyncio
+
+        with self.owned():
+            return asyncio.run(self.end_pods())
+
+    async def end_pods(self) -> int:
+        """As `end_leftovers`, for whoever owns the directory and runs no pods."""
+        from kohort.node import stale_state_cleanup
+
+        try:
+            return await stale_state_cleanup.end(self.node)
+        except OSError as error:
+            raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
+
+    def open_log(self) -> int:
+        """A descriptor that appends to the log."""
+        return self._open(self.log, os.O_WRONLY | os.O_APPEND)
+
+    def _open(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self.unusable(error) from error
+
+    def _read_pid(self, descriptor: int) -> int:
+        """The pid in the lock file. Its owner writes it right after taking the lock, so wait for it if need be."""
+        for _ in range(100):
+            if text := os.pread(descriptor, 32, 0).decode().strip():
+                return int(text)
+            time.sleep(_POLL_SECONDS)
+        raise CannotStart(f"{self._lock} is locked by a process that does not say who it is")
+
+    def unready(self, problem: str) -> CannotStart:
+        """Why a cluster cannot be set up here: its own words, unless the reason is plain to see."""
+        if shutil.disk_usage(self.path).free < LEAST_ROOM:
+            return self._full()
+        return CannotStart(f"the cluster in {self.path} cannot be set up: {problem}")
+
+    def _full(self) -> CannotStart:
+        return CannotStart(f"the disk that holds {self.path} is full; make room and start again")
+
+    def unusable(self, error: OSError) -> CannotStart:
+        """Why nothing can be done here."""
+        if error.errno == errno.ENOSPC:
+            return self._full()
+        return CannotStart(
+            f"cannot write to the data directory {self.path}: {error.strerror}; "
+            "make it writable, or choose another with --data-dir"
+        )

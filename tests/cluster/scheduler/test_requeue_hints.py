@@ -1,0 +1,99 @@
+"""Which events wake which waiting pods."""
+
+import pytest
+from tests.cluster.scheduler.scenery import affinity, anti_affinity, cluster, near, node, pod
+
+from kohort.cluster.scheduler import requeue_hints
+from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.queue import Waiting
+from kohort.objects.core import Node
+
+FIT, AFFINITY, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
+
+
+def waiting(facts: PodFacts, *refused_by: str) -> Waiting:
+    return Waiting(facts, 0.0, 0, refused_by=frozenset(refused_by))
+
+
+@pytest.mark.parametrize(
+    ("facts", "refused_by", "there", "expected"),
+    [
+        (pod("p", "cpu=1"), [FIT], node("n1", "cpu=1,memory=1Gi"), True),
+        (pod("p", "cpu=2"), [FIT], node("n1", "cpu=1,memory=1Gi"), False),
+        (pod("p"), [FIT], node("n1", unschedulable=True), True),
+        (pod("p", "cpu=2"), [FIT, "TaintToleration"], node("n1", "cpu=1,memory=1Gi"), True),
+        (pod("p"), ["TaintToleration"], node("n1", unschedulable=True), True),
+        (pod("p"), [AFFINITY], node("n1", unschedulable=True), False),
+        (pod("p"), [AFFINITY], node("n1"), True),
+        (pod("p"), ["TaintToleration"], node("n1", taints="k:NoSchedule"), False),
+        (pod("p", nodeSelector={"a": "b"}), ["NodeAffinity"], node("n1"), False),
+        (pod("p", nodeSelector={"a": "b"}), ["NodeAffinity"], node("n1", labels={"a": "b"}), True),
+        (pod("p", "cpu=99"), [], node("n1"), True),
+    ],
+)
+def test_a_node_helps_if_it_passes_what_refused_the_pod(
+    facts: PodFacts, refused_by: list[str], there: Node, expected: bool
+) -> None:
+    state = cluster(there)
+    assert requeue_hints.node_came(state.nodes["n1"], state)(waiting(facts, *refused_by)) is expected
+
+
+@pytest.mark.parametrize(
+    ("after", "differs"),
+    [
+        (node("n1"), False),
+        (node("n1", "cpu=5,memory=8Gi"), True),
+        (node("n1", labels={"a": "b"}), True),
+        (node("n1", taints="k:NoSchedule"), True),
+        (node("n1", unschedulable=True), True),
+        (node("n1", images={"i": 1}), False),
+    ],
+)
+def test_heartbeats_wake_nobody(after: Node, differs: bool) -> None:
+    assert requeue_hints.node_differs(node("n1"), after) is differs
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after", "expected"),
+    [
+        ("cpu=1", "cpu=2", "cpu=1", True),
+        ("memory=1Gi", "cpu=2", "cpu=1", False),
+        ("cpu=1", "cpu=1", "cpu=2", False),
+        ("cpu=1", "cpu=1", "cpu=1", False),
+        ("x.io/gpu=1", "x.io/gpu=2", "x.io/gpu=1", True),
+        ("x.io/gpu=1", "x.io/gpu=1", "", True),
+        ("", "cpu=2", "cpu=1", False),
+    ],
+)
+def test_only_room_that_a_pod_asks_for_helps_it(asked: str, before: str, after: str, expected: bool) -> None:
+    hint = requeue_hints.pod_shrank(pod("o", before, node_name="n1"), pod("o", after, node_name="n1"))
+    assert hint(waiting(pod("p", asked), FIT)) is expected
+
+
+@pytest.mark.parametrize(
+    ("refused_by", "expected"),
+    [([FIT], True), (["NodePorts"], True), (["TaintToleration"], False), (["VolumeBinding"], False), ([], True)],
+)
+def test_a_pod_that_leaves_frees_what_it_held(refused_by: list[str], expected: bool) -> None:
+    assert requeue_hints.pod_left(pod("gone", "cpu=1"))(waiting(pod("p", "cpu=1"), *refused_by)) is expected
+
+
+def test_a_departure_helps_against_anti_affinity_of_either_side() -> None:
+    grumpy = pod("g", affinity=anti_affinity(near({"app": "x"})))
+    plain = pod("q")
+    assert requeue_hints.pod_left(grumpy)(waiting(plain, AFFINITY))
+    assert requeue_hints.pod_left(plain)(waiting(grumpy, AFFINITY))
+    assert not requeue_hints.pod_left(plain)(waiting(pod("r", affinity=affinity(near({"app": "x"}))), AFFINITY))
+
+
+def test_an_arrival_helps_those_who_want_company() -> None:
+    lonely = pod("p", affinity=affinity(near({"app": "x"})))
+    assert requeue_hints.pod_came(pod("q", labels={"app": "x"}))(waiting(lonely, AFFINITY))
+    assert not requeue_hints.pod_came(pod("q"))(waiting(pod("p"), FIT))
+    assert requeue_hints.pod_came(pod("q"))(waiting(pod("p"), SPREAD))
+    assert not requeue_hints.pod_came(pod("q", namespace="other"))(waiting(pod("p"), SPREAD))
+
+
+@pytest.mark.parametrize(("refused_by", "expected"), [("VolumeBinding", True), (FIT, False)])
+def test_storage_helps_those_who_wait_for_it(refused_by: str, expected: bool) -> None:
+    assert requeue_hints.storage_changed(waiting(pod(), refused_by)) is expected
