@@ -23,8 +23,8 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.group_set import HELD_PARTITION
 from kohort.rollouts.step_arithmetic import planned
-from kohort.rollouts.workloads.group_hold import HELD_PARTITION
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""

@@ -18,11 +18,11 @@ from kohort.rollouts import batch_state_machine
 from kohort.rollouts.batch_state_machine import BatchMove, BatchView
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.go_hashes import release_plan_hash
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout
 from kohort.rollouts.traffic.model import Note
-from kohort.rollouts.workloads.group_hold import GroupSet
 from kohort.rollouts.workloads.model import Control, Outcome
 from kohort.rollouts.workloads.workload_control import may_shrink
 from kohort.rules import rollout_labels

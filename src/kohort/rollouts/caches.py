@@ -18,8 +18,8 @@ from kohort.kube.resources import (
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta, PartialObject
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, Rollout, WorkloadRef
-from kohort.rollouts.workloads.group_hold import GroupSet
 from kohort.rules import rollout_labels
 
 OF_SET: Final = "rollouts/set"

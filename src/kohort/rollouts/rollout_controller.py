@@ -17,12 +17,12 @@ from kohort.rollouts import rollout_phases, step_arithmetic
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.release_state import Act, Move, State, World, stored
 from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, WorkloadRef
 from kohort.rollouts.traffic.model import Answer, Asking, Note, Selectors, Traffic, TrafficStep
-from kohort.rollouts.workloads.group_hold import GroupSet
 from kohort.rollouts.workloads.model import Control, Outcome
 from kohort.rules import rollout_labels
 

@@ -9,8 +9,9 @@ import hashlib
 from typing import Final
 
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
-from kohort.rollouts.workloads.group_hold import GroupSet, saved_strategy
+from kohort.rollouts.workloads.group_hold import saved_strategy
 from kohort.rules import rollout_labels
 from kohort.rules.group_template import revision_content
 from kohort.rules.safe_text import safe_text

@@ -12,11 +12,11 @@ from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import step_arithmetic
+from kohort.rollouts.group_set import GroupSet, is_held
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads import canary_set, group_hold, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
-from kohort.rollouts.workloads.group_hold import GroupSet
 from kohort.rollouts.workloads.group_readiness import groups_of, ready_groups, told, unschedulable
 from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
 from kohort.rollouts.workloads.workload_control import (
@@ -172,7 +172,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         return await self._create_canary(stable, release, notes)
 
     def is_held(self, stable: GroupSet) -> bool:
-        return group_hold.is_held(stable.spec)
+        return is_held(stable.spec)
 
     def held_again(self, stable: GroupSet) -> JsonObject:
         return group_hold.hold_again(stable)

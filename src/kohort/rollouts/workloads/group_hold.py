@@ -1,4 +1,4 @@
-"""A LeaderWorkerSet under release: its fingerprint, and the hold.
+"""How a LeaderWorkerSet is held while a new version is released.
 
 A set has no `paused`. Its partition does the same: below it no group is touched, lost groups come back at their old
 revision, and groups that scaling adds are of the old revision too. So a held set has a partition above every ordinal
@@ -10,8 +10,6 @@ The hold is put on in the same admission response as the template change. No gen
 the new template without it.
 """
 
-# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
-
 import copy
 from typing import Final
 
@@ -20,11 +18,10 @@ import msgspec
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.objects.view import View
+from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_held, rolling_configuration
 from kohort.rules import rollout_labels
-from kohort.rules.group_template import earlier_fingerprint, has_fingerprint, revision_fingerprint
+from kohort.rules.group_template import revision_fingerprint
 
-HELD_PARTITION: Final = 1_000_000
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
 _OUR_ANNOTATIONS: Final = (
@@ -33,77 +30,6 @@ _OUR_ANNOTATIONS: Final = (
     rollout_labels.ORIGINAL_LWS_STRATEGY,
     rollout_labels.CONTROL_INFO,
 )
-
-
-class GroupSetStatus(View, frozen=True):
-    replicas: int = 0
-    ready_replicas: int = 0
-    updated_replicas: int = 0
-    observed_generation: int = 0
-
-
-class GroupSet(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: JsonObject = {}
-    status: GroupSetStatus = GroupSetStatus()
-
-    @property
-    def replicas(self) -> int:
-        count = self.spec.get("replicas")
-        return 1 if count is None else count
-
-    @property
-    def size(self) -> int:
-        size = (self.spec.get("leaderWorkerTemplate") or {}).get("size")
-        return 1 if size is None else size
-
-    @property
-    def observed(self) -> bool:
-        return self.status.observed_generation >= self.metadata.generation
-
-    @property
-    def in_progress(self) -> bool:
-        return rollout_labels.IN_PROGRESSING in self.metadata.annotations
-
-    @property
-    def promoting(self) -> bool:
-        """The hold is lifted, the strategy that the user wrote is not back yet."""
-        return self._keeps_strategy and not is_held(self.spec)
-
-    @property
-    def left_held(self) -> bool:
-        """A release was given up with the hold left on, for a person or another Rollout to decide."""
-        return self._keeps_strategy and is_held(self.spec)
-
-    @property
-    def _keeps_strategy(self) -> bool:
-        return not self.in_progress and rollout_labels.ORIGINAL_LWS_STRATEGY in self.metadata.annotations
-
-    @property
-    def fingerprint(self) -> str:
-        return revision_fingerprint(self.spec)
-
-    @property
-    def earlier_fingerprint(self) -> str:
-        """The same, as an earlier version of kohort would have recorded it."""
-        return earlier_fingerprint(self.spec)
-
-    @property
-    def is_stable_again(self) -> bool:
-        """Its template is the one that it had when it was held."""
-        return has_fingerprint(self.spec, self.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
-
-    @property
-    def rolling(self) -> JsonObject:
-        return _rolling(self.spec)
-
-    @property
-    def is_canary(self) -> bool:
-        return rollout_labels.CANARY_SET in self.metadata.labels
-
-
-def _rolling(spec: JsonObject) -> JsonObject:
-    return (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
 
 
 # Held values
@@ -120,14 +46,9 @@ def held_values(spec: JsonObject, original: JsonObject) -> JsonObject:
     return {"partition": HELD_PARTITION, "maxUnavailable": unavailable, "maxSurge": 0}
 
 
-def is_held(spec: JsonObject) -> bool:
-    rolling = _rolling(spec)
-    return rolling.get("partition") == HELD_PARTITION and rolling.get("maxSurge") == 0
-
-
 def original_strategy(spec: JsonObject) -> JsonObject:
     """What is saved: null for a field that was absent."""
-    rolling = _rolling(spec)
+    rolling = rolling_configuration(spec)
     return {name: rolling.get(name) for name in _FIELDS}
 
 
@@ -175,7 +96,7 @@ def keep(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held set: ours stays on, what the user wrote of the strategy goes to the annotation."""
     result = copy.deepcopy(new)
     _copy_back(result["metadata"], old["metadata"])
-    before, wanted = _rolling(old["spec"]), _rolling(new["spec"])
+    before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
     saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
     edited = {name: wanted.get(name) for name in _FIELDS if wanted.get(name) != before.get(name)}
     if edited:

@@ -5,8 +5,8 @@ from typing import Final
 
 from kohort.objects.apps import Deployment
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.traffic.model import ServingPods
-from kohort.rollouts.workloads.group_hold import GroupSet
 from kohort.rules import rollout_labels
 
 _KEYS_OF_LEADERS: Final = frozenset(

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.workloads import deployment_hold, group_hold
 from kohort.rules import rollout_labels
@@ -61,7 +62,7 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
     ours = token_taken_off(new, situation.tokens)
     if ours is not None:
         return Admitted(ours)
-    stored = msgspec.convert(old, group_hold.GroupSet)
+    stored = msgspec.convert(old, GroupSet)
     if stored.is_canary:
         return Admitted(new)
     if stored.in_progress:
@@ -75,7 +76,7 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
     return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
 
 
-def _promoting(new: JsonObject, old: JsonObject, stored: group_hold.GroupSet) -> Admitted:
+def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> Admitted:
     wanted = with_default_template(new["spec"])
     back = has_fingerprint(wanted, stored.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
     if back or same_revision(with_default_template(stored.spec), wanted):
@@ -116,16 +117,14 @@ def _free(
     return hold(name)
 
 
-def _held_set(
-    new: JsonObject, old: JsonObject, stored: group_hold.GroupSet, situation: Situation, rollout: str
-) -> Admitted:
+def _held_set(new: JsonObject, old: JsonObject, stored: GroupSet, situation: Situation, rollout: str) -> Admitted:
     obstacle = _obstacle(new, stored, situation)
     if obstacle:
         return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
     return Admitted(group_hold.enter(new, old, rollout, situation.live_revision))
 
 
-def _obstacle(new: JsonObject, stored: group_hold.GroupSet, situation: Situation) -> str:
+def _obstacle(new: JsonObject, stored: GroupSet, situation: Situation) -> str:
     if new["spec"].get("replicas") == 0:
         return "the set has no groups"
     if not situation.live_revision:

@@ -1,0 +1,90 @@
+"""A LeaderWorkerSet as releases see it: its size, its template, and whether a release holds it."""
+
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
+from typing import Final
+
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.view import View
+from kohort.rules import rollout_labels
+from kohort.rules.group_template import earlier_fingerprint, has_fingerprint, revision_fingerprint
+
+HELD_PARTITION: Final = 1_000_000
+"""The partition of a held set: above every ordinal that can exist, so that no group is updated."""
+
+
+class GroupSetStatus(View, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    observed_generation: int = 0
+
+
+class GroupSet(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JsonObject = {}
+    status: GroupSetStatus = GroupSetStatus()
+
+    @property
+    def replicas(self) -> int:
+        count = self.spec.get("replicas")
+        return 1 if count is None else count
+
+    @property
+    def size(self) -> int:
+        size = (self.spec.get("leaderWorkerTemplate") or {}).get("size")
+        return 1 if size is None else size
+
+    @property
+    def observed(self) -> bool:
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
+    def in_progress(self) -> bool:
+        return rollout_labels.IN_PROGRESSING in self.metadata.annotations
+
+    @property
+    def promoting(self) -> bool:
+        """The hold is lifted, the strategy that the user wrote is not back yet."""
+        return self._keeps_strategy and not is_held(self.spec)
+
+    @property
+    def left_held(self) -> bool:
+        """A release was given up with the hold left on, for a person or another Rollout to decide."""
+        return self._keeps_strategy and is_held(self.spec)
+
+    @property
+    def _keeps_strategy(self) -> bool:
+        return not self.in_progress and rollout_labels.ORIGINAL_LWS_STRATEGY in self.metadata.annotations
+
+    @property
+    def fingerprint(self) -> str:
+        return revision_fingerprint(self.spec)
+
+    @property
+    def earlier_fingerprint(self) -> str:
+        """The same, as an earlier version of kohort would have recorded it."""
+        return earlier_fingerprint(self.spec)
+
+    @property
+    def is_stable_again(self) -> bool:
+        """Its template is the one that it had when it was held."""
+        return has_fingerprint(self.spec, self.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
+
+    @property
+    def rolling(self) -> JsonObject:
+        return rolling_configuration(self.spec)
+
+    @property
+    def is_canary(self) -> bool:
+        return rollout_labels.CANARY_SET in self.metadata.labels
+
+
+def rolling_configuration(spec: JsonObject) -> JsonObject:
+    return (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
+
+
+def is_held(spec: JsonObject) -> bool:
+    rolling = rolling_configuration(spec)
+    return rolling.get("partition") == HELD_PARTITION and rolling.get("maxSurge") == 0
