@@ -5,7 +5,7 @@ import pytest
 from tests.node.resizing import block, sized
 
 from kohort.node.container_order import Run
-from kohort.node.pod_status import Report, pod_resources, pod_status, status_patch
+from kohort.node.pod_status import Report, pod_resources, pod_status
 from kohort.node.runtimes.interface import Instance
 from kohort.node.views import Applied, Figures, figures_of
 from kohort.objects.json_types import JsonObject
@@ -101,15 +101,6 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     again = reported(pod, Run("c1", 0, RUNNING, started=True, ready=True), old)
     times = {each["type"]: each["lastTransitionTime"] for each in again["conditions"]}
     assert times["Ready"] == "t2" and times["Initialized"] == "t0"
-
-
-def test_what_is_gone_is_said_in_the_patch() -> None:
-    before = {"conditions": [{"type": "Ready", "status": "False", "reason": "X"}, {"type": "PodResizePending"}]}
-    after = {"conditions": [{"type": "Ready", "status": "True"}]}
-    assert status_patch(before, after)["conditions"] == [
-        {"type": "Ready", "status": "True", "reason": None},
-        {"type": "PodResizePending", "$patch": "delete"},
-    ]
 
 
 @pytest.mark.parametrize(

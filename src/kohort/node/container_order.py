@@ -7,8 +7,8 @@
 | any other    | all init containers are through                                | as the restart policy says    |
 | ephemeral    | at once                                                        | never                         |
 
-Starting again waits longer each time: at once, then 10 s, doubling to 300 s; a run of ten minutes is forgiven. A
-container that was stopped for a resize starts again whatever the policy, but waits as any other.
+The pause before each next start is that of `kohort.rules.container_restarts`. A container that was stopped for a resize
+starts again whatever the policy, after the same pause as any other.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,9 +17,8 @@ import msgspec
 
 from kohort.node.runtimes.interface import Instance
 from kohort.objects.node_pods import NodeContainer, NodePodSpec
-
-DELAYS = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
-FORGIVEN_AFTER = 600.0
+from kohort.rules.container_restarts import next_pause, restarts_after_exit
+from kohort.rules.pod_status import ContainerProgress, pod_phase
 
 
 class Run(msgspec.Struct):
@@ -115,35 +114,30 @@ def will_restart(spec: NodePodSpec, container: NodeContainer, run: Run) -> bool:
             listed = run.exit_code in rule.exit_codes.values
             if listed == (rule.exit_codes.operator == "In"):
                 return True
-    policy = container.restart_policy or spec.restart_policy or "Always"
-    return policy == "Always" or (policy == "OnFailure" and run.exit_code != 0)
+    return restarts_after_exit(container.restart_policy or spec.restart_policy, run.exit_code)
 
 
 def delay_after(run: Run, now: float) -> float:
     """How long a container that has just ended waits; counts it."""
-    if now - run.begun >= FORGIVEN_AFTER:
-        run.strikes = 0
-    delay = DELAYS[min(run.strikes, len(DELAYS) - 1)]
-    run.strikes += 1
-    return delay
+    pause, run.strikes = next_pause(run.strikes, now - run.begun)
+    return pause
 
 
 def phase(spec: NodePodSpec, runs: Mapping[str, Run], restarting: Collection[str] = ()) -> str:
-    mains = [(each, runs[each.name]) for each in spec.containers or ()]
-    if any(
-        runs[each.name].ended and runs[each.name].exit_code != 0 and spec.restart_policy == "Never"
-        for each in spec.init_containers
-        if not each.sidecar
-    ):
-        return "Failed"
-    if not mains or any(run.attempt < 0 for _, run in mains):
-        return "Pending"
-    if all(
-        run.ended and not will_restart(spec, each, run) and each.name not in restarting and not run.waiting
-        for each, run in mains
-    ):
-        return "Failed" if any(run.exit_code for _, run in mains) else "Succeeded"
-    return "Running"
+    """The pod's phase. `restarting` are containers that were stopped for a resize."""
+    init_failed = spec.restart_policy == "Never" and any(
+        runs[each.name].ended and runs[each.name].exit_code != 0 for each in spec.init_containers if not each.sidecar
+    )
+    mains = [_progress(spec, each, runs[each.name], restarting) for each in spec.containers or ()]
+    return pod_phase(mains, init_failed=init_failed)
+
+
+def _progress(spec: NodePodSpec, container: NodeContainer, run: Run, restarting: Collection[str]) -> ContainerProgress:
+    if run.attempt < 0:
+        return ContainerProgress.NOT_STARTED
+    if not run.ended or will_restart(spec, container, run) or container.name in restarting or run.waiting:
+        return ContainerProgress.ACTIVE
+    return ContainerProgress.FAILED if run.exit_code else ContainerProgress.SUCCEEDED
 
 
 def initialised(spec: NodePodSpec, runs: Mapping[str, Run]) -> list[str]:

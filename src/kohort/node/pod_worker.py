@@ -167,7 +167,7 @@ class PodWorker(HeldPod):
         self.admitted = True
         if self.unenforced:
             fields = ", ".join(self.unenforced)
-            self.event("Warning", "SecurityContextNotEnforced", f"this node does not follow: {fields}")
+            self.event("Warning", "SecurityContextNotEnforced", f"this node does not enforce: {fields}")
         self.node.admitted(pod)
         self._pushing.begin()
         return True

@@ -17,13 +17,14 @@ from kohort.kube.resources import PODS
 from kohort.node import container_order
 from kohort.node.container_spec import log_path, message_path, parsed_id
 from kohort.node.pod_record import HeldPod
-from kohort.node.pod_status import Report, pod_status, refused_status, said_before, status_patch
+from kohort.node.pod_status import Report, pod_status
 from kohort.node.resize.actuation import actuated_from_cgroups
 from kohort.node.runtimes.interface import Instance
 from kohort.node.termination_message import read_termination_message
 from kohort.node.views import Applied
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer
+from kohort.rules.pod_status import rejected_status, reported_conditions, status_patch
 
 RETRY_SECONDS = 5.0
 _log = Log(part="node")
@@ -32,7 +33,7 @@ _log = Log(part="node")
 class Reporting:
     def __init__(self, held: HeldPod) -> None:
         self._held = held
-        self._said: JsonObject = said_before(held.pod)
+        self._said: JsonObject = reported_conditions(held.pod)
         self._owed: JsonObject | None = None
         """A status that could not be told."""
 
@@ -62,7 +63,8 @@ class Reporting:
     async def refuse(self, reason: str, message: str) -> None:
         """The node does not take this pod in."""
         self._held.event("Warning", reason, message)
-        await self._write(refused_status(self._held.pod, reason, message, clock.timestamp()))
+        message = f"Pod was rejected: {message}"
+        await self._write(rejected_status(self._held.pod, reason, message, clock.timestamp()))
 
     async def catch_up(self) -> Requeue | None:
         """Tell what is owed."""

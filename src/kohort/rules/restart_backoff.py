@@ -1,8 +1,8 @@
 """How long to wait before something that has failed is made again.
 
-Not at all the first time, then longer and longer: 10 s, 20 s, 40 s, up to 5 minutes. Twice the longest pause without
-another failure, and it begins with a clean slate. Groups are recreated by this rule, and the pods of the embedded
-cluster's StatefulSets that their nodes refuse.
+Not at all the first time, then 10 s, 20 s, 40 s, up to 5 minutes. Ten minutes without another failure reset the count.
+By this rule groups are recreated, the embedded cluster's StatefulSets replace pods that their nodes reject, and nodes
+restart containers (`container_restarts`).
 """
 
 from collections.abc import Hashable
@@ -15,6 +15,15 @@ FORGIVEN_AFTER: Final = 600.0
 K = TypeVar("K", bound=Hashable)
 
 
+def pause_after(failures: int) -> float:
+    """Seconds to wait after so many failures in a row.
+
+    >>> [pause_after(failures) for failures in range(8)]
+    [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
+    """
+    return min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE) if failures else 0.0
+
+
 class RestartBackoff(Generic[K]):
     def __init__(self) -> None:
         self._known: dict[K, tuple[int, float]] = {}
@@ -25,7 +34,7 @@ class RestartBackoff(Generic[K]):
         times, last = self._known.get(key, (0, now))
         if times == 0 or now - last > FORGIVEN_AFTER:
             return 0.0
-        return max(0.0, last + min(FIRST_PAUSE * 2.0 ** min(times - 1, 10), LONGEST_PAUSE) - now)
+        return max(0.0, last + pause_after(times) - now)
 
     def times(self, key: K) -> int:
         """How often in a row."""

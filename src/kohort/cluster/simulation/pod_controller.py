@@ -11,7 +11,7 @@ from kohort.cluster.simulation.addresses import AddressBook
 from kohort.cluster.simulation.annotations import Orders, understood
 from kohort.cluster.simulation.node_controller import SimulatedNodes
 from kohort.cluster.simulation.pod_lifecycle import Machine, Moment
-from kohort.cluster.simulation.pod_status import Addresses, pod_status, refusal, said_before, status_patch
+from kohort.cluster.simulation.pod_status import Addresses, pod_status, refusal
 from kohort.cluster.simulation.resizing import Outcome, Resize, ordered_refusal
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
@@ -25,12 +25,13 @@ from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.amounts import amounts_of
+from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, status_patch
 from kohort.rules.resize_conditions import Note
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
 from kohort.rules.resize_queue import Waiting, decide_in_order
 
 BY_NODE = "simulated-node"
-FINISHED_PHASES = ("Succeeded", "Failed")
+
 RETRY_SECONDS = 5.0
 """A resize that waits for room is decided again at least this often, whatever was missed."""
 
@@ -113,7 +114,7 @@ class PodLife:
             known = pod.status.start_time is not None
             machine = Machine.recover(pod, orders, at) if known else Machine.accept(pod, orders, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
-            life = self._lives[key] = Life(machine, resize, pod.spec.node_name, said_before(pod))
+            life = self._lives[key] = Life(machine, resize, pod.spec.node_name, reported_conditions(pod))
             if machine.refused:
                 self._recorder.warning(PODS, pod, *refusal(machine.refused))
         return life

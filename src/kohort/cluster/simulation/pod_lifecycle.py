@@ -14,12 +14,11 @@ import msgspec
 from kohort.cluster.simulation.annotations import Orders
 from kohort.kube import clock
 from kohort.objects.pods import Container, ContainerStatus, Pod
+from kohort.rules.container_restarts import next_pause, restarts_after_exit
+from kohort.rules.pod_status import ContainerProgress, pod_phase
 
-KUBELET_DELAYS = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 SHORTEST_RUN = 0.1
 """A container that ends at once has still run for a moment."""
-FORGIVEN_AFTER = 600.0
-"""A container that ran this long starts again without delay."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -39,10 +38,6 @@ class Ended(msgspec.Struct, frozen=True):
     finished: str
     id: str
 
-    @property
-    def reason(self) -> str:
-        return "Completed" if self.code == 0 else "Error"
-
 
 class ContainerRun(msgspec.Struct):
     name: str
@@ -56,11 +51,21 @@ class ContainerRun(msgspec.Struct):
     last: Ended | None = None
     due: float | None = None
     """When it starts again, while it waits for that."""
+    pause: float = 0.0
+    """How long it waits for its next start."""
 
     @property
     def finished(self) -> bool:
         """It has ended and will not start again."""
         return not self.running and self.last is not None and self.due is None
+
+    @property
+    def progress(self) -> ContainerProgress:
+        if not self.id:
+            return ContainerProgress.NOT_STARTED
+        if not self.finished or self.last is None:
+            return ContainerProgress.ACTIVE
+        return ContainerProgress.FAILED if self.last.code else ContainerProgress.SUCCEEDED
 
 
 class Machine(msgspec.Struct):
@@ -167,14 +172,9 @@ class Machine(msgspec.Struct):
 
     @property
     def phase(self) -> str:
-        if self.refused:
+        if self.refused or (self.stopped and not self.begun):
             return "Failed"
-        if not self.begun:
-            return "Failed" if self.stopped else "Pending"
-        if all(run.finished for run in self.containers.values()):
-            ended = [run.last for run in self.containers.values() if run.last is not None]
-            return "Failed" if any(end.code for end in ended) else "Succeeded"
-        return "Running"
+        return pod_phase(run.progress for run in self.containers.values())
 
     def _advance_start(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
         if orders.waiting:
@@ -204,16 +204,12 @@ class Machine(msgspec.Struct):
 
     def _plan_restart(self, run: ContainerRun, orders: Orders, restart_policy: str, at: Moment) -> None:
         assert run.last is not None
-        if restart_policy == "Never" or (restart_policy == "OnFailure" and run.last.code == 0):
+        if not restarts_after_exit(restart_policy, run.last.code):
             return
-        if at.now - run.since >= FORGIVEN_AFTER:
-            run.strikes = 0
-        delay = orders.restart_delay
-        if delay is None:
-            delay = KUBELET_DELAYS[min(run.strikes, len(KUBELET_DELAYS) - 1)]
-        run.strikes += 1
-        run.due = at.now + delay
-        if delay == 0:
+        pause, run.strikes = next_pause(run.strikes, at.now - run.since)
+        run.pause = pause if orders.restart_delay is None else orders.restart_delay
+        run.due = at.now + run.pause
+        if run.pause == 0:
             run.restarts += 1
             _begin(run, at)
 
