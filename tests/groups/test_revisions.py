@@ -13,7 +13,8 @@ from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import encode
-from kohort.rules.group_template import content_hash, fnv1
+from kohort.rules.group_template import content_hash
+from kohort.rules.safe_text import fnv1
 
 CANONICAL = (
     '{"spec":{"leaderWorkerTemplate":{"$patch":"replace","leaderTemplate":{"metadata":{},"spec":{"containers":[{"image":'

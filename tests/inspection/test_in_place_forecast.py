@@ -41,6 +41,18 @@ def test_a_policy_that_restarts() -> None:
     assert "without a restart" in found[0]
 
 
+def test_a_larger_pod_restarts_containers_that_inherit_its_limit() -> None:
+    spec = "spec.leaderWorkerTemplate.workerTemplate.spec"
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    pod = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+    larger = {**pod, "limits": {"cpu": "2", "memory": "3Gi"}}
+    built = lws("llm").size(2).but(f"{CONTAINER}.resizePolicy", policy).but(f"{spec}.resources", pod)
+    found = in_place(group_set(built), group_set(built.but(f"{spec}.resources", larger)))
+    assert found is not None
+    assert found.possible
+    assert found.restarts == ("main",)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [

@@ -24,6 +24,7 @@ from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.pods import Container
 from kohort.resources import qos_class
+from kohort.rules.resize_restart import containers_to_restart
 
 _AMOUNTS = ("cpu", "memory")
 
@@ -47,7 +48,9 @@ def in_place(before: LeaderWorkerSet, after: LeaderWorkerSet) -> InPlace | None:
         if reason := _obstacle(was, becomes):
             return InPlace(False, reason)
     changed = [pair for was, becomes in _pods(old, new) for pair in _changed(was, becomes)]
-    restarts = dict.fromkeys(one.name for was, one in changed if _restarts(was, one))
+    restarts = dict.fromkeys(
+        name for was, becomes in _pods(old, new) for name in containers_to_restart(was.spec, becomes.spec)
+    )
     return InPlace(True, restarts=tuple(restarts), command=_command(before, changed))
 
 
@@ -101,16 +104,6 @@ def _obstacle(was: Pod, becomes: Pod) -> str:
 def _changed(was: Pod, becomes: Pod) -> list[tuple[Container, Container]]:
     pairs = zip(was.spec.all_containers, becomes.spec.all_containers, strict=True)
     return [(before, after) for before, after in pairs if before.resources != after.resources]
-
-
-def _restarts(was: Container, becomes: Container) -> bool:
-    differing = {
-        name
-        for name in _AMOUNTS
-        if was.resources.requests.get(name) != becomes.resources.requests.get(name)
-        or was.resources.limits.get(name) != becomes.resources.limits.get(name)
-    }
-    return any(one.resource_name in differing and one.restart_policy == "RestartContainer" for one in was.resize_policy)
 
 
 def _command(before: LeaderWorkerSet, changed: list[tuple[Container, Container]]) -> str:

@@ -19,7 +19,7 @@ from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.quantity import canonical
 from kohort.rules.canonical_form import encode
 from kohort.rules.pod_template import pod_template_content
-from kohort.rules.safe_text import safe_text
+from kohort.rules.safe_text import fnv1a, safe_text
 
 _NIL: Final = "<nil>"
 _TEMPLATE: Final = "v1.PodTemplateSpec"
@@ -48,10 +48,7 @@ def _hash(content: bytes) -> str:
     text = template_dump(template)
     unknown = _unknown(template, _TEMPLATE)
     more = encode(unknown) if unknown else b""
-    value = 0x811C9DC5
-    for byte in text.encode() + more:
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return safe_text(str(value))
+    return safe_text(str(fnv1a(text.encode() + more)))
 
 
 def template_dump(template: JsonObject) -> str:

@@ -23,7 +23,7 @@ import msgspec
 
 from kohort.objects.json_types import JsonObject
 from kohort.rules.canonical_form import CLAIM, POD_TEMPLATE, canonical_struct, encode, without_nulls
-from kohort.rules.safe_text import safe_text
+from kohort.rules.safe_text import fnv1, safe_text
 
 _NOT_IN_REVISIONS: Final = frozenset({"resizePolicy"})
 """Parts of the template that do not make pods: changing them must not roll any."""
@@ -55,20 +55,8 @@ def revision_key(spec: JsonObject) -> str:
 
 
 def content_hash(content: JsonObject, salt: bytes = b"") -> str:
-    """The key of some content: FNV-1 over its canonical text, each decimal digit spelled as a letter.
-
-    >>> fnv1(b""), fnv1(b"a")
-    (2166136261, 84696446)
-    """
+    """The key of some content: FNV-1 over its canonical text, each decimal digit spelled as a letter."""
     return safe_text(str(fnv1(encode(content) + salt)))
-
-
-def fnv1(data: bytes) -> int:
-    value = 2166136261
-    for byte in data:
-        value = (value * 16777619) & 0xFFFFFFFF
-        value ^= byte
-    return value
 
 
 def revision_fingerprint(spec: JsonObject) -> str:

@@ -23,6 +23,7 @@ from kohort.objects.meta import find_condition
 from kohort.objects.pods import ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rollouts.rollout_types import Rollout
+from kohort.rules.resize_restart import restarts_container
 from kohort.rules.rollout_labels import READY
 
 NO_RECREATION = "None"
@@ -291,11 +292,9 @@ def _restarted(pods: list[Pod], container: str, amounts: Mapping[str, str], whol
     for pod in pods:
         for position, one in enumerate(pod.spec.main_containers):
             chosen = one.name == container if container else position == 0
-            for key in amounts:
-                concerned = key not in one.resources.limits if whole_pod else chosen
-                policies = {each.resource_name: each.restart_policy for each in one.resize_policy}
-                if concerned and policies.get(key) == "RestartContainer":
-                    found[one.name] = None
+            changed = [key for key in amounts if (key not in one.resources.limits if whole_pod else chosen)]
+            if restarts_container(one, changed):
+                found[one.name] = None
     return list(found)
 
 

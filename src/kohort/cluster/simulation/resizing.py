@@ -13,11 +13,12 @@ import msgspec
 from kohort.cluster.simulation.annotations import Orders
 from kohort.cluster.simulation.pod_lifecycle import Moment
 from kohort.objects.meta import Condition
-from kohort.objects.pods import Container, Pod, ResourceRequirements
+from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.rules import resize_conditions
 from kohort.rules.allocated_resources import Allocated, Desired, agrees
 from kohort.rules.resize_conditions import Note, ResizeState
 from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, Injected, ResizeDecision, Reverted
+from kohort.rules.resize_restart import containers_to_restart
 
 ORDERED = "ordered by an annotation"
 
@@ -97,20 +98,11 @@ class Resize(msgspec.Struct):
             return Outcome(notes=tuple(notes))
         if not self.reported or at.now < self.due:
             return Outcome(wait=max(self.due - at.now, 0.001))
-        restarts = tuple(each.name for each in pod.spec.all_containers if self._needs_restart(each))
+        before, after = self.actual.applied_to(pod).spec, self.allocated.applied_to(pod).spec
+        restarts = tuple(containers_to_restart(before, after))
         self.state, notes = resize_conditions.completed(self.state, pod)
         self.actual = self.allocated
         return Outcome(restarts=restarts, notes=tuple(notes))
-
-    def _needs_restart(self, container: Container) -> bool:
-        """A resource changed, own or inherited from the pod, for which the container asked to be restarted."""
-        before, after = self.actual, self.allocated
-        sensitive = [
-            each.resource_name for each in container.resize_policy if each.restart_policy == "RestartContainer"
-        ]
-        return any(
-            _figures(before, container.name, name) != _figures(after, container.name, name) for name in sensitive
-        )
 
 
 def ordered_refusal(orders: Orders) -> Deferred | Infeasible | None:
@@ -128,12 +120,6 @@ def _same(left: Condition | None, right: Condition | None) -> bool:
     if left is None or right is None:
         return left is right
     return msgspec.structs.replace(left, last_probe_time=right.last_probe_time) == right
-
-
-def _figures(allocation: Allocated, container: str, name: str) -> tuple[object, object]:
-    own = allocation.containers[container]
-    inherited = allocation.pod.limits.get(name) if isinstance(allocation.pod, ResourceRequirements) else None
-    return own.requests.get(name), own.limits.get(name) or inherited
 
 
 def _applied(pod: Pod, container: str, spec: ResourceRequirements) -> ResourceRequirements:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rules.canonical_form import encode
+from kohort.rules.safe_text import fnv1, safe_text
 
-SAFE = "bcdfghjklmnpqrstvwxz2456789"
 HASH_LABEL = "controller.kubernetes.io/hash"
 
 
@@ -63,10 +64,7 @@ def surplus(history: Sequence[Revision], live: set[str], limit: int) -> list[Rev
 def canonical(data: JsonObject) -> msgspec.Raw:
     """Data in the one spelling that survives a patch: the data of a revision is immutable, and the API server compares
     it byte by byte with what it writes itself, keys sorted and a few characters escaped."""
-    text = msgspec.json.encode(data, order="sorted")
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character.encode(), f"\\u{ord(character):04x}".encode())
-    return msgspec.Raw(text)
+    return msgspec.Raw(encode(data))
 
 
 def data_hash(data: Json, collisions: int | None = None) -> str:
@@ -74,12 +72,4 @@ def data_hash(data: Json, collisions: int | None = None) -> str:
     text = msgspec.json.encode(data, order="sorted")
     if collisions is not None:
         text += str(collisions).encode()
-    value = 0x811C9DC5
-    for byte in text:
-        value = (value * 0x01000193) & 0xFFFFFFFF
-        value ^= byte
-    return safe_encode(str(value))
-
-
-def safe_encode(text: str) -> str:
-    return "".join(SAFE[ord(character) % len(SAFE)] for character in text)
+    return safe_text(str(fnv1(text)))

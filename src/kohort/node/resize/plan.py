@@ -20,8 +20,8 @@ adding a first limit is a decrease.
 
 A pod's file is written only if it does not hold the value already, which makes a pod-level block that equals the sum of
 the containers free, and a plan that is made again after a crash short. A container is updated if its *effective*
-figures (an inherited limit included) differ from what was pushed last. It restarts instead if its policy for a resource
-that differs says so.
+figures (an inherited limit included) differ from what was pushed last. Whether it restarts instead is decided by
+`rules.resize_restart`.
 """
 
 import math
@@ -34,9 +34,9 @@ from kohort.node.views import Actuated, Figures, Target
 from kohort.objects.pods import Container, Pod
 from kohort.resources import CPU, MEMORY, CgroupValues, Settings, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_max
+from kohort.rules.resize_restart import restarts_container
 
 RESOURCES: Final = (MEMORY, CPU)
-RESTART: Final = "RestartContainer"
 
 
 class StopContainer(msgspec.Struct, frozen=True):
@@ -115,14 +115,9 @@ def changes(allocated: Pod, target: Target, actuated: Actuated, running: Collect
         before = actuated.containers.get(container.name)
         after = target.containers[container.name]
         if container.name in running and before is not None and before != after:
-            found.append(Change(container, before, after, restart_needed(container, before, after)))
+            differing = [name for name in RESOURCES if not before.same(name, after)]
+            found.append(Change(container, before, after, restarts_container(container, differing)))
     return found
-
-
-def restart_needed(container: Container, before: Figures, after: Figures) -> bool:
-    """Whether a resource differs, by request or by effective limit, for which the container asks to be restarted."""
-    policies = {each.resource_name: each.restart_policy for each in container.resize_policy}
-    return any(policies.get(name) == RESTART and not before.same(name, after) for name in RESOURCES)
 
 
 def in_progress(target: Target, actuated: Actuated, running: Collection[str]) -> bool:

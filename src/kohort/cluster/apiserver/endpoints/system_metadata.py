@@ -8,11 +8,11 @@ import msgspec
 from kohort.cluster.apiserver.endpoints.request_context import Call
 from kohort.kube import clock, errors
 from kohort.objects.json_types import JsonObject
+from kohort.rules.safe_text import ALPHABET
 
 SYSTEM_FIELDS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 NAME_LIMIT: Final = 63
 SUFFIX_LENGTH: Final = 5
-SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no digits that look like letters, so that no words come out."""
 
 
@@ -76,7 +76,7 @@ def stamp_new(metadata: JsonObject) -> None:
 
 
 def generated_name(base: str) -> str:
-    return base[: NAME_LIMIT - SUFFIX_LENGTH] + "".join(random.choices(SUFFIX_ALPHABET, k=SUFFIX_LENGTH))
+    return base[: NAME_LIMIT - SUFFIX_LENGTH] + "".join(random.choices(ALPHABET, k=SUFFIX_LENGTH))
 
 
 _VERSION_AND_VARIANT: Final = (0xF << 76) | (0x3 << 62)
