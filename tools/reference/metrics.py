@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from kohort.admission.metrics import WebhookMetrics
 from kohort.cluster.apiserver.endpoints.request_metrics import Meters as ServerMeters
 from kohort.cluster.gateway.metrics import requests_counter
-from kohort.cluster.scheduler.metrics import Meters, ResourceCollector
+from kohort.cluster.scheduler.metrics import ResourceCollector, SchedulerMetrics
 from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics
 from kohort.kube.metrics import Metrics
 from kohort.node.metrics import NodeMetrics
@@ -42,7 +42,7 @@ def _node(registry: CollectorRegistry) -> None:
 
 
 def _scheduler(registry: CollectorRegistry) -> None:
-    Meters(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
+    SchedulerMetrics(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
     registry.register(cast("Collector", ResourceCollector(lambda: ())))
 
 

@@ -20,11 +20,11 @@ from typing import Final, Protocol
 import msgspec
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.decision import histogram
-from kohort.cluster.scheduler.filter_result import Refusal, Verdict
 from kohort.cluster.scheduler.filters import FILTERS, NODE_ONLY, Filter, prepare
 from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_restrictions, volume_zone
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.messages import counted_reasons
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import NodeRejection, PodRejection
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.future_pods import Newcomers, Unit, newcomers
 from kohort.inspection.readable_amounts import spoken
@@ -32,11 +32,11 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, Amounts, amounts_of, requests, written_of
+from kohort.rules.scheduler_message import InsufficientResource, NodeReason
 
 UNSEEN: Final = "volumes, quotas and preemption"
 _VOLUMES: Final = (volume_binding, volume_restrictions, volume_zone)
 _JUDGED: Final[Sequence[Filter]] = [one for one in FILTERS if one not in _VOLUMES]
-_SHORT_OF: Final = "Insufficient "
 _NAMED_AT_MOST: Final = 3
 
 
@@ -73,24 +73,24 @@ class _Board:
     def __init__(self, nodes: Sequence[Node], pods: Iterable[Pod]) -> None:
         self.state = ClusterState()
         for node in nodes:
-            self.state.put_node(node)
+            self.state.add_node(node)
         for pod in pods:
             if pod.spec.node_name and not pod.finished:
-                self.state.put_pod(PodFacts(pod), pod.spec.node_name)
-        self.open = [facts for facts in self.state.schedulable if facts.node is not None and facts.node.ready]
+                self.state.add_pod(PodInfo(pod), pod.spec.node_name)
+        self.open = [info for info in self.state.schedulable if info.node is not None and info.node.ready]
 
     def settle(self, group: Newcomers) -> list[Pod]:
         """Place a group; those of its pods that find no node, if not all do."""
 
-        def units(nodes: Sequence[NodeFacts]) -> None:
+        def units(nodes: Sequence[NodeInfo]) -> None:
             for unit in sorted(group.units, key=lambda unit: not unit.topology):  # the choosy ones first
                 if self._together(unit, nodes) and group.topology:
                     return
 
         return self._in_one_domain(group.topology, self.open, group.pods, units)
 
-    def _together(self, unit: Unit, nodes: Sequence[NodeFacts]) -> list[Pod]:
-        def pods(domain: Sequence[NodeFacts]) -> None:
+    def _together(self, unit: Unit, nodes: Sequence[NodeInfo]) -> list[Pod]:
+        def pods(domain: Sequence[NodeInfo]) -> None:
             for pod in unit.pods:
                 if not self._place(pod, domain) and unit.topology:
                     return
@@ -100,9 +100,9 @@ class _Board:
     def _in_one_domain(
         self,
         topology: str,
-        nodes: Sequence[NodeFacts],
+        nodes: Sequence[NodeInfo],
         pods: Sequence[Pod],
-        place: Callable[[Sequence[NodeFacts]], None],
+        place: Callable[[Sequence[NodeInfo]], None],
     ) -> list[Pod]:
         """Place pods on nodes with one value of a label, whichever takes all. Without a label all nodes are one. In a
         domain that does not take one of them the others need not be tried."""
@@ -116,28 +116,28 @@ class _Board:
             self.leave(pod.metadata.uid for pod in pods)
         return fewest
 
-    def _place(self, pod: Pod, nodes: Sequence[NodeFacts]) -> bool:
-        facts = PodFacts(pod)
-        judge = prepare(facts, self.state, _JUDGED)
-        if isinstance(judge, Refusal):
+    def _place(self, pod: Pod, nodes: Sequence[NodeInfo]) -> bool:
+        info = PodInfo(pod)
+        prepared = prepare(info, self.state, _JUDGED)
+        if isinstance(prepared, PodRejection):
             return False
         for node in nodes:
-            if judge.verdict(node) is None:
-                self.state.put_pod(facts, node.name)
+            if prepared.rejection(node) is None:
+                self.state.add_pod(info, node.name)
                 return True
         return False
 
     def leave(self, uids: Iterable[str]) -> None:
         for uid in uids:
-            self.state.take_pod(uid)
+            self.state.remove_pod(uid)
 
-    def verdicts(self, pod: Pod, topologies: Sequence[str] = ()) -> dict[str, Verdict]:
+    def rejections(self, pod: Pod, topologies: Sequence[str] = ()) -> dict[str, NodeRejection]:
         """Why not, of every node that is open and has these labels."""
-        judge = prepare(PodFacts(pod), self.state, _JUDGED)
-        if isinstance(judge, Refusal):
+        prepared = prepare(PodInfo(pod), self.state, _JUDGED)
+        if isinstance(prepared, PodRejection):
             return {}
         nodes = [node for node in self.open if all(label in node.labels for label in topologies)]
-        return {node.name: verdict for node in nodes if (verdict := judge.verdict(node)) is not None}
+        return {node.name: rejection for node in nodes if (rejection := prepared.rejection(node)) is not None}
 
     def usable(self, groups: Sequence[Newcomers]) -> list[Node]:
         """Nodes that would take one of the pods if they were empty."""
@@ -148,17 +148,17 @@ class _Board:
         }
         found: dict[str, Node] = {}
         for pod, labels in wanted.values():
-            judge = prepare(PodFacts(pod), self.state, tuple(NODE_ONLY.values()))
-            if isinstance(judge, Refusal):
+            prepared = prepare(PodInfo(pod), self.state, tuple(NODE_ONLY.values()))
+            if isinstance(prepared, PodRejection):
                 continue
             for node in self.open:
-                if node.node and all(one in node.labels for one in labels) and judge.verdict(node) is None:
+                if node.node and all(one in node.labels for one in labels) and prepared.rejection(node) is None:
                     found[node.name] = node.node
         return list(found.values())
 
 
-def _domains(nodes: Sequence[NodeFacts], topology: str) -> dict[str, list[NodeFacts]]:
-    found: dict[str, list[NodeFacts]] = {}
+def _domains(nodes: Sequence[NodeInfo], topology: str) -> dict[str, list[NodeInfo]]:
+    found: dict[str, list[NodeInfo]] = {}
     for node in nodes:
         if topology in node.labels:
             found.setdefault(node.labels[topology], []).append(node)
@@ -213,8 +213,8 @@ def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tupl
         more = f" and {len(unlabelled) - _NAMED_AT_MOST} more" if len(unlabelled) > _NAMED_AT_MOST else ""
         return (), ", ".join(unlabelled[:_NAMED_AT_MOST]) + more
     group, pod = homeless[0]
-    verdicts = board.verdicts(pod, group.topologies)
-    concerned = [one for one in verdicts.values() if one.filter not in NODE_ONLY]
+    rejections = board.rejections(pod, group.topologies)
+    concerned = [one for one in rejections.values() if one.filter not in NODE_ONLY]
     shortages = [short for one in concerned if (short := _shortage(one))]
     if shortages and len(shortages) == len(concerned):
         lacking = tuple(sorted(set.intersection(*shortages) or set.union(*shortages)))
@@ -225,7 +225,7 @@ def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tupl
         values = f"{count} value{'' if count == 1 else 's'}"
         who = "group" if group.topology == label else "subgroup"
         return (), f"node label {label} has {values}, and every {who} needs one to itself with room for all its pods"
-    words = histogram(verdicts, len(board.open), None).strip().rstrip(".")
+    words = counted_reasons(rejections, len(board.open)).strip().rstrip(".")
     return (), words or "no node is open"
 
 
@@ -243,15 +243,10 @@ def _unlabelled(board: _Board, group: Newcomers, pod: Pod) -> list[str]:
     ]
 
 
-def _shortage(verdict: Verdict) -> set[str]:
-    """
-    >>> sorted(_shortage(Verdict("NodeResourcesFit", ("Insufficient cpu", "Too many pods"), True)))
-    ['cpu', 'pods']
-    >>> _shortage(Verdict("TaintToleration", ("node(s) had untolerated taint(s)",), False))
-    set()
-    """
-    names = [one.removeprefix(_SHORT_OF) for one in verdict.reasons if one.startswith(_SHORT_OF)]
-    return {*names, *(["pods"] if "Too many pods" in verdict.reasons else [])}
+def _shortage(rejection: NodeRejection) -> set[str]:
+    """Resources that the node has too little of; `pods` for the number of pods."""
+    names = {reason.resource for reason in rejection.reasons if isinstance(reason, InsufficientResource)}
+    return names | {"pods"} if NodeReason.TOO_MANY_PODS in rejection.reasons else names
 
 
 def told(room: Room, asked: Mapping[str, str]) -> list[str]:

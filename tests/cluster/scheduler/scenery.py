@@ -5,7 +5,7 @@ import itertools
 import msgspec
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
@@ -83,7 +83,7 @@ def pod(
     started: str | None = None,
     generation: int = 1,
     **spec: object,
-) -> PodFacts:
+) -> PodInfo:
     document = pod_document(name, requests, labels=labels, **spec)
     document["metadata"] |= {
         "namespace": namespace,
@@ -98,17 +98,17 @@ def pod(
     }
     document["spec"]["nodeName"] = node_name
     document["status"] = {"startTime": started} | (status or {})
-    return PodFacts(msgspec.convert(document, Pod))
+    return PodInfo(msgspec.convert(document, Pod))
 
 
-def cluster(*nodes: Node, on: dict[str, list[PodFacts]] | None = None) -> ClusterState:
+def cluster(*nodes: Node, on: dict[str, list[PodInfo]] | None = None) -> ClusterState:
     """A state with these nodes and, by node name, the pods on them."""
     state = ClusterState()
     for entry in nodes:
-        state.put_node(entry)
+        state.add_node(entry)
     for name, pods in (on or {}).items():
-        for facts in pods:
-            state.put_pod(facts, name)
+        for info in pods:
+            state.add_pod(info, name)
     return state
 
 

@@ -7,7 +7,7 @@ from tests.cluster.scheduler.scenery import ZONE, affinity, anti_affinity, clust
 
 from kohort.cluster.scheduler.affinity_terms import Matcher, affinity_matcher, spread_matcher
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
 
@@ -37,19 +37,19 @@ class StateMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.state = ClusterState()
-        self.placed: dict[str, tuple[PodFacts, str]] = {}
+        self.placed: dict[str, tuple[PodInfo, str]] = {}
         self.nodes: set[str] = set()
         self.teams: dict[str, str] = {}
         self.matchers = _matchers()
 
     @rule(name=st.sampled_from(NODES), size=st.sampled_from(["cpu=1", "cpu=2,x.io/a=3"]))
-    def put_node(self, name: str, size: str) -> None:
-        self.state.put_node(node(name, size, labels={ZONE: name[-1]}, images={"image:latest": 5}))
+    def add_node(self, name: str, size: str) -> None:
+        self.state.add_node(node(name, size, labels={ZONE: name[-1]}, images={"image:latest": 5}))
         self.nodes.add(name)
 
     @rule(name=st.sampled_from(NODES))
-    def take_node(self, name: str) -> None:
-        self.state.take_node(name)
+    def remove_node(self, name: str) -> None:
+        self.state.remove_node(name)
         self.nodes.discard(name)
 
     @rule(
@@ -61,10 +61,10 @@ class StateMachine(RuleBasedStateMachine):
         namespace=st.sampled_from(["default", "other"]),
         assumed=st.booleans(),
     )
-    def put_pod(
+    def add_pod(
         self, where: str, app: str, kind: str, requests: str, deleting: bool, namespace: str, assumed: bool
     ) -> None:
-        facts = pod(
+        info = pod(
             "p",
             requests,
             labels={"app": app} if app else {},
@@ -73,14 +73,14 @@ class StateMachine(RuleBasedStateMachine):
             namespace=namespace,
             owner="web",
         )
-        (self.state.assume if assumed else self.state.put_pod)(facts, where)
-        self.placed[facts.uid] = (facts, where)
+        (self.state.assume if assumed else self.state.add_pod)(info, where)
+        self.placed[info.uid] = (info, where)
 
     @rule(number=st.integers(0, 100))
-    def take_pod(self, number: int) -> None:
+    def remove_pod(self, number: int) -> None:
         if self.placed:
             uid = sorted(self.placed)[number % len(self.placed)]
-            self.state.take_pod(uid)
+            self.state.remove_pod(uid)
             del self.placed[uid]
 
     @rule(number=st.integers(0, 100))
@@ -93,7 +93,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["default", "other"]), team=st.sampled_from(["a", "b"]))
     def label_namespace(self, name: str, team: str) -> None:
-        self.state.put_namespace(name, {"team": team})
+        self.state.add_namespace(name, {"team": team})
         self.teams[name] = team
 
     @rule(number=st.integers(0, 100))
@@ -104,18 +104,18 @@ class StateMachine(RuleBasedStateMachine):
     def equals_a_state_built_from_scratch(self) -> None:
         fresh = ClusterState()
         for name, team in self.teams.items():
-            fresh.put_namespace(name, {"team": team})
+            fresh.add_namespace(name, {"team": team})
         for name in self.nodes:
             current = self.state.nodes[name].node
             assert current is not None
-            fresh.put_node(current)
-        for facts, where in self.placed.values():
-            fresh.put_pod(facts, where)
+            fresh.add_node(current)
+        for info, where in self.placed.values():
+            fresh.add_pod(info, where)
         assert {name: sums(entry) for name, entry in self.state.nodes.items()} == {
             name: sums(entry) for name, entry in fresh.nodes.items()
         }
-        assert self.state.repelled_by == fresh.repelled_by
-        assert self.state.attracted_by == fresh.attracted_by
+        assert self.state.anti_affinity_counts == fresh.anti_affinity_counts
+        assert self.state.preference_counts == fresh.preference_counts
         assert self.state.owned == fresh.owned
         assert self.state.image_nodes == fresh.image_nodes
         assert {entry.name for entry in self.state.schedulable} == self.nodes
@@ -123,7 +123,7 @@ class StateMachine(RuleBasedStateMachine):
             assert self.state.counts(matcher) == fresh.counts(matcher)
 
 
-def sums(entry: NodeFacts) -> tuple[object, ...]:
+def sums(entry: NodeInfo) -> tuple[object, ...]:
     return (
         entry.used_cpu,
         entry.used_memory,

@@ -16,28 +16,29 @@ from tests.cluster.scheduler.scenery import (
 )
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.decision import Chooser, Misfit, Placement, candidates_wanted
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
-from kohort.cluster.scheduler.preemption import NoEviction, make_room
+from kohort.cluster.scheduler.decision import NodeChooser, Placement, Unschedulable, candidates_wanted
+from kohort.cluster.scheduler.messages import unschedulable_message
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
+from kohort.cluster.scheduler.preemption import NoEviction, find_eviction
 from kohort.objects.json_types import JsonObject
 
 
-def choose(facts: PodFacts, state: ClusterState, seed: int = 1) -> Placement | Misfit:
-    return Chooser(random.Random(seed)).choose(facts, state)
+def choose(info: PodInfo, state: ClusterState, seed: int = 1) -> Placement | Unschedulable:
+    return NodeChooser(random.Random(seed)).choose(info, state)
 
 
-def node_of(facts: PodFacts, state: ClusterState) -> str:
-    found = choose(facts, state)
+def node_of(info: PodInfo, state: ClusterState) -> str:
+    found = choose(info, state)
     assert isinstance(found, Placement), found
     return found.node
 
 
-def complaint(facts: PodFacts, state: ClusterState) -> str:
-    found = choose(facts, state)
-    assert isinstance(found, Misfit)
-    room = make_room(facts, found, state)
-    assert isinstance(room, NoEviction)
-    return found.message(room.message)
+def complaint(info: PodInfo, state: ClusterState) -> str:
+    found = choose(info, state)
+    assert isinstance(found, Unschedulable)
+    no_eviction = find_eviction(info, found, state)
+    assert isinstance(no_eviction, NoEviction)
+    return unschedulable_message(found, no_eviction)
 
 
 NOBODY = "No preemption victims found for incoming pod"
@@ -153,17 +154,17 @@ def test_soft_constraints_spread_without_forbidding() -> None:
     nodes = [node(f"{zone}{i}", labels={ZONE: zone}) for zone in "abc" for i in range(2)]
     there = [pod(f"x{i}", labels={"app": "x"}) for i in range(3)]
     state = cluster(*nodes, on={"a0": there[:2], "b0": there[2:]})
-    facts = pod(labels={"app": "x"}, topologySpreadConstraints=[spread(when="ScheduleAnyway")])
-    assert node_of(facts, state) in {"c0", "c1"}
+    info = pod(labels={"app": "x"}, topologySpreadConstraints=[spread(when="ScheduleAnyway")])
+    assert node_of(info, state) in {"c0", "c1"}
 
 
 def test_pods_of_one_controller_spread_over_nodes_by_themselves() -> None:
     state = cluster(*(node(f"n{i}") for i in range(5)))
     chosen = []
     for number in range(5):
-        facts = pod(f"r{number}", owner="web")
-        chosen.append(node_of(facts, state))
-        state.put_pod(facts, chosen[-1])
+        info = pod(f"r{number}", owner="web")
+        chosen.append(node_of(info, state))
+        state.add_pod(info, chosen[-1])
     assert sorted(chosen) == ["n0", "n1", "n2", "n3", "n4"]
 
 
@@ -175,7 +176,7 @@ def test_a_large_image_draws_a_pod_to_the_node_that_has_it() -> None:
 
 def test_equal_nodes_are_drawn_by_lot() -> None:
     state = cluster(node("n1"), node("n2"))
-    found = {Chooser(random.Random(seed)).choose(pod(), state) for seed in range(20)}
+    found = {NodeChooser(random.Random(seed)).choose(pod(), state) for seed in range(20)}
     assert len(found) == 2
 
 
@@ -197,13 +198,13 @@ def test_a_pod_must_fit_without_those_that_are_only_promised() -> None:
     state = cluster(node("n1"))
     state.nominate(pod("promised", labels={"app": "db"}, priority=10), "n1")
     friend = pod("p", affinity={"podAffinity": anti_affinity(near({"app": "db"}))["podAntiAffinity"]})
-    assert isinstance(choose(friend, state), Misfit)
+    assert isinstance(choose(friend, state), Unschedulable)
 
 
 def test_large_clusters_are_searched_in_turn() -> None:
     assert [candidates_wanted(nodes) for nodes in (1, 100, 101, 1000, 10_000)] == [1, 100, 100, 420, 500]
     state = cluster(*(node(f"n{i}") for i in range(300)))
-    chooser = Chooser(random.Random(1))
+    chooser = NodeChooser(random.Random(1))
     seen = set()
     for number in range(12):
         found = chooser.choose(pod(f"p{number}"), state)
@@ -214,10 +215,10 @@ def test_large_clusters_are_searched_in_turn() -> None:
 
 def test_a_node_that_went_away_is_no_candidate() -> None:
     state = cluster(node("n1"), node("n2"), on={"n2": [pod("there")]})
-    state.take_node("n2")
+    state.remove_node("n2")
     assert node_of(pod(), state) == "n1"
-    state.take_node("n1")
-    assert choose(pod(), state) == Misfit(0)
+    state.remove_node("n1")
+    assert choose(pod(), state) == Unschedulable(0)
 
 
 def test_hostname_label_is_not_needed_for_names() -> None:

@@ -16,7 +16,8 @@ from tests.cluster.scheduler.scenery import (
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters import fits
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.messages import reason_text
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 
@@ -30,17 +31,17 @@ REPELLED = "node(s) didn't satisfy existing pods anti-affinity rules"
 SKEWED = "node(s) didn't match pod topology spread constraints"
 
 
-def reasons(facts: PodFacts, state: ClusterState, name: str = "n1") -> list[str]:
-    verdict = fits(facts, state.nodes[name], state)
-    return [] if verdict is None else [*verdict.reasons]
+def reasons(info: PodInfo, state: ClusterState, name: str = "n1") -> list[str]:
+    rejection = fits(info, state.nodes[name], state)
+    return [] if rejection is None else [reason_text(reason) for reason in rejection.reasons]
 
 
-def tolerating(**toleration: str) -> PodFacts:
+def tolerating(**toleration: str) -> PodInfo:
     return pod(tolerations=[toleration])
 
 
 @pytest.mark.parametrize(
-    ("facts", "there", "expected"),
+    ("info", "there", "expected"),
     [
         (pod(), node("n1", unschedulable=True), [CORDONED]),
         (
@@ -58,8 +59,8 @@ def tolerating(**toleration: str) -> PodFacts:
         (tolerating(key="k", operator="Exists"), node("n1", taints="k=v:NoSchedule,j:NoExecute"), [TAINTED]),
     ],
 )
-def test_cordon_and_taints(facts: PodFacts, there: Node, expected: list[str]) -> None:
-    assert reasons(facts, cluster(there)) == expected
+def test_cordon_and_taints(info: PodInfo, there: Node, expected: list[str]) -> None:
+    assert reasons(info, cluster(there)) == expected
 
 
 def expression(key: str, operator: str, *values: str) -> JsonObject:
@@ -146,9 +147,9 @@ def test_node_ports(wanted: list[JsonObject], free: bool) -> None:
 def test_room(asked: str, held: str, expected: list[str], preemption_may_help: bool | None) -> None:
     there = node("n1", "cpu=1,memory=1Gi,x.io/gpu=2")
     state = cluster(there, on={"n1": [pod("other", held)]})
-    verdict = fits(pod("p", asked), state.nodes["n1"], state)
-    assert ([] if verdict is None else [*verdict.reasons]) == expected
-    assert (None if verdict is None else verdict.preemption_may_help) == preemption_may_help
+    rejection = fits(pod("p", asked), state.nodes["n1"], state)
+    assert ([] if rejection is None else [reason_text(reason) for reason in rejection.reasons]) == expected
+    assert (None if rejection is None else rejection.preemption_may_help) == preemption_may_help
 
 
 def test_the_number_of_pods_counts_too() -> None:
@@ -198,9 +199,9 @@ DB = pod("db", labels={"app": "db"})
 def test_affinity_between_pods(rule: JsonObject, labels: JsonObject, expected: dict[str, list[str]]) -> None:
     nodes = (node("n1", labels={ZONE: "a"}), node("n2", labels={ZONE: "a"}), node("n3"))
     state = cluster(*nodes, on={"n1": [DB]})
-    state.put_namespace("default", {"team": "a"})
-    facts = pod(affinity=rule, labels=labels)
-    assert {name: reasons(facts, state, name) for name in expected} == expected
+    state.add_namespace("default", {"team": "a"})
+    info = pod(affinity=rule, labels=labels)
+    assert {name: reasons(info, state, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(("labels", "expected"), [({"app": "x"}, [REPELLED]), ({"app": "y"}, [])])
@@ -210,7 +211,7 @@ def test_anti_affinity_binds_both_sides(labels: JsonObject, expected: list[str])
 
 
 def test_an_exclusive_group_keeps_others_out_of_its_zone() -> None:
-    def member(group: str, name: str) -> PodFacts:
+    def member(group: str, name: str) -> PodInfo:
         own = {"matchExpressions": [expression("group", "In", group)]}
         foreign = {"matchExpressions": [expression("group", "Exists"), expression("group", "NotIn", group)]}
         rules = affinity({"labelSelector": own, "topologyKey": ZONE})
@@ -247,8 +248,8 @@ X = {"app": "x"}
 def test_topology_spread(constraint: JsonObject, spec: JsonObject, expected: dict[str, list[str]]) -> None:
     b1 = node("b1", labels={ZONE: "b"}, taints="" if "Taints" not in str(constraint) else "k:NoSchedule")
     state = cluster(node("a1", labels={ZONE: "a"}), b1, node("none"), on={"a1": [pod("there", labels=X)]})
-    facts = pod(labels=X | {"rev": "2"}, topologySpreadConstraints=[constraint], **spec)
-    assert {name: reasons(facts, state, name) for name in expected} == expected
+    info = pod(labels=X | {"rev": "2"}, topologySpreadConstraints=[constraint], **spec)
+    assert {name: reasons(info, state, name) for name in expected} == expected
 
 
 def test_spreading_looks_away_from_pods_that_leave() -> None:

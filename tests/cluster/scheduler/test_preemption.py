@@ -1,4 +1,4 @@
-"""Making room: who is evicted for whom, and who never is."""
+"""Which pods are evicted for which, and which never are."""
 
 import msgspec
 import pytest
@@ -7,22 +7,22 @@ from hypothesis import strategies as st
 from tests.cluster.scheduler.scenery import anti_affinity, cluster, near, node, pod
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.decision import Chooser, Misfit
+from kohort.cluster.scheduler.decision import NodeChooser, Unschedulable
 from kohort.cluster.scheduler.filters import fits
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
-from kohort.cluster.scheduler.preemption import Eviction, NoEviction, make_room
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
+from kohort.cluster.scheduler.preemption import NO_VICTIMS, Eviction, NoEviction, NoEvictionReason, find_eviction
 from kohort.objects.policy import PodDisruptionBudget
 
 SMALL = "cpu=1,memory=1Gi"
 
 
-def evict(facts: PodFacts, state: ClusterState) -> tuple[str, list[str]] | str:
-    misfit = Chooser().choose(facts, state)
-    assert isinstance(misfit, Misfit)
-    room = make_room(facts, misfit, state)
-    if isinstance(room, NoEviction):
-        return room.message
-    return room.node, [victim.key.name for victim in room.victims]
+def evict(info: PodInfo, state: ClusterState) -> tuple[str, list[str]] | NoEviction:
+    unschedulable = NodeChooser().choose(info, state)
+    assert isinstance(unschedulable, Unschedulable)
+    result = find_eviction(info, unschedulable, state)
+    if isinstance(result, NoEviction):
+        return result
+    return result.node, [victim.key.name for victim in result.victims]
 
 
 def budget(name: str, app: str, allowed: int) -> PodDisruptionBudget:
@@ -43,7 +43,9 @@ def test_the_less_important_pod_goes() -> None:
 
 def test_an_equal_stays() -> None:
     state = cluster(node("n1", SMALL), on={"n1": [pod("equal", "cpu=800m", priority=10)]})
-    assert "No preemption victims found" in str(evict(pod("high", "cpu=500m", priority=10), state))
+    assert evict(pod("high", "cpu=500m", priority=10), state) == NoEviction(
+        NoEvictionReason.NO_NODE_HELPED, {"n1": NO_VICTIMS}
+    )
 
 
 def test_only_as_many_go_as_needed_and_the_least_important_first() -> None:
@@ -69,7 +71,7 @@ def test_only_as_many_go_as_needed_and_the_least_important_first() -> None:
     ],
     ids=["lowest of the highest", "fewest", "started last", "budget unbroken"],
 )
-def test_the_cheapest_node_is_taken(n1: list[PodFacts], n2: list[PodFacts], expected: str) -> None:
+def test_the_cheapest_node_is_taken(n1: list[PodInfo], n2: list[PodInfo], expected: str) -> None:
     state = cluster(node("n1", SMALL), node("n2", SMALL), on={"n1": n1, "n2": n2})
     state.budgets["default", "guard"] = budget("guard", "x", 0)
     found = evict(pod("high", "cpu=900m", priority=10), state)
@@ -92,7 +94,7 @@ def test_a_budget_that_allows_it_protects_nobody() -> None:
 
 def test_more_than_the_node_has_is_beyond_help() -> None:
     state = cluster(node("n1", SMALL), on={"n1": [pod("low", "cpu=800m")]})
-    assert "1 Preemption is not helpful for scheduling" in str(evict(pod("high", "cpu=2", priority=10), state))
+    assert evict(pod("high", "cpu=2", priority=10), state) == NoEviction(NoEvictionReason.NO_NODE_HELPED)
 
 
 def test_a_pod_that_repels_can_be_evicted() -> None:
@@ -106,7 +108,7 @@ def test_while_victims_are_leaving_nobody_else_has_to_go() -> None:
     leaving = pod("leaving", "cpu=800m", deleting=True, status={"conditions": [reason]})
     state = cluster(node("n1", SMALL), on={"n1": [leaving]})
     waiting = pod("high", "cpu=500m", priority=10, status={"nominatedNodeName": "n1"})
-    assert "not eligible due to a terminating pod on the nominated node." in str(evict(waiting, state))
+    assert evict(waiting, state) == NoEviction(NoEvictionReason.VICTIMS_TERMINATING)
 
 
 sizes = st.sampled_from(["cpu=100m", "cpu=300m", "cpu=500m", "cpu=800m"])
@@ -121,20 +123,20 @@ def test_an_eviction_is_enough_none_too_many_and_leaves_no_trace(
     state = cluster(*(node(f"n{i}", SMALL) for i in range(len(homes))))
     for i, home in enumerate(homes):
         for j, (size, rank) in enumerate(home):
-            state.put_pod(pod(f"{i}-{j}", size, priority=rank), f"n{i}")
-    facts = pod("high", asked, priority=priority)
-    misfit = Chooser().choose(facts, state)
-    if not isinstance(misfit, Misfit):
+            state.add_pod(pod(f"{i}-{j}", size, priority=rank), f"n{i}")
+    info = pod("high", asked, priority=priority)
+    unschedulable = NodeChooser().choose(info, state)
+    if not isinstance(unschedulable, Unschedulable):
         return
     before = {name: set(entry.pods) for name, entry in state.nodes.items()}
-    room = make_room(facts, misfit, state)
+    room = find_eviction(info, unschedulable, state)
     assert {name: set(entry.pods) for name, entry in state.nodes.items()} == before
     if isinstance(room, Eviction):
         there = state.nodes[room.node]
         assert all(victim.priority < priority for victim in room.victims)
         with state.without(room.victims):
-            assert fits(facts, there, state) is None
+            assert fits(info, there, state) is None
             for victim in room.victims:
-                state.put_pod(victim, room.node)
-                assert fits(facts, there, state) is not None
-                state.take_pod(victim.uid)
+                state.add_pod(victim, room.node)
+                assert fits(info, there, state) is not None
+                state.remove_pod(victim.uid)

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 from tests.cluster.scheduler.scenery import pod
 
 from kohort.cluster.scheduler import queue as module
-from kohort.cluster.scheduler.queue import LONGEST_PARKING, Room, SchedulingQueue, Waiting
+from kohort.cluster.scheduler.queue import LONGEST_UNSCHEDULABLE, QueuedPod, QueueState, SchedulingQueue
+from kohort.cluster.scheduler.rejection import FilterName
 
-ANY = frozenset({"NodeResourcesFit"})
+ANY = frozenset({FilterName.NODE_RESOURCES_FIT})
 
 
 def names(queue: SchedulingQueue, now: float) -> list[str]:
     found = []
     while (entry := queue.pop(now)) is not None:
-        found.append(entry.facts.key.name)
+        found.append(entry.info.key.name)
     return found
 
 
@@ -30,9 +31,9 @@ def test_a_parked_pod_waits_for_a_change() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("a"), 0)
     assert queue.pop(0) is entry
-    queue.park(entry, ANY, 0)
+    queue.mark_unschedulable(entry, ANY, 0)
     assert queue.pop(100) is None
-    assert queue.wake(lambda other: other.refused_by == ANY, 100) == 1
+    assert queue.requeue(lambda other: other.rejected_by == ANY, 100) == 1
     assert queue.pop(100) is entry
 
 
@@ -40,28 +41,28 @@ def test_a_change_that_does_not_concern_a_pod_leaves_it_parked() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("a"), 0)
     queue.pop(0)
-    queue.park(entry, ANY, 0)
-    assert queue.wake(lambda other: False, 1) == 0
-    assert entry.room is Room.PARKED
+    queue.mark_unschedulable(entry, ANY, 0)
+    assert queue.requeue(lambda other: False, 1) == 0
+    assert entry.state is QueueState.UNSCHEDULABLE
 
 
 def test_nobody_is_parked_for_more_than_five_minutes() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("a"), 0)
     queue.pop(0)
-    queue.park(entry, ANY, 0)
-    assert queue.next_time() == LONGEST_PARKING
-    assert queue.wake_overdue(LONGEST_PARKING - 1) == 0
-    assert queue.wake_overdue(LONGEST_PARKING) == 1
+    queue.mark_unschedulable(entry, ANY, 0)
+    assert queue.next_time() == LONGEST_UNSCHEDULABLE
+    assert queue.requeue_overdue(LONGEST_UNSCHEDULABLE - 1) == 0
+    assert queue.requeue_overdue(LONGEST_UNSCHEDULABLE) == 1
 
 
 def test_who_failed_lately_lets_others_go_first_but_does_not_wait_for_nothing() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("failed"), 0)
     queue.pop(0)
-    queue.park(entry, ANY, 0)
-    queue.wake(lambda other: True, 0.5)
-    assert entry.room is Room.COOLING
+    queue.mark_unschedulable(entry, ANY, 0)
+    queue.requeue(lambda other: True, 0.5)
+    assert entry.state is QueueState.BACKOFF
     queue.add(pod("young"), 0.5)
     assert names(queue, 0.5) == ["young", "failed"]
 
@@ -79,9 +80,9 @@ def test_after_a_failed_write_the_pause_is_kept() -> None:
 def test_a_removed_pod_never_comes_back() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("a"), 0)
-    queue.remove(entry.facts.uid)
+    queue.remove(entry.info.uid)
     assert queue.pop(0) is None
-    queue.park(entry, ANY, 0)
+    queue.mark_unschedulable(entry, ANY, 0)
     queue.retry(entry, 0)
     assert len(queue) == 0 and queue.pop(100) is None
 
@@ -89,7 +90,7 @@ def test_a_removed_pod_never_comes_back() -> None:
 def test_a_pod_that_became_important_moves_forward() -> None:
     queue = SchedulingQueue()
     queue.add(pod("a"), 0)
-    late = queue.add(pod("b"), 1).facts
+    late = queue.add(pod("b"), 1).info
     promoted = pod("b", priority=9)
     promoted.uid = late.uid
     queue.update(promoted)
@@ -112,20 +113,20 @@ def test_an_old_pod_is_never_overtaken_by_a_younger_one_of_its_priority_for_ever
         elif event == "decide":
             entry = queue.pop(now)
             if entry is not None:
-                queue.park(entry, ANY, now)
+                queue.mark_unschedulable(entry, ANY, now)
         elif event == "change":
-            queue.wake(lambda other: True, now)
+            queue.requeue(lambda other: True, now)
         else:
             now += 3.0
     now += 20.0
-    queue.wake(lambda other: True, now)
+    queue.requeue(lambda other: True, now)
     assert queue.pop(now) is oldest
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=20))
 def test_every_pod_is_handed_out_exactly_once(arrivals: list[tuple[int, int]]) -> None:
     queue = SchedulingQueue()
-    entries: list[Waiting] = [queue.add(pod(f"p{i}", priority=p), t) for i, (p, t) in enumerate(arrivals)]
+    entries: list[QueuedPod] = [queue.add(pod(f"p{i}", priority=p), t) for i, (p, t) in enumerate(arrivals)]
     found = names(queue, 100)
-    assert sorted(found) == sorted(entry.facts.key.name for entry in entries)
+    assert sorted(found) == sorted(entry.info.key.name for entry in entries)
     assert all(entry.attempts == 1 for entry in entries)

@@ -4,19 +4,20 @@ import pytest
 from tests.cluster.scheduler.scenery import affinity, anti_affinity, cluster, near, node, pod
 
 from kohort.cluster.scheduler import requeue_hints
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
-from kohort.cluster.scheduler.queue import Waiting
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
+from kohort.cluster.scheduler.queue import QueuedPod
+from kohort.cluster.scheduler.rejection import FilterName
 from kohort.objects.core import Node
 
 FIT, AFFINITY, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
 
 
-def waiting(facts: PodFacts, *refused_by: str) -> Waiting:
-    return Waiting(facts, 0.0, 0, refused_by=frozenset(refused_by))
+def waiting(info: PodInfo, *rejected_by: str) -> QueuedPod:
+    return QueuedPod(info, 0.0, 0, rejected_by=frozenset(map(FilterName, rejected_by)))
 
 
 @pytest.mark.parametrize(
-    ("facts", "refused_by", "there", "expected"),
+    ("info", "rejected_by", "there", "expected"),
     [
         (pod("p", "cpu=1"), [FIT], node("n1", "cpu=1,memory=1Gi"), True),
         (pod("p", "cpu=2"), [FIT], node("n1", "cpu=1,memory=1Gi"), False),
@@ -32,10 +33,10 @@ def waiting(facts: PodFacts, *refused_by: str) -> Waiting:
     ],
 )
 def test_a_node_helps_if_it_passes_what_refused_the_pod(
-    facts: PodFacts, refused_by: list[str], there: Node, expected: bool
+    info: PodInfo, rejected_by: list[str], there: Node, expected: bool
 ) -> None:
     state = cluster(there)
-    assert requeue_hints.node_came(state.nodes["n1"], state)(waiting(facts, *refused_by)) is expected
+    assert requeue_hints.node_added(state.nodes["n1"], state)(waiting(info, *rejected_by)) is expected
 
 
 @pytest.mark.parametrize(
@@ -71,29 +72,29 @@ def test_only_room_that_a_pod_asks_for_helps_it(asked: str, before: str, after: 
 
 
 @pytest.mark.parametrize(
-    ("refused_by", "expected"),
+    ("rejected_by", "expected"),
     [([FIT], True), (["NodePorts"], True), (["TaintToleration"], False), (["VolumeBinding"], False), ([], True)],
 )
-def test_a_pod_that_leaves_frees_what_it_held(refused_by: list[str], expected: bool) -> None:
-    assert requeue_hints.pod_left(pod("gone", "cpu=1"))(waiting(pod("p", "cpu=1"), *refused_by)) is expected
+def test_a_pod_that_leaves_frees_what_it_held(rejected_by: list[str], expected: bool) -> None:
+    assert requeue_hints.pod_removed(pod("gone", "cpu=1"))(waiting(pod("p", "cpu=1"), *rejected_by)) is expected
 
 
 def test_a_departure_helps_against_anti_affinity_of_either_side() -> None:
     grumpy = pod("g", affinity=anti_affinity(near({"app": "x"})))
     plain = pod("q")
-    assert requeue_hints.pod_left(grumpy)(waiting(plain, AFFINITY))
-    assert requeue_hints.pod_left(plain)(waiting(grumpy, AFFINITY))
-    assert not requeue_hints.pod_left(plain)(waiting(pod("r", affinity=affinity(near({"app": "x"}))), AFFINITY))
+    assert requeue_hints.pod_removed(grumpy)(waiting(plain, AFFINITY))
+    assert requeue_hints.pod_removed(plain)(waiting(grumpy, AFFINITY))
+    assert not requeue_hints.pod_removed(plain)(waiting(pod("r", affinity=affinity(near({"app": "x"}))), AFFINITY))
 
 
 def test_an_arrival_helps_those_who_want_company() -> None:
     lonely = pod("p", affinity=affinity(near({"app": "x"})))
-    assert requeue_hints.pod_came(pod("q", labels={"app": "x"}))(waiting(lonely, AFFINITY))
-    assert not requeue_hints.pod_came(pod("q"))(waiting(pod("p"), FIT))
-    assert requeue_hints.pod_came(pod("q"))(waiting(pod("p"), SPREAD))
-    assert not requeue_hints.pod_came(pod("q", namespace="other"))(waiting(pod("p"), SPREAD))
+    assert requeue_hints.pod_added(pod("q", labels={"app": "x"}))(waiting(lonely, AFFINITY))
+    assert not requeue_hints.pod_added(pod("q"))(waiting(pod("p"), FIT))
+    assert requeue_hints.pod_added(pod("q"))(waiting(pod("p"), SPREAD))
+    assert not requeue_hints.pod_added(pod("q", namespace="other"))(waiting(pod("p"), SPREAD))
 
 
-@pytest.mark.parametrize(("refused_by", "expected"), [("VolumeBinding", True), (FIT, False)])
-def test_storage_helps_those_who_wait_for_it(refused_by: str, expected: bool) -> None:
-    assert requeue_hints.storage_changed(waiting(pod(), refused_by)) is expected
+@pytest.mark.parametrize(("rejected_by", "expected"), [("VolumeBinding", True), (FIT, False)])
+def test_storage_helps_those_who_wait_for_it(rejected_by: str, expected: bool) -> None:
+    assert requeue_hints.storage_changed(waiting(pod(), rejected_by)) is expected

@@ -5,9 +5,10 @@ import pytest
 from tests.cluster.scheduler.scenery import HOST, ZONE, cluster, node, pod
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.decision import Chooser, Misfit, Placement
+from kohort.cluster.scheduler.decision import NodeChooser, Placement, Unschedulable
 from kohort.cluster.scheduler.filters.volumes import claims_of
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.messages import unschedulable_message
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.volume_binding import VolumePlan
 from kohort.objects.json_types import JsonObject
 from kohort.objects.storage import StorageClass
@@ -52,7 +53,7 @@ def storage_class(provisioner: str = "kohort.io/local", mode: str = LATER, **mor
     return msgspec.convert(document, StorageClass)
 
 
-def using(*claims: str, name: str = "p") -> PodFacts:
+def using(*claims: str, name: str = "p") -> PodInfo:
     volumes = [{"name": entry, "persistentVolumeClaim": {"claimName": entry}} for entry in claims]
     return pod(name, volumes=volumes)
 
@@ -71,9 +72,9 @@ def store(
     return state
 
 
-def outcome(facts: PodFacts, state: ClusterState) -> str:
-    found = Chooser().choose(facts, state)
-    return found.node if isinstance(found, Placement) else found.message()
+def outcome(info: PodInfo, state: ClusterState) -> str:
+    found = NodeChooser().choose(info, state)
+    return found.node if isinstance(found, Placement) else unschedulable_message(found)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +144,10 @@ def test_where_a_pod_with_a_claim_can_run(
 def test_an_exclusive_claim_has_one_user_in_the_whole_cluster() -> None:
     exclusive = claim(bound_to="v", spec={"accessModes": ["ReadWriteOncePod"], "volumeName": "v"})
     state = store(exclusive, volume("v"))
-    state.put_pod(using("data", name="first"), "n1")
-    found = Chooser().choose(using("data", name="second"), state)
-    assert isinstance(found, Misfit)
-    assert found.message() == (
+    state.add_pod(using("data", name="first"), "n1")
+    found = NodeChooser().choose(using("data", name="second"), state)
+    assert isinstance(found, Unschedulable)
+    assert unschedulable_message(found) == (
         "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access "
         "mode already in-use by another pod."
     )
@@ -161,9 +162,9 @@ def test_the_smallest_volume_that_fits_is_taken_and_the_rest_is_made() -> None:
         volume("v8", on="n1", size="8Gi"),
         volume("v2", size="2Gi"),
     )
-    facts = using("small", "large", "data")
+    info = using("small", "large", "data")
     state.storage.claims["default", "data"] = claim("data", size="50Gi")
-    plan = state.storage.plan(claims_of(facts, state), "n1", state.nodes["n1"].labels)
+    plan = state.storage.plan(claims_of(info, state), "n1", state.nodes["n1"].labels)
     assert plan == VolumePlan(
         take=((("default", "small"), "v2"), (("default", "large"), "v8")), make=(("default", "data"),)
     )
@@ -181,7 +182,7 @@ def test_what_is_reserved_is_not_planned_with_again() -> None:
 
 
 def test_an_ephemeral_volume_waits_for_its_own_claim() -> None:
-    facts = pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    info = pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
     expected = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"'
-    assert outcome(facts, store()) == f"0/2 nodes are available: {expected}."
-    assert "was not created for pod" in outcome(facts, store(claim("p-scratch")))
+    assert outcome(info, store()) == f"0/2 nodes are available: {expected}."
+    assert "was not created for pod" in outcome(info, store(claim("p-scratch")))

@@ -164,7 +164,7 @@ def spread_matcher(selector: LabelSelector, namespace: str) -> Matcher:
 
 @lru_cache(maxsize=16384)
 def compiled(key: SelectorKey) -> LabelSelector:
-    """An invalid selector, which a server should never have let through, selects nothing."""
+    """An invalid selector, which the API server rejects, selects nothing."""
     if key is None:
         return NOTHING
     labels, expressions = key
@@ -192,7 +192,7 @@ def _label_keys(keys: Iterable[str], labels: Labels, operator: str) -> list[Requ
 
 
 def _exact_label(term: Term) -> tuple[str, str] | None:
-    """A label that every matching pod must carry: the door through which changed pods find this rule."""
+    """A label that every matching pod must carry: changed pods find this rule by it."""
     for requirement in term.selector.requirements:
         if requirement.operator in (EQUALS, "==", IN) and len(requirement.values) == 1:
             return requirement.key, requirement.values[0]

@@ -1,10 +1,10 @@
-"""The scheduler's writes: bindings, conditions, evictions, volumes."""
+"""What the scheduler writes: bindings, conditions, events, evictions, and the binding of volumes."""
 
 import asyncio
 from typing import Final
 
 from kohort.cluster.scheduler import pod_conditions
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.volume_binding import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -21,18 +21,18 @@ from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 
-VOLUME_PATIENCE: Final = 600.0
+VOLUME_BINDING_TIMEOUT: Final = 600.0
 
 
 class VolumesNotBound(Exception):
     """The claims of a pod were not bound in time, or not on the node that was chosen."""
 
 
-def _ambiguous(problem: errors.ApiError) -> bool:
+def _outcome_unknown(problem: errors.ApiError) -> bool:
     return isinstance(problem, errors.Unreachable) or problem.code >= 500
 
 
-class Writer:
+class ApiWriter:
     def __init__(self, client: Client, recorder: EventRecorder, storage: Storage, name: str) -> None:
         self._client = client
         self._recorder = recorder
@@ -40,7 +40,7 @@ class Writer:
         self._name = name
         self._storage_changed = asyncio.Event()
 
-    async def bind(self, pod: PodFacts, node_name: str) -> None:
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
         binding: JsonObject = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -51,24 +51,25 @@ class Writer:
         message = f"Successfully assigned {pod.namespace}/{pod.key.name} to {node_name}"
         self._recorder.normal(PODS, pod.pod, "Scheduled", message)
 
-    async def acted_after_all(self, pod: PodFacts, problem: Exception) -> bool:
-        """Whether a binding that seemed to fail was made. Without an answer one has to look; giving the room to
-        somebody else before that would fill a node twice."""
-        if not isinstance(problem, errors.ApiError) or not _ambiguous(problem):
+    async def was_bound(self, pod: PodInfo, problem: Exception) -> bool:
+        """Whether a binding whose answer was lost was made after all. The pod is read to find out; giving its place to
+        another pod before that could overcommit the node."""
+        if not isinstance(problem, errors.ApiError) or not _outcome_unknown(problem):
             return False
         backoff = Backoff(base=0.2, limit=5.0)
         while True:
             try:
-                found = await self._client.get(PODS, pod.key.name, pod.namespace, type=Pod)
+                current = await self._client.get(PODS, pod.key.name, pod.namespace, type=Pod)
             except errors.NotFound:
                 return False
             except errors.ApiError:
                 await asyncio.sleep(backoff.next())
             else:
-                return found.metadata.uid == pod.uid and bool(found.spec.node_name)
+                return current.metadata.uid == pod.uid and bool(current.spec.node_name)
 
-    async def report(self, pod: PodFacts, reason: str, message: str, nominated: str | None) -> None:
-        """Tell the pod why it waits; `nominated` is the node where room is being made, None to leave it."""
+    async def write_unscheduled(self, pod: PodInfo, reason: str, message: str, nominated: str | None) -> None:
+        """Write to the pod's status why it has no node; `nominated` is the node that preemption frees for it, None to
+        leave that field as it is."""
         status: JsonObject = {}
         condition = pod_conditions.unscheduled(pod.pod, reason, message)
         if condition is not None:
@@ -78,10 +79,10 @@ class Writer:
         if status:
             await self._patch_status(pod, status)
 
-    def complain(self, pod: PodFacts, message: str) -> None:
+    def record_failure(self, pod: PodInfo, message: str) -> None:
         self._recorder.warning(PODS, pod.pod, "FailedScheduling", message)
 
-    async def evict(self, victim: PodFacts, by: PodFacts, node_name: str) -> None:
+    async def evict(self, victim: PodInfo, by: PodInfo, node_name: str) -> None:
         condition = pod_conditions.preempted(victim.pod, self._name)
         try:
             if condition is not None:
@@ -92,7 +93,7 @@ class Writer:
         message = f"Preempted by pod {by.uid} on node {node_name}"
         self._recorder.normal(PODS, victim.pod, "Preempted", message)
 
-    async def clear_nomination(self, pod: PodFacts) -> None:
+    async def clear_nomination(self, pod: PodInfo) -> None:
         await self._patch_status(pod, {"nominatedNodeName": None})
 
     async def bind_volumes(self, plan: VolumePlan, node_name: str) -> None:
@@ -104,7 +105,7 @@ class Writer:
             await self._client.patch(PERSISTENT_VOLUME_CLAIMS, claim[1], claim[0], patch)
         claims = [claim for claim, _ in plan.take] + [*plan.make]
         try:
-            async with asyncio.timeout(VOLUME_PATIENCE):
+            async with asyncio.timeout(VOLUME_BINDING_TIMEOUT):
                 while not all(self._bound(claim, node_name) for claim in claims):
                     self._storage_changed.clear()
                     await self._storage_changed.wait()
@@ -143,6 +144,6 @@ class Writer:
             patch["metadata"]["resourceVersion"] = known.metadata.resource_version
         await self._client.patch(PERSISTENT_VOLUMES, volume, "", patch)
 
-    async def _patch_status(self, pod: PodFacts, status: JsonObject) -> None:
+    async def _patch_status(self, pod: PodInfo, status: JsonObject) -> None:
         body: JsonObject = {"metadata": {"uid": pod.uid}, "status": status}
         await self._client.patch(PODS, pod.key.name, pod.namespace, body, PatchType.STRATEGIC, "status")

@@ -2,17 +2,15 @@
 
 Everything a decision needs is kept current while events arrive, so that a decision itself only looks things up:
 
-- sums per node (in `NodeFacts`);
-- for each rule that a waiting pod asked about, how many matching pods each node has (`counts`): the first question
-counts
-  them all, later changes adjust it. Rules are interned, so all pods of one template ask about the same few;
-- which rules the pods on the nodes carry themselves (`repelled_by`, `attracted_by`), one entry per rule and node,
-because
-  anti-affinity binds both sides.
+- sums per node (in `NodeInfo`);
+- for each rule of a pending pod, how many matching pods each node has (`counts`). The first request counts all pods,
+  later changes adjust the count. Rules are interned, so all pods of one template share the same few;
+- the rules of the pods on the nodes (`anti_affinity_counts`, `preference_counts`), one entry per rule and node, because
+  anti-affinity applies in both directions.
 
-Pods that were given a node but not yet seen there are put in at once (`assume`), else two decisions would use the same
-room. All of this runs in one thread; a decision may take pods away to see what would happen (`without`) and puts them
-back.
+Pods that were given a node but are not yet seen there are added at once (`assume`), else two decisions would use the
+same resources. All of this runs in one thread; a decision may take pods away to see what would happen (`without`) and
+puts them back.
 """
 
 from collections import OrderedDict
@@ -21,7 +19,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from kohort.cluster.scheduler.affinity_terms import Labels, Matcher, Term
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.volume_binding import Storage
 from kohort.objects.core import Node
 from kohort.objects.policy import PodDisruptionBudget
@@ -37,20 +35,20 @@ HARD_AFFINITY_WEIGHT = 1
 
 class ClusterState:
     def __init__(self) -> None:
-        self.nodes: dict[str, NodeFacts] = {}
-        self.schedulable: list[NodeFacts] = []
+        self.nodes: dict[str, NodeInfo] = {}
+        self.schedulable: list[NodeInfo] = []
         """Nodes that exist, in order of their names' appearance."""
-        self.guarded: set[str] = set()
-        """Those of them that are cordoned or have taints that keep pods away; usually none."""
+        self.restricted: set[str] = set()
+        """Names of those that are cordoned or have NoSchedule or NoExecute taints; usually none."""
         self.pods: dict[str, str] = {}
         """Pod uid to node name."""
-        self.assumed: dict[str, PodFacts] = {}
+        self.assumed: dict[str, PodInfo] = {}
         self.namespaces: dict[str, Labels] = {}
         self.storage = Storage()
         self.budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
-        self.nominated: dict[str, dict[str, PodFacts]] = {}
-        self.repelled_by: dict[Term, Counts] = {}
-        self.attracted_by: dict[WeightedTerm, Counts] = {}
+        self.nominated: dict[str, dict[str, PodInfo]] = {}
+        self.anti_affinity_counts: dict[Term, Counts] = {}
+        self.preference_counts: dict[WeightedTerm, Counts] = {}
         self.owned: dict[str, Counts] = {}
         self.image_nodes: Counts = {}
         self.claim_users: dict[tuple[str, str], set[str]] = {}
@@ -60,136 +58,136 @@ class ClusterState:
 
     # Nodes
 
-    def put_node(self, node: Node) -> None:
-        facts = self._place(node.metadata.name)
-        known = facts.node is not None
-        self._count_images(facts, -1)
-        facts.become(node)
-        self._count_images(facts, 1)
-        (self.guarded.add if facts.unschedulable or facts.repelling_taints else self.guarded.discard)(facts.name)
+    def add_node(self, node: Node) -> None:
+        info = self._place(node.metadata.name)
+        known = info.node is not None
+        self._count_images(info, -1)
+        info.set_node(node)
+        self._count_images(info, 1)
+        (self.restricted.add if info.unschedulable or info.repelling_taints else self.restricted.discard)(info.name)
         if not known:
-            self.schedulable.append(facts)
+            self.schedulable.append(info)
 
-    def take_node(self, name: str) -> None:
-        facts = self.nodes.get(name)
-        if facts is None:
+    def remove_node(self, name: str) -> None:
+        info = self.nodes.get(name)
+        if info is None:
             return
-        self._count_images(facts, -1)
-        facts.vanish()
-        self.guarded.discard(name)
-        self.schedulable = [entry for entry in self.schedulable if entry is not facts]
-        if not facts.pods:
+        self._count_images(info, -1)
+        info.clear_node()
+        self.restricted.discard(name)
+        self.schedulable = [entry for entry in self.schedulable if entry is not info]
+        if not info.pods:
             del self.nodes[name]
 
-    def _place(self, name: str) -> NodeFacts:
-        facts = self.nodes.get(name)
-        if facts is None:
-            facts = self.nodes[name] = NodeFacts(name)
-        return facts
+    def _place(self, name: str) -> NodeInfo:
+        info = self.nodes.get(name)
+        if info is None:
+            info = self.nodes[name] = NodeInfo(name)
+        return info
 
-    def _count_images(self, facts: NodeFacts, sign: int) -> None:
-        for image in facts.images:
+    def _count_images(self, info: NodeInfo, sign: int) -> None:
+        for image in info.images:
             _add(self.image_nodes, image, sign)
 
     # Pods on nodes
 
-    def put_pod(self, facts: PodFacts, node_name: str) -> None:
-        """The pod is on this node; what was known of it before is replaced."""
-        self.take_pod(facts.uid)
-        self._place(node_name).put(facts)
-        self.pods[facts.uid] = node_name
-        self._count_pod(facts, node_name, 1)
+    def add_pod(self, info: PodInfo, node_name: str) -> None:
+        """The pod is on this node; an earlier info of it is replaced."""
+        self.remove_pod(info.uid)
+        self._place(node_name).add_pod(info)
+        self.pods[info.uid] = node_name
+        self._count_pod(info, node_name, 1)
 
-    def renew(self, facts: PodFacts, node_name: str) -> bool:
-        """Know a pod anew that counts for as much as before, as after most reports of its node: no sum moves. False
-        when it is not known to be there."""
-        if self.pods.get(facts.uid) != node_name:
+    def replace_equal(self, info: PodInfo, node_name: str) -> bool:
+        """Replace a pod whose amounts and rules did not change, as after most status updates: no sum changes. False
+        when the pod is not known to be on the node."""
+        if self.pods.get(info.uid) != node_name:
             return False
-        self.nodes[node_name].pods[facts.uid] = facts
-        self.assumed.pop(facts.uid, None)
+        self.nodes[node_name].pods[info.uid] = info
+        self.assumed.pop(info.uid, None)
         return True
 
-    def take_pod(self, uid: str) -> PodFacts | None:
+    def remove_pod(self, uid: str) -> PodInfo | None:
         node_name = self.pods.pop(uid, None)
         self.assumed.pop(uid, None)
         if node_name is None:
             return None
         node = self.nodes[node_name]
-        facts = node.pods[uid]
-        node.take(facts)
-        self._count_pod(facts, node_name, -1)
+        info = node.pods[uid]
+        node.remove_pod(info)
+        self._count_pod(info, node_name, -1)
         if node.node is None and not node.pods:
             del self.nodes[node_name]
-        return facts
+        return info
 
-    def assume(self, facts: PodFacts, node_name: str) -> None:
-        self.put_pod(facts, node_name)
-        self.assumed[facts.uid] = facts
+    def assume(self, info: PodInfo, node_name: str) -> None:
+        self.add_pod(info, node_name)
+        self.assumed[info.uid] = info
 
     def forget(self, uid: str) -> None:
-        """The pod did not get there after all."""
+        """The assumed pod was not bound."""
         if uid in self.assumed:
-            self.take_pod(uid)
+            self.remove_pod(uid)
 
-    def held(self, uid: str) -> PodFacts | None:
+    def pod_on_node(self, uid: str) -> PodInfo | None:
         node_name = self.pods.get(uid)
         return None if node_name is None else self.nodes[node_name].pods[uid]
 
     @contextmanager
-    def without(self, pods: Iterable[PodFacts]) -> Iterator[None]:
+    def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """As if these pods were not there. Whatever the body puts back stays; the rest returns at the end."""
-        taken = [(facts, self.pods[facts.uid], facts.uid in self.assumed) for facts in pods]
-        for facts, _, _ in taken:
-            self.take_pod(facts.uid)
+        taken = [(info, self.pods[info.uid], info.uid in self.assumed) for info in pods]
+        for info, _, _ in taken:
+            self.remove_pod(info.uid)
         try:
             yield
         finally:
-            for facts, node_name, assumed in taken:
-                self.put_pod(facts, node_name)
+            for info, node_name, assumed in taken:
+                self.add_pod(info, node_name)
                 if assumed:
-                    self.assumed[facts.uid] = facts
+                    self.assumed[info.uid] = info
 
     @contextmanager
-    def with_pods(self, pods: Iterable[PodFacts], node_name: str) -> Iterator[None]:
+    def with_pods(self, pods: Iterable[PodInfo], node_name: str) -> Iterator[None]:
         """As if these pods were already on the node."""
-        added = [facts for facts in pods if facts.uid not in self.pods]
-        for facts in added:
-            self.put_pod(facts, node_name)
+        added = [info for info in pods if info.uid not in self.pods]
+        for info in added:
+            self.add_pod(info, node_name)
         try:
             yield
         finally:
-            for facts in added:
-                self.take_pod(facts.uid)
+            for info in added:
+                self.remove_pod(info.uid)
 
-    def _count_pod(self, facts: PodFacts, node_name: str, sign: int) -> None:
-        for term in facts.anti_affinity:
-            _add_nested(self.repelled_by, term, node_name, sign)
-        for term in facts.affinity:
-            _add_nested(self.attracted_by, (term, HARD_AFFINITY_WEIGHT), node_name, sign)
-        for term, weight in facts.preferred_affinity:
-            _add_nested(self.attracted_by, (term, weight), node_name, sign)
-        for term, weight in facts.preferred_anti_affinity:
-            _add_nested(self.attracted_by, (term, -weight), node_name, sign)
-        if facts.owner and facts.alive:
-            _add_nested(self.owned, facts.owner, node_name, sign)
-        for claim in facts.claims:
-            users = self.claim_users.setdefault((facts.namespace, claim), set())
+    def _count_pod(self, info: PodInfo, node_name: str, sign: int) -> None:
+        for term in info.anti_affinity:
+            _add_nested(self.anti_affinity_counts, term, node_name, sign)
+        for term in info.affinity:
+            _add_nested(self.preference_counts, (term, HARD_AFFINITY_WEIGHT), node_name, sign)
+        for term, weight in info.preferred_affinity:
+            _add_nested(self.preference_counts, (term, weight), node_name, sign)
+        for term, weight in info.preferred_anti_affinity:
+            _add_nested(self.preference_counts, (term, -weight), node_name, sign)
+        if info.owner and info.alive:
+            _add_nested(self.owned, info.owner, node_name, sign)
+        for claim in info.claims:
+            users = self.claim_users.setdefault((info.namespace, claim), set())
             if sign > 0:
-                users.add(facts.uid)
+                users.add(info.uid)
             else:
-                users.discard(facts.uid)
+                users.discard(info.uid)
                 if not users:
-                    del self.claim_users[facts.namespace, claim]
+                    del self.claim_users[info.namespace, claim]
         if self._live:
-            for matcher in self._concerned(facts.labels):
-                if matcher.matches(facts.namespace, facts.labels, facts.alive, self.namespaces):
+            for matcher in self._concerned(info.labels):
+                if matcher.matches(info.namespace, info.labels, info.alive, self.namespaces):
                     _add(self._live[matcher], node_name, sign)
 
-    # Nominations: pods that wait for room on a node which preemption is making
+    # Nominations: pods that wait for their victims to leave a node
 
-    def nominate(self, facts: PodFacts, node_name: str) -> None:
-        self.drop_nomination(facts.uid)
-        self.nominated.setdefault(node_name, {})[facts.uid] = facts
+    def nominate(self, info: PodInfo, node_name: str) -> None:
+        self.drop_nomination(info.uid)
+        self.nominated.setdefault(node_name, {})[info.uid] = info
 
     def drop_nomination(self, uid: str) -> None:
         for node_name, waiting in [*self.nominated.items()]:
@@ -207,22 +205,21 @@ class ClusterState:
         counted: Counts = {}
         for node in self.nodes.values():
             found = sum(
-                matcher.matches(facts.namespace, facts.labels, facts.alive, self.namespaces)
-                for facts in node.pods.values()
+                matcher.matches(info.namespace, info.labels, info.alive, self.namespaces) for info in node.pods.values()
             )
             if found:
                 counted[node.name] = found
         self._remember(matcher, counted)
         return counted
 
-    def put_namespace(self, name: str, labels: Labels) -> None:
+    def add_namespace(self, name: str, labels: Labels) -> None:
         if self.namespaces.get(name) == labels:
             return
         self.namespaces[name] = labels
         for matcher in [matcher for matcher in self._live if matcher.uses_namespace_labels]:
             self._forget_matcher(matcher)
 
-    def take_namespace(self, name: str) -> None:
+    def remove_namespace(self, name: str) -> None:
         self.namespaces.pop(name, None)
 
     def _concerned(self, labels: Labels) -> Iterator[Matcher]:

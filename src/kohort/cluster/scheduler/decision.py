@@ -1,7 +1,6 @@
-"""Where one pod should go: a pure function of the pod and the state of the cluster.
+"""Which node a pod is placed on: a pure function of the pod and the state of the cluster.
 
-The answer is a node, or a `Misfit` that knows for every node why not and says it in the words that people know:
-`0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). preemption: …`
+The result is a `Placement`, or `Unschedulable` with the reason of every node that was examined.
 """
 
 import random
@@ -12,13 +11,14 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Refusal, Verdict, hopeless
-from kohort.cluster.scheduler.filters import Judge, prepare
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.filters import PreparedFilters, prepare
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import FilterName, NodeRejection, PodRejection, unresolvable
 from kohort.cluster.scheduler.scores import total_scores
+from kohort.rules.scheduler_message import NodeReason
 
-NO_NODES: Final = "no nodes available to schedule pods"
 MIN_CANDIDATES: Final = 100
+NOT_NAMED: Final = unresolvable(FilterName.NODE_AFFINITY, NodeReason.NODE_NOT_NAMED)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -27,137 +27,118 @@ class Placement(msgspec.Struct, frozen=True):
     feasible: int
 
 
-class Misfit(msgspec.Struct, frozen=True):
-    """No node will do."""
+class Unschedulable(msgspec.Struct, frozen=True):
+    """No node takes the pod."""
 
     nodes: int
-    verdicts: Mapping[str, Verdict] = {}
-    elsewhere: Verdict | None = None
-    """The verdict on all nodes that were not looked at."""
-    refusal: Refusal | None = None
+    rejections: Mapping[str, NodeRejection] = {}
+    """By node name."""
+    unexamined: NodeRejection | None = None
+    """Why the nodes without a rejection of their own were not examined."""
+    rejection: PodRejection | None = None
 
     @property
-    def filters(self) -> frozenset[str]:
-        """Who refused: a change that concerns none of them cannot help."""
-        if self.refusal is not None:
-            return frozenset((self.refusal.filter,))
-        found = {verdict.filter for verdict in self.verdicts.values()}
-        return frozenset(found | ({self.elsewhere.filter} if self.elsewhere else set()))
+    def filters(self) -> frozenset[FilterName]:
+        """The filters that rejected the pod: a change that concerns none of them cannot help."""
+        if self.rejection is not None:
+            return frozenset((self.rejection.filter,))
+        names = {rejection.filter for rejection in self.rejections.values()}
+        return frozenset(names | ({self.unexamined.filter} if self.unexamined else set()))
 
     @property
     def preemptible(self) -> list[str]:
-        """Nodes that could become right by removing pods."""
-        return [name for name, verdict in self.verdicts.items() if verdict.preemption_may_help]
-
-    def message(self, afterwards: str = "") -> str:
-        """The condition's text; `afterwards` is what came of trying to make room."""
-        if self.nodes == 0:
-            return NO_NODES
-        text = f"0/{self.nodes} nodes are available:"
-        if self.refusal is not None:
-            text += f" {self.refusal.message}."
-        else:
-            text += histogram(self.verdicts, self.nodes, self.elsewhere)
-        return f"{text} {afterwards}" if afterwards else text
+        """Nodes that could take the pod once other pods are removed."""
+        return [name for name, rejection in self.rejections.items() if rejection.preemption_may_help]
 
 
-def histogram(verdicts: Mapping[str, Verdict], nodes: int, elsewhere: Verdict | None) -> str:
-    counts: dict[str, int] = {}
-    for verdict in verdicts.values():
-        for reason in verdict.reasons:
-            counts[reason] = counts.get(reason, 0) + 1
-    if elsewhere is not None and len(verdicts) < nodes:
-        for reason in elsewhere.reasons:
-            counts[reason] = counts.get(reason, 0) + nodes - len(verdicts)
-    shown = sorted(f"{count} {reason}" for reason, count in counts.items())
-    return f" {', '.join(shown)}." if shown else ""
+class NodeChooser:
+    """Chooses a node for one pod after the other. In large clusters each search starts where the last one ended, so
+    that all nodes are examined equally often."""
 
-
-class Chooser:
-    """Turns through large clusters, so that all nodes get their share of attention."""
-
-    def __init__(self, chance: random.Random | None = None) -> None:
-        self._chance = chance or random.Random()
+    def __init__(self, random_source: random.Random | None = None) -> None:
+        self._random = random_source or random.Random()
         self._start = 0
 
-    def choose(self, pod: PodFacts, cluster: ClusterState) -> Placement | Misfit:
+    def choose(self, pod: PodInfo, cluster: ClusterState) -> Placement | Unschedulable:
         nodes = cluster.schedulable
         if not nodes:
-            return Misfit(0)
-        judge = prepare(pod, cluster)
-        if isinstance(judge, Refusal):
-            return Misfit(len(nodes), refusal=judge)
-        preferred = self._nominated(pod, cluster, judge)
-        if preferred is not None:
-            return Placement(preferred, 1, 1)
-        candidates, elsewhere = self._candidates(pod, cluster)
-        verdicts: dict[str, Verdict] = {}
-        feasible: list[NodeFacts] = []
+            return Unschedulable(0)
+        prepared = prepare(pod, cluster)
+        if isinstance(prepared, PodRejection):
+            return Unschedulable(len(nodes), rejection=prepared)
+        nominated = self._nominated(pod, cluster, prepared)
+        if nominated is not None:
+            return Placement(nominated, 1, 1)
+        candidates, unexamined = self._candidates(pod, cluster)
+        rejections: dict[str, NodeRejection] = {}
+        feasible: list[NodeInfo] = []
         enough = candidates_wanted(len(candidates))
-        # Nearly always one filter has something to look at, and nobody was promised anything.
-        judged_by = judge.checks[0] if len(judge.checks) == 1 else judge.verdict
+        # Nearly always one filter applies to the pod, and no node is nominated for another pod.
+        check = prepared.checks[0] if len(prepared.checks) == 1 else prepared.rejection
         if cluster.nominated:
-            judged_by = partial(judged, pod, cluster=cluster, judge=judge)
+            check = partial(node_rejection, pod, cluster=cluster, prepared=prepared)
         for node in candidates:
-            verdict = judged_by(node)
-            if verdict is not None:
-                verdicts[node.name] = verdict
+            rejection = check(node)
+            if rejection is not None:
+                rejections[node.name] = rejection
                 continue
             feasible.append(node)
             if len(feasible) >= enough:
                 break
-        evaluated = len(feasible) + len(verdicts)
+        evaluated = len(feasible) + len(rejections)
         self._start = (self._start + evaluated) % len(nodes)
         if not feasible:
-            return Misfit(len(nodes), verdicts, elsewhere)
+            return Unschedulable(len(nodes), rejections, unexamined)
         return Placement(self._best(pod, cluster, feasible), evaluated, len(feasible))
 
-    def _nominated(self, pod: PodFacts, cluster: ClusterState, judge: Judge) -> str | None:
+    def _nominated(self, pod: PodInfo, cluster: ClusterState, prepared: PreparedFilters) -> str | None:
         """The node that preemption made room on, if the pod fits there now."""
         node = cluster.nodes.get(pod.pod.status.nominated_node_name)
-        if node is None or node.node is None or judged(pod, node, cluster, judge) is not None:
+        if node is None or node.node is None or node_rejection(pod, node, cluster, prepared) is not None:
             return None
         return node.name
 
-    def _candidates(self, pod: PodFacts, cluster: ClusterState) -> tuple[list[NodeFacts], Verdict | None]:
+    def _candidates(self, pod: PodInfo, cluster: ClusterState) -> tuple[list[NodeInfo], NodeRejection | None]:
         nodes = cluster.schedulable
         names = None if pod.node_rule is None else pod.node_rule.names
         if names is not None:
             named = [cluster.nodes[name] for name in names if name in cluster.nodes]
-            verdict = hopeless("NodeAffinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]")
-            return [node for node in named if node.node is not None], verdict
+            return [node for node in named if node.node is not None], NOT_NAMED
         start = self._start % len(nodes) if candidates_wanted(len(nodes)) < len(nodes) else 0
         return nodes[start:] + nodes[:start] if start else nodes, None
 
-    def _best(self, pod: PodFacts, cluster: ClusterState, nodes: list[NodeFacts]) -> str:
+    def _best(self, pod: PodInfo, cluster: ClusterState, nodes: list[NodeInfo]) -> str:
         if len(nodes) == 1:
             return nodes[0].name
         totals = total_scores(pod, cluster, nodes)
         top = max(totals)
-        return self._chance.choice([node for node, total in zip(nodes, totals, strict=True) if total == top]).name
+        return self._random.choice([node for node, total in zip(nodes, totals, strict=True) if total == top]).name
 
 
-def judged(pod: PodFacts, node: NodeFacts, cluster: ClusterState, judge: Judge) -> Verdict | None:
-    """The verdict on a node, respecting pods at least as important that were promised room on it.
+def node_rejection(
+    pod: PodInfo, node: NodeInfo, cluster: ClusterState, prepared: PreparedFilters
+) -> NodeRejection | None:
+    """Why a node does not take the pod, counting pods of at least the same priority that are nominated to the node.
 
-    The pod must fit with them and without them: they may still go elsewhere, and an affinity to them is no hold yet.
+    The pod must fit with them and without them: they may still be placed elsewhere, and until they run there a required
+    affinity to them is not satisfied.
     """
-    waiting = cluster.nominated.get(node.name)
-    if waiting:
-        promised = [other for other in waiting.values() if other.priority >= pod.priority and other.uid != pod.uid]
-        if promised:
-            with cluster.with_pods(promised, node.name):
+    nominated = cluster.nominated.get(node.name)
+    if nominated:
+        ahead = [other for other in nominated.values() if other.priority >= pod.priority and other.uid != pod.uid]
+        if ahead:
+            with cluster.with_pods(ahead, node.name):
                 crowded = prepare(pod, cluster)
-                if isinstance(crowded, Refusal):
-                    return Verdict(crowded.filter, (crowded.message,), preemption_may_help=False)
-                verdict = crowded.verdict(node)
-            if verdict is not None:
-                return verdict
-    return judge.verdict(node)
+                if isinstance(crowded, PodRejection):
+                    return crowded.on_node()
+                rejection = crowded.rejection(node)
+            if rejection is not None:
+                return rejection
+    return prepared.rejection(node)
 
 
 def candidates_wanted(nodes: int) -> int:
-    """How many possible nodes are enough to choose from: all of a small cluster, a falling part of a large one."""
+    """How many feasible nodes are enough to choose from: all of a small cluster, a falling part of a large one."""
     if nodes <= MIN_CANDIDATES:
         return nodes
     return max(nodes * max(50 - nodes // 125, 5) // 100, MIN_CANDIDATES)

@@ -1,8 +1,8 @@
-"""The scheduler's metrics, under the names that dashboards know, and what pods request and may use at most.
+"""The scheduler's metrics, under the names of kube-scheduler, and the requests and limits of pods.
 
-`kube_pod_resource_request` and `kube_pod_resource_limit` are computed when somebody looks, from the pods that the
+`kube_pod_resource_request` and `kube_pod_resource_limit` are computed on each scrape, from the pods that the
 scheduler knows: effective values of the spec, overhead included, per resource; nothing for finished pods and zero
-values, and no limit where one container has none: that is what `status.resources` says of a pod at rest, too.
+values, and no limit where one container has none, as in `status.resources` of a pod without a pending resize.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kohort import resources
-from kohort.cluster.scheduler.queue import Room, SchedulingQueue
+from kohort.cluster.scheduler.queue import QueueState, SchedulingQueue
 from kohort.kube.fast_counters import Families
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
@@ -62,7 +62,7 @@ def _number(name: str, amount: Quantity) -> float:
     return amount.milli / 1000 if name == resources.CPU else float(amount.value)
 
 
-class Meters:
+class SchedulerMetrics:
     def __init__(self, registry: "CollectorRegistry", queue: SchedulingQueue, scheduler: str) -> None:
         import prometheus_client as prometheus
 
@@ -87,8 +87,8 @@ class Meters:
         )
         self._victims = victims.labels()
         pending = prometheus.Gauge("scheduler_pending_pods", "Pods that wait for a node", ["queue"], registry=registry)
-        for room in (Room.ACTIVE, Room.COOLING, Room.PARKED):
-            pending.labels(room.value).set_function(partial(_count, queue, room))
+        for state in (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE):
+            pending.labels(state.value).set_function(partial(_count, queue, state))
 
     def attempt(self, result: str, tries: int = 0) -> None:
         self._by_result[result].inc()
@@ -102,8 +102,8 @@ class Meters:
         self._decisions.observe(seconds)
 
 
-def _count(queue: SchedulingQueue, room: Room) -> float:
-    return float(queue.count(room))
+def _count(queue: SchedulingQueue, state: QueueState) -> float:
+    return float(queue.count(state))
 
 
 class ResourceCollector:

@@ -1,4 +1,4 @@
-"""What the scheduler knows of one pod and of one node, computed once when they change."""
+"""A pod and a node as decisions need them, computed once when they change."""
 
 from kohort.cluster.scheduler.affinity_terms import (
     NodeRule,
@@ -9,7 +9,7 @@ from kohort.cluster.scheduler.affinity_terms import (
     node_term,
     spread_rule,
 )
-from kohort.cluster.scheduler.resource_request import Footprint, asked_by, at_rest, held_by
+from kohort.cluster.scheduler.resource_request import ResourceUse, at_rest, requested_by, reserved_by
 from kohort.kube.resources import Key
 from kohort.objects.core import Node
 from kohort.objects.placement import PodAffinity, Taint
@@ -18,8 +18,8 @@ from kohort.objects.quantity import Quantity
 
 Port = tuple[str, str, int]
 """Protocol, address, number of a port of the node."""
-Wish = tuple[int, int, int, int]
-"""Cpu and memory that a pod asks for, and the same as they are scored."""
+RequestShape = tuple[int, int, int, int]
+"""Cpu and memory that a pod requests, and the same as they are scored."""
 
 _COMPILED = (
     "affinity",
@@ -41,17 +41,15 @@ _COMPILED = (
 _SPREADING_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
-class PodFacts:
-    """A pod, with its rules compiled and its figures added up. Never changed; a changed pod gets new facts."""
+class PodInfo:
+    """A pod, with its rules compiled and its amounts added up. Immutable: a changed pod gets a new one."""
 
     __slots__ = (
         "affinity",
         "alive",
         "anti_affinity",
-        "asks",
         "claims",
         "compiled",
-        "holds",
         "images",
         "key",
         "labels",
@@ -64,14 +62,16 @@ class PodFacts:
         "preferred_anti_affinity",
         "preferred_nodes",
         "priority",
+        "requested",
+        "reserved",
         "soft_spread",
         "spread",
         "tolerations",
         "uid",
     )
 
-    def __init__(self, pod: Pod, *, before: "PodFacts | None" = None, count_deferred: bool = True) -> None:
-        """`before` is what was known of the same pod: figures that cannot have changed are taken over."""
+    def __init__(self, pod: Pod, *, before: "PodInfo | None" = None, count_deferred: bool = True) -> None:
+        """`before` is the previous info of the same pod: amounts that cannot have changed are taken over."""
         spec, metadata = pod.spec, pod.metadata
         self.pod = pod
         self.uid = metadata.uid
@@ -80,10 +80,12 @@ class PodFacts:
         self.labels = metadata.labels
         self.alive = metadata.deletion_timestamp is None
         self.priority = spec.priority or 0
-        self.asks: Footprint = asked_by(pod) if before is None else asked_by(pod, before.pod, before.asks)
-        self.holds: Footprint = self.asks
+        self.requested: ResourceUse = (
+            requested_by(pod) if before is None else requested_by(pod, before.pod, before.requested)
+        )
+        self.reserved: ResourceUse = self.requested
         if spec.node_name and not at_rest(pod):
-            self.holds = held_by(pod, count_deferred=count_deferred)
+            self.reserved = reserved_by(pod, count_deferred=count_deferred)
         if before is not None and _same_rules(before.pod, pod):
             for name in _COMPILED:
                 setattr(self, name, getattr(before, name))
@@ -93,7 +95,7 @@ class PodFacts:
     def _compile(self, pod: Pod) -> None:
         spec, metadata = pod.spec, pod.metadata
         self.compiled = object()
-        """The same for all facts of a pod that have their rules in common."""
+        """The same object for all infos of a pod that share compiled rules."""
         self.ports: tuple[Port, ...] = _host_ports(pod)
         self.tolerations = spec.tolerations
         self.claims = tuple(filter(None, (volume.claim_name(metadata.name) for volume in spec.volumes)))
@@ -112,12 +114,12 @@ class PodFacts:
         self.preferred_anti_affinity: tuple[tuple[Term, int], ...] = ()
         self._read_affinity(pod)
 
-    def counts_like(self, before: "PodFacts") -> bool:
-        """Whether it makes no difference to what a node or a rule adds up that these facts come in place of others."""
+    def counts_like(self, before: "PodInfo") -> bool:
+        """Whether replacing `before` by this leaves all sums of nodes and rules as they are."""
         return (
             self.compiled is before.compiled
             and self.alive == before.alive
-            and self.holds == before.holds
+            and self.reserved == before.reserved
             and self.labels == before.labels
         )
 
@@ -145,7 +147,7 @@ class PodFacts:
         )
 
 
-class NodeFacts:
+class NodeInfo:
     """A node and what is on it. Its sums are kept current by the cluster state, never recomputed for a decision."""
 
     __slots__ = (
@@ -161,6 +163,7 @@ class NodeFacts:
         "ports",
         "preferred_taints",
         "repelling_taints",
+        "resource_scores",
         "scalars",
         "scored_cpu",
         "scored_memory",
@@ -169,7 +172,6 @@ class NodeFacts:
         "used_ephemeral_storage",
         "used_memory",
         "used_scalars",
-        "worth",
     )
 
     def __init__(self, name: str) -> None:
@@ -182,16 +184,16 @@ class NodeFacts:
         self.milli_cpu = self.memory = self.ephemeral_storage = self.allowed_pods = 0
         self.scalars: dict[str, int] = {}
         self.images: dict[str, int] = {}
-        self.pods: dict[str, PodFacts] = {}
+        self.pods: dict[str, PodInfo] = {}
         self.ports: dict[Port, int] = {}
         self.used_cpu = self.used_memory = self.used_ephemeral_storage = 0
         self.scored_cpu = self.scored_memory = 0
         self.used_scalars: dict[str, int] = {}
-        self.worth: dict[Wish, int] = {}
-        """For the score `room`; forgotten with every change."""
+        self.resource_scores: dict[RequestShape, int] = {}
+        """Cache of `scores.node_resources`; cleared with every change."""
 
-    def become(self, node: Node) -> None:
-        """Take over what the API says of the node; what is on it stays."""
+    def set_node(self, node: Node) -> None:
+        """Read the node object; the pods on the node stay."""
         self.node = node
         self.labels = node.metadata.labels
         self.unschedulable = node.spec.unschedulable
@@ -204,35 +206,35 @@ class NodeFacts:
         self.ephemeral_storage = allocatable.pop("ephemeral-storage", zero).value
         self.allowed_pods = allocatable.pop("pods", zero).value
         self.scalars = {name: amount.value for name, amount in allocatable.items()}
-        self.worth.clear()
+        self.resource_scores.clear()
         self.images = {
             normalized_image(name): image.size_bytes for image in node.status.images for name in image.names or ()
         }
 
-    def vanish(self) -> None:
-        """The node object is gone, its pods are not yet."""
-        self.become(Node())
+    def clear_node(self) -> None:
+        """The node object is gone, its pods are still there."""
+        self.set_node(Node())
         self.node = None
 
-    def put(self, facts: PodFacts) -> None:
-        self.pods[facts.uid] = facts
-        self._count(facts, 1)
+    def add_pod(self, info: PodInfo) -> None:
+        self.pods[info.uid] = info
+        self._count(info, 1)
 
-    def take(self, facts: PodFacts) -> None:
-        del self.pods[facts.uid]
-        self._count(facts, -1)
+    def remove_pod(self, info: PodInfo) -> None:
+        del self.pods[info.uid]
+        self._count(info, -1)
 
-    def _count(self, facts: PodFacts, sign: int) -> None:
-        held = facts.holds
+    def _count(self, info: PodInfo, sign: int) -> None:
+        held = info.reserved
         self.used_cpu += sign * held.milli_cpu
         self.used_memory += sign * held.memory
         self.used_ephemeral_storage += sign * held.ephemeral_storage
-        self.worth.clear()
+        self.resource_scores.clear()
         self.scored_cpu += sign * held.scored_cpu
         self.scored_memory += sign * held.scored_memory
         for name, amount in held.scalars:
             self.used_scalars[name] = self.used_scalars.get(name, 0) + sign * amount
-        for port in facts.ports:
+        for port in info.ports:
             count = self.ports.get(port, 0) + sign
             if count:
                 self.ports[port] = count
@@ -241,8 +243,7 @@ class NodeFacts:
 
 
 def _same_rules(one: Pod, other: Pod) -> bool:
-    """Whether the same rules follow from both. Caches keep equal parts once, so this is hardly more than a look at
-    addresses."""
+    """Whether the same rules follow from both. Caches intern equal parts, so this mostly compares addresses."""
     a, b = one.spec, other.spec
     return (
         a.containers == b.containers

@@ -1,4 +1,4 @@
-"""What is written to a pod about its way to a node."""
+"""The conditions PodScheduled and DisruptionTarget that the scheduler writes."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
 def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:
-    """The condition of a pod that has no node, None if it already says just that."""
+    """The condition of a pod that has no node, None if the pod already has it."""
     known = find_condition(pod.status.conditions, SCHEDULED)
     if (
         known is not None
@@ -24,7 +24,7 @@ def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:
 
 
 def preempted(pod: Pod, scheduler: str) -> JsonObject | None:
-    """The condition of a pod that has to go for a more important one."""
+    """The condition of a pod that is evicted for a pod of higher priority, None if the pod already has it."""
     known = find_condition(pod.status.conditions, DISRUPTION_TARGET)
     if known is not None and known.status == "True" and known.reason == "PreemptionByScheduler":
         return None

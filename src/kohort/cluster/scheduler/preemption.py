@@ -1,123 +1,135 @@
-"""Making room for a more important pod.
+"""Which pods are evicted for a pod of higher priority.
 
-On every node that could become right, take away all less important pods; if the pod then fits, put them back one by
-one, the most important first, those under a disruption budget before the others, and keep out only those that do not
-fit beside the pod. Of all nodes the cheapest is taken:
+On every node where preemption may help, remove all pods of lower priority. If the pod then fits, put them back one by
+one: pods whose eviction would break a disruption budget first, then the others, each by falling priority. Those that
+no longer fit beside the pod are the victims on that node. The node with the cheapest eviction is chosen:
 
-1. fewest budgets broken, 2. lowest of the highest victims, 3. smallest sum of their priorities, 4. fewest victims,
-5. the one whose most important victims started last.
+1. fewest budgets broken, 2. lowest priority of its highest victim, 3. smallest sum of the victims' priorities,
+4. fewest victims, 5. the one whose highest victims started last.
 """
 
 from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.decision import Misfit, histogram, judged
-from kohort.cluster.scheduler.filter_result import Refusal, Verdict, hopeless
+from kohort.cluster.scheduler.decision import Unschedulable, node_rejection
 from kohort.cluster.scheduler.filters import prepare
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import VOLUME_FILTERS, FilterName, NodeRejection, PodRejection, unresolvable
 from kohort.objects.meta import compiled, find_condition
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.rules.scheduler_message import NodeReason
 
-NO_VICTIMS: Final = hopeless("DefaultPreemption", "No preemption victims found for incoming pod")
-NOT_HELPFUL: Final = hopeless("DefaultPreemption", "Preemption is not helpful for scheduling")
-NO_CLAIMS: Final = "no new claims to deallocate"
-"""Kubernetes 1.34 and later say this first of every pod without device claims; tools match on the whole line."""
-
+NO_VICTIMS: Final = unresolvable(FilterName.DEFAULT_PREEMPTION, NodeReason.NO_PREEMPTION_VICTIMS)
 PREEMPTED: Final = "PreemptionByScheduler"
 
 
 class Eviction(msgspec.Struct, frozen=True):
     node: str
-    victims: tuple[PodFacts, ...]
+    victims: tuple[PodInfo, ...]
     broken_budgets: int
 
 
+class NoEvictionReason(Enum):
+    POD_CANNOT_BE_PLACED = auto()
+    """There are no nodes, or no node can take the pod."""
+    VOLUMES_NOT_READY = auto()
+    POLICY_NEVER = auto()
+    VICTIMS_TERMINATING = auto()
+    """Pods evicted for this pod are still leaving the nominated node."""
+    NO_NODE_HELPED = auto()
+
+
 class NoEviction(msgspec.Struct, frozen=True):
-    message: str
+    reason: NoEvictionReason
+    rejections: Mapping[str, NodeRejection] = {}
+    """By node name, what was found where preemption could have helped."""
 
 
-def make_room(pod: PodFacts, misfit: Misfit, cluster: ClusterState) -> Eviction | NoEviction:
+def find_eviction(pod: PodInfo, unschedulable: Unschedulable, cluster: ClusterState) -> Eviction | NoEviction:
     """The cheapest eviction that lets the pod in, or why there is none."""
-    if misfit.nodes == 0:
-        return NoEviction("")
-    if misfit.refusal is not None:
-        return NoEviction("not found" if misfit.refusal.filter.startswith("Volume") else "")
-    objection = _not_eligible(pod, misfit, cluster)
-    if objection:
-        return NoEviction(f"{NO_CLAIMS}, preemption: {objection}")
+    if unschedulable.nodes == 0:
+        return NoEviction(NoEvictionReason.POD_CANNOT_BE_PLACED)
+    if unschedulable.rejection is not None:
+        about_volumes = unschedulable.rejection.filter in VOLUME_FILTERS
+        return NoEviction(
+            NoEvictionReason.VOLUMES_NOT_READY if about_volumes else NoEvictionReason.POD_CANNOT_BE_PLACED
+        )
+    not_eligible = _not_eligible(pod, unschedulable, cluster)
+    if not_eligible is not None:
+        return NoEviction(not_eligible)
     found: list[Eviction] = []
-    verdicts: dict[str, Verdict] = {}
-    for name in misfit.preemptible:
+    rejections: dict[str, NodeRejection] = {}
+    for name in unschedulable.preemptible:
         outcome = _on_node(pod, cluster.nodes[name], cluster)
         if isinstance(outcome, Eviction):
             found.append(outcome)
         else:
-            verdicts[name] = outcome
+            rejections[name] = outcome
     if found:
-        return min(found, key=_price)
-    text = f"0/{misfit.nodes} nodes are available:{histogram(verdicts, misfit.nodes, NOT_HELPFUL)}"
-    return NoEviction(f"{NO_CLAIMS}, preemption: {text}")
+        return min(found, key=_cost)
+    return NoEviction(NoEvictionReason.NO_NODE_HELPED, rejections)
 
 
-def _not_eligible(pod: PodFacts, misfit: Misfit, cluster: ClusterState) -> str:
+def _not_eligible(pod: PodInfo, unschedulable: Unschedulable, cluster: ClusterState) -> NoEvictionReason | None:
     if pod.pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
+        return NoEvictionReason.POLICY_NEVER
     nominated = pod.pod.status.nominated_node_name
     node = cluster.nodes.get(nominated)
-    verdict = misfit.verdicts.get(nominated)
-    if node is None or (verdict is not None and not verdict.preemption_may_help):
-        return ""
-    if any(other.priority < pod.priority and _leaving_by_preemption(other) for other in node.pods.values()):
-        return "not eligible due to a terminating pod on the nominated node."
-    return ""
+    rejection = unschedulable.rejections.get(nominated)
+    if node is None or (rejection is not None and not rejection.preemption_may_help):
+        return None
+    if any(other.priority < pod.priority and _terminating_after_preemption(other) for other in node.pods.values()):
+        return NoEvictionReason.VICTIMS_TERMINATING
+    return None
 
 
-def _leaving_by_preemption(pod: PodFacts) -> bool:
+def _terminating_after_preemption(pod: PodInfo) -> bool:
     target = find_condition(pod.pod.status.conditions, "DisruptionTarget")
     return not pod.alive and target is not None and target.status == "True" and target.reason == PREEMPTED
 
 
-def _on_node(pod: PodFacts, node: NodeFacts, cluster: ClusterState) -> Eviction | Verdict:
-    weaker = [other for other in node.pods.values() if other.priority < pod.priority]
-    if not weaker:
+def _on_node(pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> Eviction | NodeRejection:
+    lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    if not lower:
         return NO_VICTIMS
-    weaker.sort(key=_importance)
-    with cluster.without(weaker):
-        verdict = _verdict(pod, node, cluster)
-        if verdict is not None:
-            return verdict
-        guarded, plain = _by_budget(weaker, cluster.budgets)
-        broken = [other for other in guarded if not _reprieved(other, pod, node, cluster)]
-        others = [other for other in plain if not _reprieved(other, pod, node, cluster)]
+    lower.sort(key=_importance)
+    with cluster.without(lower):
+        rejection = _rejection(pod, node, cluster)
+        if rejection is not None:
+            return rejection
+        breaking, harmless = _by_budget(lower, cluster.budgets)
+        broken = [other for other in breaking if not _reprieved(other, pod, node, cluster)]
+        others = [other for other in harmless if not _reprieved(other, pod, node, cluster)]
         victims = sorted(broken + others, key=_importance)
     return Eviction(node.name, tuple(victims), len(broken)) if victims else NO_VICTIMS
 
 
-def _reprieved(other: PodFacts, pod: PodFacts, node: NodeFacts, cluster: ClusterState) -> bool:
-    cluster.put_pod(other, node.name)
-    if _verdict(pod, node, cluster) is None:
+def _reprieved(other: PodInfo, pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> bool:
+    cluster.add_pod(other, node.name)
+    if _rejection(pod, node, cluster) is None:
         return True
-    cluster.take_pod(other.uid)
+    cluster.remove_pod(other.uid)
     return False
 
 
-def _verdict(pod: PodFacts, node: NodeFacts, cluster: ClusterState) -> Verdict | None:
-    judge = prepare(pod, cluster)
-    if isinstance(judge, Refusal):
-        return hopeless(judge.filter, judge.message)
-    return judged(pod, node, cluster, judge)
+def _rejection(pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> NodeRejection | None:
+    prepared = prepare(pod, cluster)
+    if isinstance(prepared, PodRejection):
+        return prepared.on_node()
+    return node_rejection(pod, node, cluster, prepared)
 
 
 def _by_budget(
-    pods: Iterable[PodFacts], budgets: Mapping[tuple[str, str], PodDisruptionBudget]
-) -> tuple[list[PodFacts], list[PodFacts]]:
+    pods: Iterable[PodInfo], budgets: Mapping[tuple[str, str], PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
     """Pods whose removal would break a budget, and the others; every pod uses up what its budgets still allow."""
     allowed = {key: budget.status.disruptions_allowed for key, budget in budgets.items()}
-    breaking: list[PodFacts] = []
-    harmless: list[PodFacts] = []
+    breaking: list[PodInfo] = []
+    harmless: list[PodInfo] = []
     for pod in pods:
         breaks = False
         for key, budget in budgets.items():
@@ -128,7 +140,7 @@ def _by_budget(
     return breaking, harmless
 
 
-def _covers(budget: PodDisruptionBudget, pod: PodFacts) -> bool:
+def _covers(budget: PodDisruptionBudget, pod: PodInfo) -> bool:
     if budget.metadata.namespace != pod.namespace or not pod.labels:
         return False
     if pod.key.name in budget.status.disrupted_pods:
@@ -140,12 +152,12 @@ def _covers(budget: PodDisruptionBudget, pod: PodFacts) -> bool:
     return not selector.everything and selector.matches(pod.labels)
 
 
-def _importance(pod: PodFacts) -> tuple[int, str]:
-    """Most important first: higher priority, then started earlier."""
+def _importance(pod: PodInfo) -> tuple[int, str]:
+    """Sorts by importance: higher priority first, then earlier start."""
     return -pod.priority, pod.pod.status.start_time or "9"
 
 
-def _price(eviction: Eviction) -> tuple[int, int, int, int, str]:
+def _cost(eviction: Eviction) -> tuple[int, int, int, int, str]:
     victims = eviction.victims
     highest = victims[0].priority
     earliest = min(v.pod.status.start_time or "9" for v in victims if v.priority == highest)

@@ -1,16 +1,16 @@
-"""Pods that wait for a node, in three rooms.
+"""Pending pods, in one of three states, as in kube-scheduler.
 
-| room    | who                                       | leaves when                                                   |
-|---------|-------------------------------------------|---------------------------------------------------------------|
-| active  | ready for a decision                      | its turn comes: higher priority first, then who came first    |
-| cooling | failed lately, something may have changed | its pause is over (1 s doubling to 10 s), or nobody is active |
-| parked  | fits nowhere as things are                | a change may help, or after five minutes in any case          |
+| state         | pods                                   | leave it when                                               |
+|---------------|----------------------------------------|-------------------------------------------------------------|
+| active        | ready for a decision                   | it is their turn: higher priority, then earlier arrival     |
+| backoff       | failed recently, a change may help     | the back-off is over (1 s doubling to 10 s), or none active |
+| unschedulable | no node takes them at present          | a change may help, or after five minutes in any case        |
 
-"Who came first" is when the pod first asked, not its latest attempt: a pod that had to wait never loses its place to
-younger ones of the same priority, so nobody starves among equals. A pod whose last attempt failed for a reason
-outside the cluster's state (a refused write, a lost connection) always sits out its pause.
+The arrival is when the pod was first queued, not its latest attempt: a pod that had to wait never falls behind younger
+pods of the same priority, so no pod starves among equals. A pod whose last attempt failed for a reason outside the
+cluster's state (a rejected write, a lost connection) always waits for the end of its back-off.
 
-Time is an argument: the queue never looks at a clock.
+Time is an argument: the queue never reads a clock.
 """
 
 import heapq
@@ -20,44 +20,45 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
+from kohort.cluster.scheduler.rejection import FilterName
 
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 10.0
-LONGEST_PARKING: Final = 300.0
+FIRST_BACKOFF: Final = 1.0
+LONGEST_BACKOFF: Final = 10.0
+LONGEST_UNSCHEDULABLE: Final = 300.0
 
 
-class Room(Enum):
+class QueueState(Enum):
     ACTIVE = "active"
-    COOLING = "backoff"
-    PARKED = "unschedulable"
-    OUT = "out"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    IN_PROGRESS = "in progress"
     """Being decided or bound."""
 
 
-class Waiting(msgspec.Struct):
-    """A pod in the queue. `facts` follow the pod as it changes."""
+class QueuedPod(msgspec.Struct):
+    """A pod in the queue. `info` is replaced when the pod changes."""
 
-    facts: PodFacts
-    asked: float
+    info: PodInfo
+    arrived: float
     number: int
-    room: Room = Room.OUT
+    state: QueueState = QueueState.IN_PROGRESS
     attempts: int = 0
     ready: float = 0.0
-    """When its pause is over."""
-    parked: float = 0.0
-    refused_by: frozenset[str] = frozenset()
-    must_pause: bool = False
+    """When its back-off is over."""
+    unschedulable_since: float = 0.0
+    rejected_by: frozenset[FilterName] = frozenset()
+    must_back_off: bool = False
     reported: tuple[int, str] = (0, "")
     """Generation and message last written to the pod, so that it is written once."""
 
 
 class SchedulingQueue:
     def __init__(self) -> None:
-        self._waiting: dict[str, Waiting] = {}
-        self._active: list[tuple[int, float, int, Waiting]] = []
-        self._cooling: dict[str, Waiting] = {}
-        self._parked: dict[str, Waiting] = {}
+        self._waiting: dict[str, QueuedPod] = {}
+        self._active: list[tuple[int, float, int, QueuedPod]] = []
+        self._backoff: dict[str, QueuedPod] = {}
+        self._unschedulable: dict[str, QueuedPod] = {}
         self._number = 0
 
     def __len__(self) -> int:
@@ -66,117 +67,117 @@ class SchedulingQueue:
     def __contains__(self, uid: str) -> bool:
         return uid in self._waiting
 
-    def get(self, uid: str) -> Waiting | None:
+    def get(self, uid: str) -> QueuedPod | None:
         return self._waiting.get(uid)
 
-    def count(self, room: Room) -> int:
-        return sum(entry.room is room for entry in self._waiting.values())
+    def count(self, state: QueueState) -> int:
+        return sum(entry.state is state for entry in self._waiting.values())
 
-    def add(self, facts: PodFacts, now: float) -> Waiting:
-        """A pod that asks for a node for the first time."""
+    def add(self, info: PodInfo, now: float) -> QueuedPod:
+        """A pod that is queued for the first time."""
         self._number += 1
-        entry = self._waiting[facts.uid] = Waiting(facts, now, self._number)
+        entry = self._waiting[info.uid] = QueuedPod(info, now, self._number)
         self._activate(entry)
         return entry
 
-    def update(self, facts: PodFacts) -> None:
-        """The pod has changed, in whatever room it is."""
-        entry = self._waiting[facts.uid]
-        moved = entry.facts.priority != facts.priority
-        entry.facts = facts
-        if moved and entry.room is Room.ACTIVE:
+    def update(self, info: PodInfo) -> None:
+        """The pod has changed; its state stays as it is."""
+        entry = self._waiting[info.uid]
+        moved = entry.info.priority != info.priority
+        entry.info = info
+        if moved and entry.state is QueueState.ACTIVE:
             self._activate(entry)
 
     def remove(self, uid: str) -> None:
         entry = self._waiting.pop(uid, None)
         if entry is not None:
-            self._enter(entry, Room.OUT)
+            self._enter(entry, QueueState.IN_PROGRESS)
 
-    def pop(self, now: float) -> Waiting | None:
-        """The next pod to decide about, None if nobody is ready."""
-        self._warm_up(now)
-        entry = self._pop_active() or self._most_important_cooling()
+    def pop(self, now: float) -> QueuedPod | None:
+        """The next pod to decide about, None if no pod is ready."""
+        self._activate_ready(now)
+        entry = self._pop_active() or self._first_in_backoff()
         if entry is not None:
-            self._enter(entry, Room.OUT)
+            self._enter(entry, QueueState.IN_PROGRESS)
             entry.attempts += 1
         return entry
 
-    def park(self, entry: Waiting, refused_by: frozenset[str], now: float) -> None:
-        """It fits nowhere; `refused_by` are the filters that said so."""
-        if entry.facts.uid not in self._waiting:
+    def mark_unschedulable(self, entry: QueuedPod, rejected_by: frozenset[FilterName], now: float) -> None:
+        """No node takes the pod; `rejected_by` are the filters that rejected it."""
+        if entry.info.uid not in self._waiting:
             return
-        self._enter(entry, Room.PARKED)
-        entry.refused_by = refused_by
-        entry.parked = now
-        entry.ready = now + pause(entry.attempts)
-        entry.must_pause = False
+        self._enter(entry, QueueState.UNSCHEDULABLE)
+        entry.rejected_by = rejected_by
+        entry.unschedulable_since = now
+        entry.ready = now + backoff(entry.attempts)
+        entry.must_back_off = False
 
-    def retry(self, entry: Waiting, now: float) -> None:
-        """The attempt failed for no fault of the pod."""
-        if entry.facts.uid not in self._waiting:
+    def retry(self, entry: QueuedPod, now: float) -> None:
+        """The attempt failed for a reason that lies outside the cluster's state."""
+        if entry.info.uid not in self._waiting:
             return
-        self._enter(entry, Room.COOLING)
-        entry.ready = now + pause(entry.attempts)
-        entry.must_pause = True
+        self._enter(entry, QueueState.BACKOFF)
+        entry.ready = now + backoff(entry.attempts)
+        entry.must_back_off = True
 
-    def wake(self, may_help: Callable[[Waiting], bool], now: float) -> int:
-        """Something changed: parked pods that it may help get another try. Returns how many."""
-        woken = [entry for entry in self._parked.values() if may_help(entry)]
-        for entry in woken:
-            self._leave_parking(entry, now)
-        return len(woken)
+    def requeue(self, may_help: Callable[[QueuedPod], bool], now: float) -> int:
+        """Something changed: unschedulable pods that it may help get another attempt. Returns how many."""
+        helped = [entry for entry in self._unschedulable.values() if may_help(entry)]
+        for entry in helped:
+            self._leave_unschedulable(entry, now)
+        return len(helped)
 
-    def wake_overdue(self, now: float) -> int:
-        return self.wake(lambda entry: now - entry.parked >= LONGEST_PARKING, now)
+    def requeue_overdue(self, now: float) -> int:
+        return self.requeue(lambda entry: now - entry.unschedulable_since >= LONGEST_UNSCHEDULABLE, now)
 
     def next_time(self) -> float | None:
-        """When somebody's pause or parking is over; None if only a change can bring work."""
-        times = [entry.ready for entry in self._cooling.values()]
-        times += [entry.parked + LONGEST_PARKING for entry in self._parked.values()]
+        """When the next pod becomes ready by time alone; None if only a change can bring work."""
+        times = [entry.ready for entry in self._backoff.values()]
+        times += [entry.unschedulable_since + LONGEST_UNSCHEDULABLE for entry in self._unschedulable.values()]
         return min(times, default=None)
 
-    def _leave_parking(self, entry: Waiting, now: float) -> None:
+    def _leave_unschedulable(self, entry: QueuedPod, now: float) -> None:
         if entry.ready <= now:
             self._activate(entry)
         else:
-            self._enter(entry, Room.COOLING)
+            self._enter(entry, QueueState.BACKOFF)
 
-    def _activate(self, entry: Waiting) -> None:
-        self._enter(entry, Room.ACTIVE)
-        heapq.heappush(self._active, (-entry.facts.priority, entry.asked, entry.number, entry))
+    def _activate(self, entry: QueuedPod) -> None:
+        self._enter(entry, QueueState.ACTIVE)
+        heapq.heappush(self._active, (-entry.info.priority, entry.arrived, entry.number, entry))
 
-    def _warm_up(self, now: float) -> None:
-        for entry in [entry for entry in self._cooling.values() if entry.ready <= now]:
+    def _activate_ready(self, now: float) -> None:
+        for entry in [entry for entry in self._backoff.values() if entry.ready <= now]:
             self._activate(entry)
 
-    def _pop_active(self) -> Waiting | None:
+    def _pop_active(self) -> QueuedPod | None:
         while self._active:
             priority, _, _, entry = heapq.heappop(self._active)
-            # An entry may lie in the heap more than once, or under a priority that it no longer has.
-            if entry.room is Room.ACTIVE and priority == -entry.facts.priority:
+            # An entry may be in the heap more than once, or with a priority that it no longer has.
+            if entry.state is QueueState.ACTIVE and priority == -entry.info.priority:
                 return entry
         return None
 
-    def _most_important_cooling(self) -> Waiting | None:
-        """With nothing else to do there is no point in letting a pod sit out its pause."""
-        cooling = (entry for entry in self._cooling.values() if not entry.must_pause)
-        return min(cooling, key=lambda entry: (-entry.facts.priority, entry.asked, entry.number), default=None)
+    def _first_in_backoff(self) -> QueuedPod | None:
+        """With no active pod, pods in back-off are tried early."""
+        early = (entry for entry in self._backoff.values() if not entry.must_back_off)
+        return min(early, key=lambda entry: (-entry.info.priority, entry.arrived, entry.number), default=None)
 
-    def _enter(self, entry: Waiting, room: Room) -> None:
-        uid = entry.facts.uid
-        self._cooling.pop(uid, None)
-        self._parked.pop(uid, None)
-        entry.room = room
-        if room is Room.COOLING:
-            self._cooling[uid] = entry
-        elif room is Room.PARKED:
-            self._parked[uid] = entry
+    def _enter(self, entry: QueuedPod, state: QueueState) -> None:
+        uid = entry.info.uid
+        self._backoff.pop(uid, None)
+        self._unschedulable.pop(uid, None)
+        entry.state = state
+        if state is QueueState.BACKOFF:
+            self._backoff[uid] = entry
+        elif state is QueueState.UNSCHEDULABLE:
+            self._unschedulable[uid] = entry
 
 
-def pause(attempts: int) -> float:
-    """How long a pod rests after this many attempts.
+def backoff(attempts: int) -> float:
+    """Seconds between this many failed attempts and the next one.
 
-    >>> [pause(attempts) for attempts in range(1, 7)]
+    >>> [backoff(attempts) for attempts in range(1, 7)]
     [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     """
-    return float(min(FIRST_PAUSE * 2 ** min(max(attempts, 1) - 1, 10), LONGEST_PAUSE))
+    return float(min(FIRST_BACKOFF * 2 ** min(max(attempts, 1) - 1, 10), LONGEST_BACKOFF))

@@ -1,4 +1,5 @@
-"""What a pod asks of a node and holds of it, as plain integers: decisions compare these thousands of times a second."""
+"""What a pod requests of a node and what it reserves there, as plain integers: decisions compare these thousands of
+times a second."""
 
 from collections.abc import Iterable
 
@@ -15,8 +16,8 @@ Scalars = tuple[tuple[str, int], ...]
 _NATIVE = frozenset({resources.CPU, resources.MEMORY, resources.EPHEMERAL_STORAGE, "pods"})
 
 
-class Footprint(msgspec.Struct, frozen=True, gc=False):
-    """`scored_*` count a little for containers that ask for nothing; they matter only when nodes are compared."""
+class ResourceUse(msgspec.Struct, frozen=True, gc=False):
+    """`scored_*` count a default for containers without requests; they matter only when nodes are compared."""
 
     milli_cpu: int = 0
     memory: int = 0
@@ -29,8 +30,8 @@ class Footprint(msgspec.Struct, frozen=True, gc=False):
     def nothing(self) -> bool:
         return not (self.milli_cpu or self.memory or self.ephemeral_storage or self.scalars)
 
-    def shrank_since(self, before: "Footprint", asked: "Footprint") -> bool:
-        """Whether it now holds less of anything that somebody asks for."""
+    def shrank_since(self, before: "ResourceUse", asked: "ResourceUse") -> bool:
+        """Whether it is now less of any resource in `asked`."""
         if asked.milli_cpu and self.milli_cpu < before.milli_cpu:
             return True
         if asked.memory and self.memory < before.memory:
@@ -41,10 +42,10 @@ class Footprint(msgspec.Struct, frozen=True, gc=False):
         return any(now.get(name, 0) < then.get(name, 0) for name, amount in asked.scalars if amount)
 
 
-def footprint(pod: Pod, options: resources.Options) -> Footprint:
+def resource_use(pod: Pod, options: resources.Options) -> ResourceUse:
     asked = resources.requests(pod, options)
-    scored = asked if _says_everything(pod, options) else resources.non_zero_requests(pod, options)
-    return Footprint(
+    scored = asked if _all_requests_given(pod, options) else resources.non_zero_requests(pod, options)
+    return ResourceUse(
         milli_cpu=_milli(asked.get(resources.CPU)),
         memory=_whole(asked.get(resources.MEMORY)),
         ephemeral_storage=_whole(asked.get(resources.EPHEMERAL_STORAGE)),
@@ -54,22 +55,22 @@ def footprint(pod: Pod, options: resources.Options) -> Footprint:
     )
 
 
-def _says_everything(pod: Pod, options: resources.Options) -> bool:
-    """Whether every container asks for cpu and memory, so that nothing has to be made up for the comparison."""
+def _all_requests_given(pod: Pod, options: resources.Options) -> bool:
+    """Whether every container asks for cpu and memory, so that no defaults are needed for the score."""
     if options.use_status or pod.spec.init_containers:
         return False
     wanted = [container.resources.requests for container in pod.spec.main_containers]
     return all(resources.CPU in asked and resources.MEMORY in asked for asked in wanted)
 
 
-def asked_by(pod: Pod, before: Pod | None = None, known: Footprint | None = None) -> Footprint:
-    """What a pod needs where it is going to be placed: its spec alone. `known` is what it needed `before`."""
-    if before is not None and known is not None and _same_wishes(before.spec, pod.spec):
+def requested_by(pod: Pod, before: Pod | None = None, known: ResourceUse | None = None) -> ResourceUse:
+    """What a pod without a node needs, from its spec alone. `known` is the result for `before`."""
+    if before is not None and known is not None and _same_requests(before.spec, pod.spec):
         return known
-    return footprint(pod, resources.SPEC)
+    return resource_use(pod, resources.SPEC)
 
 
-def _same_wishes(one: PodSpec, other: PodSpec) -> bool:
+def _same_requests(one: PodSpec, other: PodSpec) -> bool:
     return (
         one.containers == other.containers
         and one.init_containers == other.init_containers
@@ -79,8 +80,8 @@ def _same_wishes(one: PodSpec, other: PodSpec) -> bool:
 
 
 def at_rest(pod: Pod) -> bool:
-    """Whether allocated and actual resources are what the spec says, as nearly always: then a pod holds what it asks
-    for, and the three need not be compared sum by sum."""
+    """Whether allocated and actual resources equal those of the spec, as nearly always: then the pod reserves what it
+    requests, and the three need not be added up and compared."""
     status = pod.status
     if status.init_container_statuses or find_condition(status.conditions, RESIZE_PENDING) is not None:
         return False
@@ -100,11 +101,11 @@ def at_rest(pod: Pod) -> bool:
     return True
 
 
-def held_by(pod: Pod, *, count_deferred: bool = True) -> Footprint:
-    """What a pod on a node holds of it: the greatest of desired, allocated and actual."""
+def reserved_by(pod: Pod, *, count_deferred: bool = True) -> ResourceUse:
+    """What a pod reserves on its node: the greatest of desired, allocated and actual."""
     if count_deferred:
-        return footprint(pod, resources.ACCOUNTING)
-    return footprint(pod, msgspec.structs.replace(resources.ACCOUNTING, count_deferred=False))
+        return resource_use(pod, resources.ACCOUNTING)
+    return resource_use(pod, msgspec.structs.replace(resources.ACCOUNTING, count_deferred=False))
 
 
 def _scalars(amounts: Iterable[tuple[str, Quantity]]) -> Scalars:

@@ -1,8 +1,8 @@
 """Claims, volumes and classes, and which volumes a pod would use on which node.
 
-A claim is *bound* (its volume says where it may be used), *immediate* (somebody else must bind it first) or *delayed*
-(class with WaitForFirstConsumer): a delayed claim is bound by choosing the node. On that node it takes an existing
-volume that fits, else a new one is made there, which the provisioner learns from an annotation on the claim.
+A claim is *bound* (the node affinity of its volume applies), *immediate* (the volume controller must bind it first) or
+*delayed* (its class has WaitForFirstConsumer): the choice of the node binds a delayed claim. On that node it takes an
+existing volume that fits. If there is none, the provisioner makes one there; an annotation on the claim names the node.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,12 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.scheduler.affinity_terms import NodeRule
+from kohort.cluster.scheduler.rejection import PodProblem, PodProblemKind
 from kohort.objects.meta import compiled
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
+from kohort.rules.scheduler_message import NodeReason
 
 ClaimKey = tuple[str, str]
 
@@ -30,10 +32,6 @@ ZONE_LABELS: Final = (
     "failure-domain.beta.kubernetes.io/region",
 )
 
-WRONG_NODE: Final = "node(s) didn't match PersistentVolume's node affinity"
-NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
-WRONG_ZONE: Final = "node(s) had no available volume zone"
-
 
 class VolumePlan(msgspec.Struct, frozen=True):
     """What must be written before a pod can run on a node."""
@@ -44,15 +42,15 @@ class VolumePlan(msgspec.Struct, frozen=True):
     """Claims for which the provisioner makes a volume on the node."""
 
     @property
-    def nothing(self) -> bool:
+    def empty(self) -> bool:
         return not self.take and not self.make
 
 
 class ClaimsOfPod(msgspec.Struct, frozen=True):
     bound: tuple[PersistentVolumeClaim, ...] = ()
     delayed: tuple[PersistentVolumeClaim, ...] = ()
-    problem: str = ""
-    """Why no node can be right, whatever it is."""
+    problem: PodProblem | None = None
+    """Why no node can take the pod."""
 
 
 class Storage:
@@ -65,7 +63,7 @@ class Storage:
         self._rules: dict[str, tuple[PersistentVolume, NodeRule | None]] = {}
 
     def reserve(self, plan: VolumePlan, node_name: str) -> None:
-        """Nobody else may plan with these from now on."""
+        """Other pods may not plan with these volumes and claims until they are released."""
         for claim, volume in plan.take:
             self._reserved[volume] = claim
         for claim in plan.make:
@@ -84,30 +82,31 @@ class Storage:
         immediate = False
         for name in names:
             claim = self.claims.get((namespace, name))
-            problem = _claim_problem(claim, name, owned)
-            if claim is None or problem:
+            problem = _claim_problem(claim, namespace, name, owned.get(name))
+            if claim is None or problem is not None:
                 return ClaimsOfPod(problem=problem)
             if is_bound(claim):
                 if claim.spec.volume_name not in self.volumes:
-                    return ClaimsOfPod(problem=f'persistentvolume "{claim.spec.volume_name}" not found')
+                    problem = PodProblem(PodProblemKind.VOLUME_NOT_FOUND, namespace, name, claim.spec.volume_name)
+                    return ClaimsOfPod(problem=problem)
                 bound.append(claim)
             elif not claim.spec.volume_name and self._waits(claim):
                 delayed.append(claim)
             else:
                 immediate = True
         if immediate:
-            return ClaimsOfPod(problem="pod has unbound immediate PersistentVolumeClaims")
+            return ClaimsOfPod(problem=PodProblem(PodProblemKind.CLAIM_NOT_BOUND, namespace))
         return ClaimsOfPod(tuple(bound), tuple(delayed))
 
-    def conflict(self, claims: ClaimsOfPod, node_name: str, labels: Mapping[str, str]) -> str:
-        """Why these claims cannot be used on a node, empty if they can."""
+    def conflict(self, claims: ClaimsOfPod, node_name: str, labels: Mapping[str, str]) -> NodeReason | None:
+        """Why these claims cannot be used on a node, None if they can."""
         for claim in claims.bound:
             volume = self.volumes.get(claim.spec.volume_name)
             if volume is not None and not self._reachable(volume, node_name, labels):
-                return WRONG_NODE
+                return NodeReason.VOLUME_NODE_AFFINITY
         if claims.delayed and self.plan(claims, node_name, labels) is None:
-            return NO_VOLUME
-        return ""
+            return NodeReason.NO_VOLUME_TO_BIND
+        return None
 
     def wrong_zone(self, claims: ClaimsOfPod, labels: Mapping[str, str]) -> bool:
         for claim in claims.bound:
@@ -206,20 +205,21 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def _claim_problem(claim: PersistentVolumeClaim | None, name: str, owned: Mapping[str, str]) -> str:
-    owner = owned.get(name)
+def _claim_problem(
+    claim: PersistentVolumeClaim | None, namespace: str, name: str, owner: str | None
+) -> PodProblem | None:
+    """`owner` is the uid of the pod that the claim of an ephemeral volume must belong to."""
     if claim is None:
-        if owner is not None:
-            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        return f'persistentvolumeclaim "{name}" not found'
+        missing = PodProblemKind.CLAIM_NOT_FOUND if owner is None else PodProblemKind.EPHEMERAL_CLAIM_NOT_CREATED
+        return PodProblem(missing, namespace, name)
     if claim.status.phase == "Lost":
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+        return PodProblem(PodProblemKind.CLAIM_LOST_ITS_VOLUME, namespace, name, claim.spec.volume_name)
     if claim.metadata.deletion_timestamp is not None:
-        return f'persistentvolumeclaim "{name}" is being deleted'
+        return PodProblem(PodProblemKind.CLAIM_BEING_DELETED, namespace, name)
     controller = claim.metadata.controller
     if owner is not None and (controller is None or controller.uid != owner):
-        return f"PVC {claim.metadata.namespace}/{name} was not created for pod (pod is not owner)"
-    return ""
+        return PodProblem(PodProblemKind.CLAIM_OF_ANOTHER_POD, namespace, name)
+    return None
 
 
 def _zones_agree(volume: Mapping[str, str], node: Mapping[str, str]) -> bool:

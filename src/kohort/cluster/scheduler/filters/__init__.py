@@ -1,7 +1,7 @@
 """Which nodes can take a pod.
 
 Every filter looks at the pod once (`prepare`) and returns a check for nodes, or None if the pod gives it nothing to
-do. The first check that refuses a node names the reason; the order is therefore part of the messages that people see.
+do. The first check that rejects a node gives the reason, so the order of the filters shows in messages.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict
 from kohort.cluster.scheduler.filters.devices import resource_claims
 from kohort.cluster.scheduler.filters.interpod import inter_pod_affinity
 from kohort.cluster.scheduler.filters.node_resources import resources_fit
@@ -21,9 +20,10 @@ from kohort.cluster.scheduler.filters.nodes import (
 )
 from kohort.cluster.scheduler.filters.spread import topology_spread
 from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_restrictions, volume_zone
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection, PodRejection
 
-Filter = Callable[[PodFacts, ClusterState], Check | Refusal | None]
+Filter = Callable[[PodInfo, ClusterState], NodeCheck | PodRejection | None]
 
 FILTERS: Sequence[Filter] = (
     node_schedulable,
@@ -38,20 +38,20 @@ FILTERS: Sequence[Filter] = (
     inter_pod_affinity,
     resource_claims,
 )
-NODE_ONLY: Mapping[str, Filter] = {
-    "NodeUnschedulable": node_schedulable,
-    "TaintToleration": tolerated_taints,
-    "NodeAffinity": node_affinity,
+NODE_ONLY: Mapping[FilterName, Filter] = {
+    FilterName.NODE_UNSCHEDULABLE: node_schedulable,
+    FilterName.TAINT_TOLERATION: tolerated_taints,
+    FilterName.NODE_AFFINITY: node_affinity,
 }
-"""What depends on the node object alone: enough to see whether a changed node is worth another try."""
+"""Filters that depend on the node object alone: whether a changed node is worth another attempt."""
 
 
-class Judge(msgspec.Struct, frozen=True):
+class PreparedFilters(msgspec.Struct, frozen=True):
     """All filters, ready for one pod and one state of the cluster."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[NodeCheck, ...]
 
-    def verdict(self, node: NodeFacts) -> Verdict | None:
+    def rejection(self, node: NodeInfo) -> NodeRejection | None:
         for check in self.checks:
             found = check(node)
             if found is not None:
@@ -59,20 +59,20 @@ class Judge(msgspec.Struct, frozen=True):
         return None
 
 
-def prepare(pod: PodFacts, cluster: ClusterState, filters: Sequence[Filter] = FILTERS) -> Judge | Refusal:
-    checks: list[Check] = []
+def prepare(pod: PodInfo, cluster: ClusterState, filters: Sequence[Filter] = FILTERS) -> PreparedFilters | PodRejection:
+    checks: list[NodeCheck] = []
     for filter in filters:
         found = filter(pod, cluster)
-        if isinstance(found, Refusal):
+        if isinstance(found, PodRejection):
             return found
         if found is not None:
             checks.append(found)
-    return Judge(tuple(checks))
+    return PreparedFilters(tuple(checks))
 
 
-def fits(pod: PodFacts, node: NodeFacts, cluster: ClusterState) -> Verdict | None:
+def fits(pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> NodeRejection | None:
     """Whether a pod could run on a node: None if it could, else why not."""
-    judge = prepare(pod, cluster)
-    if isinstance(judge, Refusal):
-        return Verdict(judge.filter, (judge.message,), preemption_may_help=False)
-    return judge.verdict(node)
+    prepared = prepare(pod, cluster)
+    if isinstance(prepared, PodRejection):
+        return prepared.on_node()
+    return prepared.rejection(node)

@@ -1,16 +1,14 @@
-"""Pods that want devices by resource claims. Nobody here allocates any, so such a pod waits and says for what: without
-its devices it would only seem to run."""
+"""Pods with resource claims for devices. This scheduler allocates none, so such a pod stays pending with that reason:
+without its devices it would only seem to run."""
 
 from typing import Final
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Refusal
-from kohort.cluster.scheduler.pod_and_node_info import PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import PodInfo
+from kohort.cluster.scheduler.rejection import FilterName, PodProblem, PodProblemKind, PodRejection
 
-NOT_ALLOCATED: Final = Refusal(
-    "DynamicResources", "the pod has resource claims, and this scheduler does not allocate devices"
-)
+NOT_ALLOCATED: Final = PodRejection(FilterName.DYNAMIC_RESOURCES, PodProblem(PodProblemKind.DEVICES_NOT_ALLOCATED))
 
 
-def resource_claims(pod: PodFacts, cluster: ClusterState) -> Refusal | None:
+def resource_claims(pod: PodInfo, cluster: ClusterState) -> PodRejection | None:
     return NOT_ALLOCATED if pod.pod.spec.resource_claims else None

@@ -3,21 +3,24 @@
 from typing import Final
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Check, Verdict
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection
+from kohort.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from kohort.rules.scheduler_message import InsufficientResource, NodeReason, Reason
 
-NAME: Final = "NodeResourcesFit"
-TOO_MANY_PODS: Final = "Too many pods"
+NO_CPU: Final = InsufficientResource(CPU)
+NO_MEMORY: Final = InsufficientResource(MEMORY)
+NO_EPHEMERAL_STORAGE: Final = InsufficientResource(EPHEMERAL_STORAGE)
 
 
-def resources_fit(pod: PodFacts, cluster: ClusterState) -> Check:
-    """What the pod asks for must be free on the node. More than the node has at all is beyond the help of
-    preemption."""
-    asked = pod.asks
+def resources_fit(pod: PodInfo, cluster: ClusterState) -> NodeCheck:
+    """What the pod requests must be free on the node. Preemption cannot help a pod that requests more than the node
+    has."""
+    asked = pod.requested
     cpu, memory, storage, scalars = asked.milli_cpu, asked.memory, asked.ephemeral_storage, asked.scalars
 
-    def check(node: NodeFacts) -> Verdict | None:
-        # The common answer first: everything fits, nothing exotic asked.
+    def check(node: NodeInfo) -> NodeRejection | None:
+        # The common case first: everything fits, and only cpu and memory are requested.
         if (
             cpu <= node.milli_cpu - node.used_cpu
             and memory <= node.memory - node.used_memory
@@ -28,33 +31,35 @@ def resources_fit(pod: PodFacts, cluster: ClusterState) -> Check:
             return None
         return shortage(node)
 
-    def shortage(node: NodeFacts) -> Verdict | None:
-        reasons: list[str] = []
+    def shortage(node: NodeInfo) -> NodeRejection | None:
+        reasons: list[Reason] = []
         beyond = False
         if len(node.pods) >= node.allowed_pods:
-            reasons.append(TOO_MANY_PODS)
+            reasons.append(NodeReason.TOO_MANY_PODS)
         if cpu and cpu > node.milli_cpu - node.used_cpu:
-            reasons.append("Insufficient cpu")
+            reasons.append(NO_CPU)
             beyond |= cpu > node.milli_cpu
         if memory and memory > node.memory - node.used_memory:
-            reasons.append("Insufficient memory")
+            reasons.append(NO_MEMORY)
             beyond |= memory > node.memory
         if storage and storage > node.ephemeral_storage - node.used_ephemeral_storage:
-            reasons.append("Insufficient ephemeral-storage")
+            reasons.append(NO_EPHEMERAL_STORAGE)
             beyond |= storage > node.ephemeral_storage
         for name, amount in scalars:
             present = node.scalars.get(name, 0)
             if amount and amount > present - node.used_scalars.get(name, 0):
-                reasons.append(f"Insufficient {name}")
+                reasons.append(InsufficientResource(name))
                 beyond |= amount > present
-        return Verdict(NAME, tuple(reasons), preemption_may_help=not beyond) if reasons else None
+        if not reasons:
+            return None
+        return NodeRejection(FilterName.NODE_RESOURCES_FIT, tuple(reasons), preemption_may_help=not beyond)
 
     return check
 
 
-def could_ever_fit(pod: PodFacts, node: NodeFacts) -> bool:
+def could_ever_fit(pod: PodInfo, node: NodeInfo) -> bool:
     """Whether an empty node of this size could take the pod."""
-    asked = pod.asks
+    asked = pod.requested
     return (
         asked.milli_cpu <= node.milli_cpu
         and asked.memory <= node.memory

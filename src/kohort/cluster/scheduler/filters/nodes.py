@@ -3,38 +3,48 @@
 from typing import Final
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict, for_now, hopeless
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts, Port
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo, Port
+from kohort.cluster.scheduler.rejection import (
+    FilterName,
+    NodeCheck,
+    NodeRejection,
+    PodProblem,
+    PodProblemKind,
+    PodRejection,
+    resolvable,
+    unresolvable,
+)
 from kohort.objects.placement import Taint, Toleration
+from kohort.rules.scheduler_message import NodeReason
 
-UNSCHEDULABLE: Final = hopeless("NodeUnschedulable", "node(s) were unschedulable")
-UNTOLERATED: Final = hopeless("TaintToleration", "node(s) had untolerated taint(s)")
-WRONG_LABELS: Final = hopeless("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-PORT_TAKEN: Final = for_now("NodePorts", "node(s) didn't have free ports for the requested pod ports")
-NAME_CONFLICT: Final = Refusal("NodeAffinity", "pod affinity terms conflict")
+UNSCHEDULABLE: Final = unresolvable(FilterName.NODE_UNSCHEDULABLE, NodeReason.UNSCHEDULABLE)
+UNTOLERATED: Final = unresolvable(FilterName.TAINT_TOLERATION, NodeReason.UNTOLERATED_TAINT)
+WRONG_LABELS: Final = unresolvable(FilterName.NODE_AFFINITY, NodeReason.NODE_AFFINITY)
+PORT_TAKEN: Final = resolvable(FilterName.NODE_PORTS, NodeReason.HOST_PORT_TAKEN)
+NAME_CONFLICT: Final = PodRejection(FilterName.NODE_AFFINITY, PodProblem(PodProblemKind.CONFLICTING_NODE_NAMES))
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 ANY_ADDRESS: Final = "0.0.0.0"
 
 
-def node_schedulable(pod: PodFacts, cluster: ClusterState) -> Check | None:
+def node_schedulable(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
     """Cordoned nodes take only pods that tolerate the cordon's taint."""
-    if not cluster.guarded or tolerates(pod.tolerations, _CORDON):
+    if not cluster.restricted or tolerates(pod.tolerations, _CORDON):
         return None
     return _node_schedulable
 
 
-def _node_schedulable(node: NodeFacts) -> Verdict | None:
+def _node_schedulable(node: NodeInfo) -> NodeRejection | None:
     return UNSCHEDULABLE if node.unschedulable else None
 
 
-def tolerated_taints(pod: PodFacts, cluster: ClusterState) -> Check | None:
+def tolerated_taints(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
     """NoSchedule and NoExecute taints keep a pod away unless it tolerates them."""
-    if not cluster.guarded:
+    if not cluster.restricted:
         return None
     tolerations = pod.tolerations
 
-    def check(node: NodeFacts) -> Verdict | None:
+    def check(node: NodeInfo) -> NodeRejection | None:
         for taint in node.repelling_taints:
             if not tolerates(tolerations, taint):
                 return UNTOLERATED
@@ -43,7 +53,7 @@ def tolerated_taints(pod: PodFacts, cluster: ClusterState) -> Check | None:
     return check
 
 
-def node_affinity(pod: PodFacts, cluster: ClusterState) -> Check | Refusal | None:
+def node_affinity(pod: PodInfo, cluster: ClusterState) -> NodeCheck | PodRejection | None:
     """Node selector and required node affinity."""
     rule = pod.node_rule
     if rule is None:
@@ -51,19 +61,19 @@ def node_affinity(pod: PodFacts, cluster: ClusterState) -> Check | Refusal | Non
     if rule.names is not None and not rule.names:
         return NAME_CONFLICT
 
-    def check(node: NodeFacts) -> Verdict | None:
+    def check(node: NodeInfo) -> NodeRejection | None:
         return None if rule.matches(node.name, node.labels) else WRONG_LABELS
 
     return check
 
 
-def free_ports(pod: PodFacts, cluster: ClusterState) -> Check | None:
-    """Ports of the node: same protocol and number collide if the addresses do; 0.0.0.0 is every address."""
+def free_ports(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
+    """Ports of the node: the same protocol and number collide where the addresses collide; 0.0.0.0 is every address."""
     wanted = pod.ports
     if not wanted:
         return None
 
-    def check(node: NodeFacts) -> Verdict | None:
+    def check(node: NodeInfo) -> NodeRejection | None:
         if not node.ports:
             return None
         return PORT_TAKEN if any(_collides(port, taken) for port in wanted for taken in node.ports) else None

@@ -1,4 +1,4 @@
-"""Topology spread: no domain may be too far ahead of the emptiest one.
+"""Topology spread: no domain may have many more matching pods than the domain with the fewest.
 
 For every constraint: matching pods in the node's domain, plus one if the pod matches itself, less the smallest number
 in any domain, must not exceed `maxSkew`. Domains are counted over nodes that carry all topology keys and that the
@@ -9,26 +9,26 @@ from typing import Final
 
 from kohort.cluster.scheduler.affinity_terms import SpreadRule
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Check, Verdict, for_now, hopeless
 from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection, resolvable, unresolvable
+from kohort.rules.scheduler_message import NodeReason
 
-NAME: Final = "PodTopologySpread"
-TOO_SKEWED: Final = for_now(NAME, "node(s) didn't match pod topology spread constraints")
-NO_DOMAIN: Final = hopeless(NAME, "node(s) didn't match pod topology spread constraints (missing required label)")
+TOO_SKEWED: Final = resolvable(FilterName.POD_TOPOLOGY_SPREAD, NodeReason.TOPOLOGY_SPREAD)
+NO_DOMAIN: Final = unresolvable(FilterName.POD_TOPOLOGY_SPREAD, NodeReason.TOPOLOGY_LABEL_MISSING)
 
 Domains = dict[str, int]
 
 
-def topology_spread(pod: PodFacts, cluster: ClusterState) -> Check | None:
+def topology_spread(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
     if not pod.spread:
         return None
     keys = [rule.topology_key for rule in pod.spread]
     counted = [n for n in cluster.schedulable if all(key in n.labels for key in keys)]
-    judged = [_limits(rule, pod, cluster, counted) for rule in pod.spread]
+    limits = [_limits(rule, pod, cluster, counted) for rule in pod.spread]
 
-    def check(node: NodeFacts) -> Verdict | None:
-        for rule, domains, most in judged:
+    def check(node: NodeInfo) -> NodeRejection | None:
+        for rule, domains, most in limits:
             domain = node.labels.get(rule.topology_key)
             if domain is None:
                 return NO_DOMAIN
@@ -40,7 +40,7 @@ def topology_spread(pod: PodFacts, cluster: ClusterState) -> Check | None:
 
 
 def _limits(
-    rule: SpreadRule, pod: PodFacts, cluster: ClusterState, nodes: list[NodeFacts]
+    rule: SpreadRule, pod: PodInfo, cluster: ClusterState, nodes: list[NodeInfo]
 ) -> tuple[SpreadRule, Domains, int]:
     """The matching pods per domain, and how many a domain may hold before this pod comes."""
     domains = domains_of(rule, pod, cluster, nodes)
@@ -49,7 +49,7 @@ def _limits(
     return rule, domains, rule.max_skew + least - itself
 
 
-def domains_of(rule: SpreadRule, pod: PodFacts, cluster: ClusterState, nodes: list[NodeFacts]) -> Domains:
+def domains_of(rule: SpreadRule, pod: PodInfo, cluster: ClusterState, nodes: list[NodeInfo]) -> Domains:
     counts = {} if rule.selector.everything else cluster.counts(rule.matcher)
     domains: Domains = {}
     for node in nodes:
@@ -59,7 +59,7 @@ def domains_of(rule: SpreadRule, pod: PodFacts, cluster: ClusterState, nodes: li
     return domains
 
 
-def included(rule: SpreadRule, pod: PodFacts, node: NodeFacts) -> bool:
+def included(rule: SpreadRule, pod: PodInfo, node: NodeInfo) -> bool:
     """Whether the constraint's policies let a node count."""
     if rule.honor_affinity and pod.node_rule is not None and not pod.node_rule.matches(node.name, node.labels):
         return False

@@ -1,20 +1,25 @@
-"""Filters for pods with claims: exclusive use, where volumes can be reached, and zones."""
+"""Filters for pods with volume claims: exclusive access modes, the node affinity of volumes, and zones."""
 
 from typing import Final
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filter_result import Check, Refusal, Verdict, for_now, hopeless
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
-from kohort.cluster.scheduler.volume_binding import WRONG_ZONE, ClaimsOfPod
-
-EXCLUSIVE: Final = for_now(
-    "VolumeRestrictions",
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.cluster.scheduler.rejection import (
+    FilterName,
+    NodeCheck,
+    NodeRejection,
+    PodRejection,
+    resolvable,
+    unresolvable,
 )
-ZONE: Final = hopeless("VolumeZone", WRONG_ZONE)
+from kohort.cluster.scheduler.volume_binding import ClaimsOfPod
+from kohort.rules.scheduler_message import NodeReason
+
+EXCLUSIVE: Final = resolvable(FilterName.VOLUME_RESTRICTIONS, NodeReason.CLAIM_IN_USE)
+ZONE: Final = unresolvable(FilterName.VOLUME_ZONE, NodeReason.VOLUME_ZONE)
 
 
-def volume_restrictions(pod: PodFacts, cluster: ClusterState) -> Check | None:
+def volume_restrictions(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
     """A claim with ReadWriteOncePod belongs to one pod in the whole cluster."""
     exclusive = [
         (pod.namespace, name)
@@ -30,36 +35,36 @@ def volume_restrictions(pod: PodFacts, cluster: ClusterState) -> Check | None:
     return _exclusive
 
 
-def _exclusive(node: NodeFacts) -> Verdict | None:
+def _exclusive(node: NodeInfo) -> NodeRejection | None:
     return EXCLUSIVE
 
 
-def volume_binding(pod: PodFacts, cluster: ClusterState) -> Check | Refusal | None:
+def volume_binding(pod: PodInfo, cluster: ClusterState) -> NodeCheck | PodRejection | None:
     """Bound claims must be reachable from the node, delayed ones bindable on it; all others make the pod wait."""
     if not pod.claims:
         return None
     claims = claims_of(pod, cluster)
-    if claims.problem:
-        return Refusal("VolumeBinding", claims.problem)
+    if claims.problem is not None:
+        return PodRejection(FilterName.VOLUME_BINDING, claims.problem)
 
-    def check(node: NodeFacts) -> Verdict | None:
+    def check(node: NodeInfo) -> NodeRejection | None:
         conflict = cluster.storage.conflict(claims, node.name, node.labels)
-        return hopeless("VolumeBinding", conflict) if conflict else None
+        return None if conflict is None else unresolvable(FilterName.VOLUME_BINDING, conflict)
 
     return check
 
 
-def volume_zone(pod: PodFacts, cluster: ClusterState) -> Check | None:
-    """Volumes with zone labels are used in their zone."""
+def volume_zone(pod: PodInfo, cluster: ClusterState) -> NodeCheck | None:
+    """A volume with zone labels can be used in its zone only."""
     if not pod.claims:
         return None
     claims = claims_of(pod, cluster)
-    if claims.problem or not claims.bound:
+    if claims.problem is not None or not claims.bound:
         return None
     return lambda node: ZONE if cluster.storage.wrong_zone(claims, node.labels) else None
 
 
-def claims_of(pod: PodFacts, cluster: ClusterState) -> ClaimsOfPod:
+def claims_of(pod: PodInfo, cluster: ClusterState) -> ClaimsOfPod:
     ephemeral = {
         volume.claim_name(pod.key.name): pod.uid for volume in pod.pod.spec.volumes if volume.ephemeral is not None
     }

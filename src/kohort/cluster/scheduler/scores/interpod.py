@@ -1,23 +1,23 @@
-"""Score from preferences between pods, in both directions: what the pod would like to be near, and who would like it
-near."""
+"""Score from preferred affinity between pods, in both directions: terms of the pod itself and terms of the pods on the
+nodes."""
 
 from collections.abc import Mapping, Sequence
 
 from kohort.cluster.scheduler.affinity_terms import Term, affinity_matcher
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 
 Weights = dict[str, dict[str, int]]
 """Topology key to value to weight."""
 
 
-def inter_pod_preferences(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
+def inter_pod_affinity_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int] | None:
     weights: Weights = {}
     for term, weight in pod.preferred_affinity:
         _add(weights, term, weight, cluster.counts(affinity_matcher((term,))), cluster)
     for term, weight in pod.preferred_anti_affinity:
         _add(weights, term, -weight, cluster.counts(affinity_matcher((term,))), cluster)
-    for (term, weight), counts in cluster.attracted_by.items():
+    for (term, weight), counts in cluster.preference_counts.items():
         if term.matches(pod.namespace, pod.labels, cluster.namespaces):
             _add(weights, term, weight, counts, cluster)
     if not weights:

@@ -1,44 +1,49 @@
 """Scores from how full a node is: prefer the emptier one, and keep cpu and memory in step.
 
-Pods come in sets that ask for the same, and placing one changes one node. So every node remembers what it is worth to
-a pod that asks for so much, until anything on it changes: a decision among fifty nodes works out one of them.
+Pods of one template request the same amounts, and placing one of them changes one node. So every node keeps its score
+per requested amounts until a pod on it changes: a decision among fifty nodes computes the score of one of them.
 """
 
 from collections.abc import Sequence
 
 from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts, Wish
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo, RequestShape
 
-_REMEMBERED = 64
-"""Different wishes for which one node knows its worth."""
-
-
-def room(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int]:
-    """Emptiness and evenness together, each from 0 to 100."""
-    asks = pod.asks
-    wish = (asks.milli_cpu, asks.memory, asks.scored_cpu, asks.scored_memory)
-    return [found if (found := node.worth.get(wish)) is not None else _remembered(node, wish) for node in nodes]
+_MOST_CACHED_SCORES = 64
+"""Different wishes for which one node knows its resource_scores."""
 
 
-def _remembered(node: NodeFacts, wish: Wish) -> int:
-    cpu, memory, scored_cpu, scored_memory = wish
-    if len(node.worth) >= _REMEMBERED:
-        node.worth.clear()
-    worth = node.worth[wish] = emptiness(node, scored_cpu, scored_memory) + evenness(node, cpu, memory)
-    return worth
+def resource_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int]:
+    """Emptiness and balanced_allocation together, each from 0 to 100."""
+    requested = pod.requested
+    shape = (requested.milli_cpu, requested.memory, requested.scored_cpu, requested.scored_memory)
+    return [
+        found if (found := node.resource_scores.get(shape)) is not None else _cached_score(node, shape)
+        for node in nodes
+    ]
 
 
-def emptiness(node: NodeFacts, cpu: int, memory: int) -> int:
+def _cached_score(node: NodeInfo, shape: RequestShape) -> int:
+    cpu, memory, scored_cpu, scored_memory = shape
+    if len(node.resource_scores) >= _MOST_CACHED_SCORES:
+        node.resource_scores.clear()
+    score = node.resource_scores[shape] = least_allocated(node, scored_cpu, scored_memory) + balanced_allocation(
+        node, cpu, memory
+    )
+    return score
+
+
+def least_allocated(node: NodeInfo, cpu: int, memory: int) -> int:
     """The part of cpu and memory that would stay free, averaged."""
     wholes = ((node.milli_cpu, node.scored_cpu + cpu), (node.memory, node.scored_memory + memory))
     parts = [max(whole - used, 0) * 100 // whole for whole, used in wholes if whole]
     return sum(parts) // len(parts) if parts else 0
 
 
-def evenness(node: NodeFacts, cpu: int, memory: int) -> int:
+def balanced_allocation(node: NodeInfo, cpu: int, memory: int) -> int:
     """Whether a pod brings cpu and memory of the node nearer to each other: 75 no change, towards 100 better.
 
-    A pod that asks for neither has no say: it would always choose the node that happens to be in balance.
+    A pod that requests neither is not scored: it would always go to the node that happens to be in balance.
     """
     if not cpu and not memory:
         return 0

@@ -6,14 +6,14 @@ from typing import Final
 from kohort.cluster.scheduler.affinity_terms import node_term_matches
 from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 
 _MB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MB
 _MOST_IMAGE: Final = 1000 * _MB
 
 
-def tainted_last(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
+def taint_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int] | None:
     """The fewer PreferNoSchedule taints that the pod does not tolerate, the better."""
     if not any(node.preferred_taints for node in nodes):
         return None
@@ -23,7 +23,7 @@ def tainted_last(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts
     return [100 - 100 * count // most for count in counts] if most else None
 
 
-def node_preferences(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
+def node_affinity_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int] | None:
     """Weights of the preferred terms that a node matches, scaled to the best node."""
     if not pod.preferred_nodes:
         return None
@@ -35,8 +35,9 @@ def node_preferences(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeF
     return [100 * value // best for value in sums] if best else None
 
 
-def image_locality(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
-    """Large images that are already there, valued less if only few nodes have them, lest one node draws everything."""
+def image_locality_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int] | None:
+    """Large images that are already there, valued less if only few nodes have them, so that one node does not draw all
+    pods."""
     total = len(cluster.schedulable)
     spread = {image: cluster.image_nodes.get(image, 0) / total for image in pod.images} if total else {}
     if not any(spread.values()):

@@ -10,13 +10,13 @@ import msgspec
 from kohort.cluster.scheduler.affinity_terms import SpreadRule
 from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters.spread import included
-from kohort.cluster.scheduler.pod_and_node_info import NodeFacts, PodFacts
+from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
-class _Aim(msgspec.Struct, frozen=True):
+class _Constraint(msgspec.Struct, frozen=True):
     """One constraint with the pods it is about, counted per node."""
 
     topology_key: str
@@ -25,28 +25,30 @@ class _Aim(msgspec.Struct, frozen=True):
     rule: SpreadRule | None = None
 
 
-def spread_evenly(pod: PodFacts, cluster: ClusterState, nodes: Sequence[NodeFacts]) -> list[int] | None:
-    aims = _aims(pod, cluster)
-    if not aims:
+def topology_spread_score(pod: PodInfo, cluster: ClusterState, nodes: Sequence[NodeInfo]) -> list[int] | None:
+    constraints = _constraints(pod, cluster)
+    if not constraints:
         return None
     explicit = bool(pod.pod.spec.topology_spread_constraints)
-    ignored = [explicit and any(aim.topology_key not in node.labels for aim in aims) for node in nodes]
+    ignored = [
+        explicit and any(constraint.topology_key not in node.labels for constraint in constraints) for node in nodes
+    ]
     raw = [0.0] * len(nodes)
-    for aim in aims:
+    for constraint in constraints:
         candidates = [node for node, skip in zip(nodes, ignored, strict=True) if not skip]
-        domains = _domains(aim, aims if explicit else (aim,), pod, cluster, candidates)
+        domains = _domains(constraint, constraints if explicit else (constraint,), pod, cluster, candidates)
         weight = math.log(len(domains) + 2)
         for index, node in enumerate(nodes):
-            domain = node.labels.get(aim.topology_key)
+            domain = node.labels.get(constraint.topology_key)
             if domain is not None and not ignored[index]:
-                raw[index] += domains[domain] * weight + aim.max_skew - 1
+                raw[index] += domains[domain] * weight + constraint.max_skew - 1
     return _scaled([round(value) for value in raw], ignored)
 
 
-def _aims(pod: PodFacts, cluster: ClusterState) -> tuple[_Aim, ...]:
+def _constraints(pod: PodInfo, cluster: ClusterState) -> tuple[_Constraint, ...]:
     if pod.pod.spec.topology_spread_constraints:
         return tuple(
-            _Aim(
+            _Constraint(
                 rule.topology_key,
                 rule.max_skew,
                 {} if rule.selector.everything else cluster.counts(rule.matcher),
@@ -55,23 +57,27 @@ def _aims(pod: PodFacts, cluster: ClusterState) -> tuple[_Aim, ...]:
             for rule in pod.soft_spread
         )
     siblings = cluster.owned.get(pod.owner) if pod.owner else None
-    return () if siblings is None else (_Aim(HOSTNAME, 3, siblings), _Aim(ZONE, 5, siblings))
+    return () if siblings is None else (_Constraint(HOSTNAME, 3, siblings), _Constraint(ZONE, 5, siblings))
 
 
 def _domains(
-    aim: _Aim, aims: Sequence[_Aim], pod: PodFacts, cluster: ClusterState, candidates: Sequence[NodeFacts]
+    constraint: _Constraint,
+    constraints: Sequence[_Constraint],
+    pod: PodInfo,
+    cluster: ClusterState,
+    candidates: Sequence[NodeInfo],
 ) -> dict[str, int]:
     """Matching pods per domain that has a candidate, counted over all nodes that the constraint lets count."""
-    key = aim.topology_key
+    key = constraint.topology_key
     domains = {node.labels[key]: 0 for node in candidates if key in node.labels}
-    for name, count in aim.counts.items():
+    for name, count in constraint.counts.items():
         node = cluster.nodes[name]
         domain = node.labels.get(key)
         if domain not in domains or node.node is None:
             continue
-        if any(other.topology_key not in node.labels for other in aims):
+        if any(other.topology_key not in node.labels for other in constraints):
             continue
-        if aim.rule is None or included(aim.rule, pod, node):
+        if constraint.rule is None or included(constraint.rule, pod, node):
             domains[domain] += count
     return domains
 
