@@ -73,13 +73,13 @@ def test_a_set_at_rest_has_none() -> None:
             "add nodes",
         ),
         (
-            without_node(member(0), "2 node(s) had untolerated taint {a: b}"),
+            without_node(member(0), "0/2 nodes are available: 2 node(s) had untolerated taint {a: b}."),
             "scheduling",
             "taint",
             "tolerate the taint",
         ),
         (
-            without_node(member(0), "2 node(s) didn't match Pod's node affinity/selector"),
+            without_node(member(0), "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."),
             "scheduling",
             "match",
             "labels",
@@ -111,7 +111,10 @@ def test_a_set_at_rest_has_none() -> None:
             "lift it",
         ),
         (
-            specified(without_node(member(0), "1 node(s) didn't match node selector"), nodeSelector={"gpu": "h100"}),
+            specified(
+                without_node(member(0), "0/1 nodes are available: 1 node(s) didn't match node selector."),
+                nodeSelector={"gpu": "h100"},
+            ),
             "scheduling",
             "selector",
             "kubectl get nodes -l gpu=h100",
@@ -146,7 +149,7 @@ def test_a_pod_that_nodes_refuse_again_and_again() -> None:
 def test_a_domain_of_its_own_is_named(annotation: str, who: str) -> None:
     built = lws("llm").replicas(2).size(2)
     subject = group_set(built, annotations={f"leaderworkerset.sigs.k8s.io/{annotation}-topology": "rack"})
-    pod = without_node(member(0), "2 node(s) didn't match pod affinity rules")
+    pod = without_node(member(0), "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
     first = causes(scene(group_set=subject, pods=(pod, *REST)))[0]
     assert first.action.text.startswith(f"every {who} needs a value of node label rack for itself")
     assert "kubectl get nodes -L rack" in first.action.text
@@ -409,7 +412,9 @@ def test_workers_that_wait_for_their_leader() -> None:
 
 def test_exclusive_placement_names_its_label() -> None:
     label = "example.com/rack"
-    snapshot = scene(pods=(without_node(member(0), "2 node(s) didn't match pod affinity rules"), *REST))
+    snapshot = scene(
+        pods=(without_node(member(0), "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."), *REST)
+    )
     exclusive = group_set(lws("llm").replicas(2).size(2).exclusive(label))
     marked: Snapshot = msgspec.structs.replace(snapshot, group_set=exclusive)
     assert label in causes(marked)[0].action.text
