@@ -177,23 +177,25 @@ def test_names_of_people_are_signed() -> None:
     assert csr_signer.reserved(signing_request("jane", "dev")) == ""
 
 
-async def test_an_approved_request_for_a_reserved_name_fails(
-    api: Api, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    from kohort.testing import Cluster
+def test_an_approved_request_for_a_reserved_name_fails(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from kohort.testing import Cluster, virtual_time
 
     files = csr_signer.AuthorityFiles(*(tmp_path_factory.mktemp("ca") / name for name in ("ca.crt", "ca.key")))
     made = new_authority("us", timedelta(days=3650), now=datetime(2026, 1, 1, tzinfo=UTC))
     for path, content in zip(files, made, strict=True):
         path.write_bytes(content)
     spec = {"request": signing_request("kube-apiserver"), "signerName": csr_signer.SIGNER, "usages": ["client auth"]}
-    async with Cluster(extra={"signing": lambda manager: csr_signer.register(manager, files)}) as cluster:
-        document = await cluster.client.create(csr_signer.REQUESTS, {"metadata": {"name": "r"}, "spec": spec})
-        approval = {"type": "Approved", "status": "True", "reason": "Test", "message": "good"}
-        document["status"] = {"conditions": [approval]}
-        await cluster.client.update(csr_signer.REQUESTS, document, subresource="approval")
-        await cluster.settle()
-        status = cluster.objects(csr_signer.REQUESTS)[0]["status"]
+
+    async def sign() -> Json:
+        async with Cluster(extra={"signing": lambda manager: csr_signer.register(manager, files)}) as cluster:
+            document = await cluster.client.create(csr_signer.REQUESTS, {"metadata": {"name": "r"}, "spec": spec})
+            approval = {"type": "Approved", "status": "True", "reason": "Test", "message": "good"}
+            document["status"] = {"conditions": [approval]}
+            await cluster.client.update(csr_signer.REQUESTS, document, subresource="approval")
+            await cluster.settle()
+            return cluster.objects(csr_signer.REQUESTS)[0]["status"]
+
+    status = virtual_time.run(sign())
     assert "certificate" not in status
     assert [one["reason"] for one in status["conditions"] if one["type"] == "Failed"] == ["SignerValidationFailure"]
 

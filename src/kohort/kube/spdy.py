@@ -17,7 +17,12 @@ VERSION: Final = 3
 SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
 FLAG_FIN: Final = 1
 MAX_FRAME: Final = (1 << 24) - 1
-CANCEL: Final = 5
+MAX_CONTROL_FRAME: Final = 64 * 1024
+"""Bytes of a control frame that a peer may send. Data frames may be of any size: they are passed on in pieces."""
+MAX_HEADERS: Final = 64 * 1024
+"""Bytes of one header block after decompression."""
+REFUSED_STREAM, CANCEL = 3, 5
+"""Reasons for which a stream is reset."""
 
 _NAMES: Final = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
@@ -73,28 +78,57 @@ Frame = StreamOpened | StreamData | StreamReset | Ping | GoAway
 
 
 class Reader:
-    """Takes bytes as they come and gives whole frames."""
+    """Decodes frames from bytes as they arrive.
+
+    Memory is bounded whatever the peer sends: a data frame that has not arrived completely is returned in pieces, and
+    only control frames of at most MAX_CONTROL_FRAME bytes are buffered. ProtocolError beyond the limits.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+        self._stream, self._unread, self._fin = 0, 0, False
+        """The data frame that has arrived in part: its stream, the bytes still to come, and its last flag."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         self._buffer += data
-        while len(self._buffer) >= 8:
+        while True:
+            if self._unread:
+                if not self._buffer:
+                    return
+                yield self._next_piece()
+                continue
+            if len(self._buffer) < 8:
+                return
             size = int.from_bytes(self._buffer[5:8], "big")
+            if not self._buffer[0] & 0x80:
+                yield from self._begin_data(size)
+                continue
+            if size > MAX_CONTROL_FRAME:
+                raise ProtocolError(f"control frame of {size} bytes, at most {MAX_CONTROL_FRAME} are allowed")
             if len(self._buffer) < 8 + size:
                 return
             head, payload = bytes(self._buffer[:8]), bytes(self._buffer[8 : 8 + size])
             del self._buffer[: 8 + size]
-            frame = self._frame(head, payload)
+            frame = self._control_frame(head, payload)
             if frame is not None:
                 yield frame
 
-    def _frame(self, head: bytes, payload: bytes) -> Frame | None:
+    def _begin_data(self, size: int) -> Iterator[Frame]:
+        self._stream, self._fin = int.from_bytes(self._buffer[:4], "big"), bool(self._buffer[4] & FLAG_FIN)
+        self._unread = size
+        del self._buffer[:8]
+        if not size:
+            yield StreamData(self._stream, b"", self._fin)
+
+    def _next_piece(self) -> Frame:
+        piece = bytes(self._buffer[: self._unread])
+        del self._buffer[: len(piece)]
+        self._unread -= len(piece)
+        return StreamData(self._stream, piece, self._fin and not self._unread)
+
+    def _control_frame(self, head: bytes, payload: bytes) -> Frame | None:
         fin = bool(head[4] & FLAG_FIN)
-        if not head[0] & 0x80:
-            return StreamData(int.from_bytes(head[:4], "big"), payload, fin)
         version, kind = int.from_bytes(head[:2], "big") & 0x7FFF, int.from_bytes(head[2:4], "big")
         if version != VERSION:
             raise ProtocolError(f"SPDY version {version} is not {VERSION}")
@@ -111,7 +145,9 @@ class Reader:
 
     def _headers(self, block: bytes) -> dict[str, str]:
         try:
-            plain = self._inflate.decompress(block)
+            plain = self._inflate.decompress(block, MAX_HEADERS)
+            if self._inflate.unconsumed_tail:
+                raise ProtocolError(f"headers of more than {MAX_HEADERS} bytes")
             (count,) = struct.unpack_from(">I", plain)
             position, headers = 4, {}
             for _ in range(count):
@@ -155,8 +191,8 @@ class Writer:
             frames.append(head + part)
         return b"".join(frames)
 
-    def reset(self, stream: int) -> bytes:
-        return _control(RST_STREAM, struct.pack(">II", stream, CANCEL))
+    def reset(self, stream: int, reason: int = CANCEL) -> bytes:
+        return _control(RST_STREAM, struct.pack(">II", stream, reason))
 
     def ping(self, number: int) -> bytes:
         return _control(PING, struct.pack(">I", number))

@@ -15,7 +15,14 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from kohort.node.api.spdy_connection import SpdyConnection, Stream, Upgraded, asks_for_spdy, offered_versions
+from kohort.node.api.spdy_connection import (
+    MAX_MESSAGE,
+    SpdyConnection,
+    Stream,
+    Upgraded,
+    asks_for_spdy,
+    offered_versions,
+)
 from kohort.node.runtimes.interface import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Session
 from kohort.objects.json_types import JsonObject
 
@@ -31,6 +38,10 @@ PROTOCOLS: Final = (
 SPDY_VERSIONS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 STREAMS_SECONDS: Final = 30.0
 """How long a client may take to open its streams."""
+MAX_QUEUED: Final = 64
+"""Pieces of input that wait for the process."""
+MAX_SIZE_TEXT: Final = 4096
+"""Characters of a terminal size that has not arrived completely; more is discarded."""
 _STREAMS: Final = {"error": ERROR, "stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "resize": RESIZE}
 Begin = Callable[[], Awaitable[Session]]
 
@@ -50,7 +61,7 @@ async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool 
     """Upgrade as the client asks for it, begin, and carry everything both ways until the end. Without `tells_code` the
     end is a success whatever the exit code: who looks at a container has not failed when it has."""
     if not asks_for_spdy(request):
-        messages = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, compress=False)
+        messages = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE, compress=False)
         if not messages.can_prepare(request).ok:
             return web.Response(status=400, text="Upgrade request required")
         await messages.prepare(request)
@@ -138,7 +149,7 @@ class StreamChannels:
         self._expected = expected
         self._streams: dict[str, Stream] = {}
         self._all_there = asyncio.Event()
-        self._arrived: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(MAX_QUEUED)
         self._tasks = [asyncio.create_task(self._listen())]
 
     async def complete(self) -> bool:
@@ -176,12 +187,12 @@ class StreamChannels:
             if self._expected <= self._streams.keys():
                 self._all_there.set()
         self._all_there.set()
-        self._arrived.put_nowait(None)
+        await self._arrived.put(None)
 
     async def _take_input(self, stream: Stream) -> None:
         while (data := await stream.read()) is not None:
-            self._arrived.put_nowait((STDIN, data))
-        self._arrived.put_nowait((CLOSE, bytes([STDIN])))
+            await self._arrived.put((STDIN, data))
+        await self._arrived.put((CLOSE, bytes([STDIN])))
 
     async def _take_sizes(self, stream: Stream) -> None:
         """A row of JSON documents with nothing between them but space."""
@@ -191,8 +202,9 @@ class StreamChannels:
             with contextlib.suppress(json.JSONDecodeError):
                 while text:
                     _, end = json.JSONDecoder().raw_decode(text)
-                    self._arrived.put_nowait((RESIZE, text[:end].encode()))
+                    await self._arrived.put((RESIZE, text[:end].encode()))
                     text = text[end:].lstrip()
+            text = text if len(text) <= MAX_SIZE_TEXT else ""
 
 
 async def _talk(channels: Channels, begin: Begin, wanted: frozenset[int], outcome: Outcome) -> None:

@@ -13,7 +13,15 @@ from typing import Final, Protocol
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from kohort.kube.tasks import cancel_all
-from kohort.node.api.spdy_connection import SpdyConnection, Stream, Tunnel, Upgraded, asks_for_spdy
+from kohort.node.api.spdy_connection import (
+    MAX_MESSAGE,
+    MAX_STREAMS,
+    SpdyConnection,
+    Stream,
+    Tunnel,
+    Upgraded,
+    asks_for_spdy,
+)
 
 CHANNELS: Final = "v4.channel.k8s.io"
 SPDY_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
@@ -34,20 +42,20 @@ async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse
     if asks_for_spdy(request):
         upgraded = Upgraded(FORWARD)
         await upgraded.begin(request)
-        await _by_streams(SpdyConnection(upgraded), pod)
+        await serve_streams(SpdyConnection(upgraded), pod)
         return upgraded
     offered = request.headers.get("Sec-WebSocket-Protocol", "")
-    tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=0, compress=False)
+    tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=MAX_MESSAGE, compress=False)
     if not tunnel.can_prepare(request).ok:
         return web.Response(status=400, text="Upgrade request required")
     if SPDY_TUNNEL in offered:
         await tunnel.prepare(request)
-        await _by_streams(SpdyConnection(Tunnel(tunnel)), pod)
+        await serve_streams(SpdyConnection(Tunnel(tunnel)), pod)
         return tunnel
     ports = [int(port) for port in request.query.getall("port", []) if port.isdigit()]
     if not ports:
         return web.Response(status=400, text="you must specify at least 1 port")
-    channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=0, compress=False)
+    channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=MAX_MESSAGE, compress=False)
     await channels.prepare(request)
     await _by_channels(channels, ports, pod)
     return channels
@@ -56,7 +64,7 @@ async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse
 # Streams
 
 
-async def _by_streams(connection: SpdyConnection, pod: Pod) -> None:
+async def serve_streams(connection: SpdyConnection, pod: Pod) -> None:
     waiting: dict[str, dict[str, Stream]] = {}
     tasks: set[asyncio.Task[None]] = set()
     try:
@@ -66,6 +74,8 @@ async def _by_streams(connection: SpdyConnection, pod: Pod) -> None:
             number = stream.number if kind == "error" else stream.number - 2
             request = stream.headers.get("requestid") or str(number)
             pair = waiting.setdefault(request, {})
+            if len(waiting) > MAX_STREAMS:
+                return
             pair[kind] = stream
             if {"data", "error"} <= pair.keys():
                 del waiting[request]

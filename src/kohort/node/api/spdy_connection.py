@@ -18,6 +18,12 @@ UPGRADE: Final = "SPDY/3.1"
 VERSIONS: Final = "X-Stream-Protocol-Version"
 FULL, EMPTY_AGAIN = 256, 64
 """Chunks that wait to be read: when to stop listening to the peer, and when to go on."""
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of one message of a WebSocket, which is buffered until it is complete."""
+MAX_STREAMS: Final = 1000
+"""Streams of one connection that may be open at a time; more are refused. Port-forward uses two per TCP connection."""
+MAX_UNREAD: Final = 4 * 1024 * 1024
+"""Bytes of one connection that may wait in its streams before nothing more is read from the client."""
 
 
 class Carrier(Protocol):
@@ -107,8 +113,10 @@ class Stream:
         self._arrived.put_nowait(data)
 
     async def read(self) -> bytes | None:
-        """None when the client has said its last word here."""
-        return await self._arrived.get()
+        """None when the client has closed its side of the stream."""
+        data = await self._arrived.get()
+        self._connection.consumed(len(data or b""))
+        return data
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         await self._connection.send(self.number, data, last)
@@ -119,22 +127,35 @@ class SpdyConnection:
         self._carrier = carrier
         self._reader, self._writer = spdy.Reader(), spdy.Writer()
         self._streams: dict[int, Stream] = {}
+        self._half_closed: set[int] = set()
+        """Streams that one of the two sides has closed."""
         self._sending = asyncio.Lock()
+        self._unread = 0
+        self._room = asyncio.Event()
+        self._room.set()
 
     async def opened(self) -> AsyncIterator[Stream]:
-        """Streams as the client opens them, until it goes. What arrives on them arrives while this is asked."""
+        """Streams as the client opens them, until it goes or breaks the protocol. Data arrives only while the caller
+        iterates, and waits while MAX_UNREAD bytes are unread."""
         try:
             async for data in self._carrier.received():
                 for frame in self._reader.feed(data):
                     match frame:
+                        case spdy.StreamOpened(number) if len(self._streams) >= MAX_STREAMS:
+                            await self._send(self._writer.reset(number, spdy.REFUSED_STREAM))
+                        case spdy.StreamOpened(number) if number in self._streams:
+                            return
                         case spdy.StreamOpened(number, headers, _):
                             stream = self._streams[number] = Stream(self, number, headers)
                             await self._send(self._writer.reply(number))
                             yield stream
                         case spdy.StreamData(number, content, fin):
                             self._arrived(number, content, fin)
+                            await self._room.wait()
                         case spdy.StreamReset(number):
                             self._arrived(number, b"", True)
+                            self._streams.pop(number, None)
+                            self._half_closed.discard(number)
                         case spdy.Ping(number) if number % 2:
                             await self._send(self._writer.ping(number))
                         case spdy.GoAway():
@@ -147,6 +168,14 @@ class SpdyConnection:
 
     async def send(self, number: int, data: bytes, last: bool) -> None:
         await self._send(self._writer.data(number, data, fin=last))
+        if last:
+            self._closed_one_side(number)
+
+    def consumed(self, size: int) -> None:
+        """Account for bytes that were read from a stream."""
+        self._unread -= size
+        if self._unread <= MAX_UNREAD:
+            self._room.set()
 
     async def close(self) -> None:
         with contextlib.suppress(ConnectionError):
@@ -161,8 +190,20 @@ class SpdyConnection:
         if stream is not None:
             if content:
                 stream.arrived(content)
+                self._unread += len(content)
+                if self._unread > MAX_UNREAD:
+                    self._room.clear()
             if fin:
                 stream.arrived(None)
+                self._closed_one_side(number)
+
+    def _closed_one_side(self, number: int) -> None:
+        """Forget a stream when both sides have closed it."""
+        if number in self._half_closed:
+            self._half_closed.discard(number)
+            self._streams.pop(number, None)
+        elif number in self._streams:
+            self._half_closed.add(number)
 
 
 def asks_for_spdy(request: web.Request) -> bool:

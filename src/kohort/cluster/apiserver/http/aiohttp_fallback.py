@@ -32,6 +32,8 @@ from kohort.kube.http import Request, Response
 MAX_LINE: Final = 1024 * 1024
 """A selector can name many objects."""
 MAX_FIELD: Final = 128 * 1024
+LINGER_SECONDS: Final = 0.5
+"""How long the rest of a refused body is read and discarded, so that the client can read the answer first."""
 _NO_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
 
@@ -69,6 +71,7 @@ class Elaborate:
             max_field_size=MAX_FIELD,
             keepalive_timeout=idle,
             auto_decompress=False,
+            lingering_time=LINGER_SECONDS,
         )
         self._deadlines = deadlines
         self._budget = BodyBudget()

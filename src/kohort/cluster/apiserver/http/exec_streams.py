@@ -25,7 +25,7 @@ from kohort.cluster.apiserver.endpoints import paths
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation
 from kohort.cluster.apiserver.http.answered import Answered
 from kohort.cluster.apiserver.http.negotiation import JSON
-from kohort.cluster.apiserver.http.nodeclient import VERSIONS, HttpsNodeClient
+from kohort.cluster.apiserver.http.nodeclient import MAX_MESSAGE, VERSIONS, HttpsNodeClient
 from kohort.cluster.apiserver.http.spdy_relay import joined
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
@@ -93,7 +93,7 @@ class Streams:
         if chosen == SPDY_TUNNEL and node.protocol != chosen:
             await node.close()
             raise errors.bad_request(f"unable to upgrade: node {location.node} does not speak {chosen}")
-        client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=0, compress=False)
+        client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=MAX_MESSAGE, compress=False)
         try:
             await client.prepare(incoming)
             await _first(_pass_on(client, node), _pass_on(node, client))
@@ -115,7 +115,7 @@ async def _messages(
     """Send what an answer consists of as messages; an empty one says that it begins. The client only listens."""
     is_watch = headers.get("content-type", "").startswith(JSON)
     chosen = next((one for one in (BINARY, BASE64) if one in offered), "")
-    client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=0, compress=False)
+    client = web.WebSocketResponse(protocols=(chosen,) if chosen else (), max_msg_size=MAX_MESSAGE, compress=False)
     await client.prepare(incoming)
 
     async def send() -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 CONNECT_TIMEOUT: Final = 10.0
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of one message of a WebSocket, which is buffered until it is complete."""
 VERSIONS: Final = "x-stream-protocol-version"
 """Names what is spoken above SPDY."""
 _CALLERS_OWN: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
@@ -68,7 +70,7 @@ class HttpsNodeClient:
                     self._url(location, "wss"),
                     protocols=protocols,
                     ssl=self._context(),
-                    max_msg_size=0,
+                    max_msg_size=MAX_MESSAGE,
                     autoping=True,
                 )
         except aiohttp.WSServerHandshakeError as problem:
