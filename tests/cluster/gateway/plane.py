@@ -30,6 +30,8 @@ class Server:
         self.name = name
         self.port = 0
         self.requests = 0
+        self.paths: list[str] = []
+        """Of requests that have no meaning of their own, as they came."""
         self.release = asyncio.Event()
         self.entered = asyncio.Event()
         self.first_part = asyncio.Event()
@@ -56,6 +58,7 @@ class Server:
 
     async def hello(self, request: web.Request) -> web.Response:
         self.requests += 1
+        self.paths.append(request.raw_path)
         body = await request.content.readany()
         self.first_part.set()
         body += await request.read()

@@ -5,6 +5,7 @@ endpoints, not even the HTTP library is imported.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
 
     from kohort.cluster.gateway.backends import Dial
-    from kohort.cluster.gateway.proxy import Proxy
+    from kohort.cluster.gateway.proxy import Proxy, Settings
 
 _log = Log(module="kohort.cluster.gateway")
 
@@ -39,7 +40,10 @@ _TLS_SECRETS: Final = "type=kubernetes.io/tls"
 class DataPlane:
     """Modules that only serve are imported when something is served."""
 
-    def __init__(self, manager: Manager, *, host: str, port: int, dial: "Dial | None") -> None:
+    def __init__(
+        self, manager: Manager, *, host: str, port: int, dial: "Dial | None", settings: "Callable[[], Settings]"
+    ) -> None:
+        self._settings = settings
         self.manager = manager
         self.client = manager.client
         self.host = host
@@ -215,7 +219,7 @@ class DataPlane:
         def pods() -> Informer[Pod]:
             return self.manager.informer(PODS, Pod)
 
-        proxy = Proxy(Backends(services, slices, pods), dial=self._dial, observe=self._count)
+        proxy = Proxy(Backends(services, slices, pods), dial=self._dial, observe=self._count, settings=self._settings())
         await self._listen(proxy, port)
         _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
         return proxy

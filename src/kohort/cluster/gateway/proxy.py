@@ -6,6 +6,7 @@ arrives token by token, and a long answer takes no memory here.
 
 | what happened                                     | answer | again?                                            |
 |---------------------------------------------------|--------|---------------------------------------------------|
+| the target or the Host header is not valid        | 400    |                                                   |
 | no route                                          | 404    |                                                   |
 | the route cannot be served as written             | 500    |                                                   |
 | no Service, or no endpoint that takes requests    | 503    |                                                   |
@@ -22,10 +23,11 @@ on a connection that the server is just closing would be lost, and one that is n
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qsl
 
+import msgspec
 from aiohttp import (
     ClientConnectionError,
     ClientConnectorError,
@@ -36,6 +38,7 @@ from aiohttp import (
     ClientWebSocketResponse,
     ConnectionTimeoutError,
     DummyCookieJar,
+    HttpVersion11,
     ServerDisconnectedError,
     ServerTimeoutError,
     TCPConnector,
@@ -48,6 +51,8 @@ from yarl import URL
 
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
+from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, request_headers
+from kohort.cluster.gateway.request_target import BadTarget, Target, read_target
 from kohort.cluster.gateway.route_table import Backend, Facts, HeaderChange, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
@@ -60,20 +65,6 @@ CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 600.0
 """Between two parts of an answer; models think long."""
 KEPT_SECONDS: Final = 4.0
-_HOP_BY_HOP: Final = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "expect",
-    }
-)
 _WEBSOCKET_OWN: Final = frozenset({"sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"})
 _SERVER: Final = {"Server": "kohort"}
 _PROTOCOL: Final = "Sec-WebSocket-Protocol"
@@ -81,6 +72,15 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 Observe = Callable[[str, int], None]
 """Told of every answer: the Service, or '' without one, and the status code."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    trusted_proxies: tuple[Network, ...] = ()
+    """Clients that are believed what they say about the clients before them."""
+    merge_slashes: bool = True
+
+
+DEFAULT_SETTINGS: Final = Settings()
 
 
 class Refusal(Exception):
@@ -91,7 +91,15 @@ class Refusal(Exception):
 
 
 class Proxy:
-    def __init__(self, backends: Backends, *, dial: Dial | None = None, observe: Observe | None = None) -> None:
+    def __init__(
+        self,
+        backends: Backends,
+        *,
+        dial: Dial | None = None,
+        observe: Observe | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
+    ) -> None:
+        self._settings = settings
         self.table = RouteTable()
         """Where requests go from now on; replaced as a whole."""
         self.port = 0
@@ -139,7 +147,15 @@ class Proxy:
     # One request
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        facts = facts_of(request)
+        target = read_target(
+            request.raw_path,
+            request.headers.getall("Host", []),
+            old=request.version < HttpVersion11,
+            merge_slashes=self._settings.merge_slashes,
+        )
+        if isinstance(target, BadTarget):
+            return web.Response(status=400, text=f"{target.value}\n", headers={**_SERVER, "Connection": "close"})
+        facts = facts_of(request, target)
         route = self.table.find(facts)
         backend = None if route is None else route.choose(facts)
         try:
@@ -147,21 +163,25 @@ class Proxy:
                 raise Refusal(404, f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}")
             if backend is None:
                 raise Refusal(503, f"route {route.name} has no backend with a weight")
-            response = await self._forward(request, route, backend)
+            response = await self._forward(request, target, route, backend)
         except Refusal as refusal:
             response = web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=_SERVER)
         if self._observe is not None:
             self._observe(backend.service if backend is not None else "", response.status)
         return response
 
-    async def _forward(self, request: web.BaseRequest, route: Route, backend: Backend) -> web.StreamResponse:
-        headers = forwarded_headers(request, backend.request)
+    async def _forward(
+        self, request: web.BaseRequest, target: Target, route: Route, backend: Backend
+    ) -> web.StreamResponse:
+        client = Client(request.remote or "", request.secure, target.authority)
+        headers = request_headers(request.headers, client, self._settings.trusted_proxies)
+        changed(headers, backend.request)
         targets = self._targets(route, backend)
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            there = await self._connect(request, targets, headers)
+            there = await self._connect(target, targets, headers)
             if there is not None:
                 return await _tunnel(request, there)
-        answer = await self._ask(request, route, targets, headers)
+        answer = await self._ask(request, target, route, targets, headers)
         try:
             return await _pass_on(request, answer, backend.response)
         finally:
@@ -179,7 +199,12 @@ class Proxy:
         return [self._dial(*address) if self._dial else address for address in found[:ATTEMPTS]]
 
     async def _ask(
-        self, request: web.BaseRequest, route: Route, targets: list[Address], headers: CIMultiDict[str]
+        self,
+        request: web.BaseRequest,
+        target: Target,
+        route: Route,
+        addresses: list[Address],
+        headers: CIMultiDict[str],
     ) -> ClientResponse:
         """The head of the answer of the first endpoint that gives one."""
         assert self._session is not None
@@ -188,36 +213,36 @@ class Proxy:
         timeout = _timeout(route)
         refusal = Refusal(502, "no endpoint")
         repeatable = request.method in _REPEATABLE and not request.body_exists
-        for number, target in enumerate(targets):
+        for number, address in enumerate(addresses):
             try:
                 return await self._session.request(
                     request.method,
-                    _url("http", target, request),
+                    _url(address, target),
                     headers=headers,
                     data=request.content if request.body_exists else None,
                     allow_redirects=False,
                     timeout=timeout,
                 )
             except ConnectionTimeoutError:
-                refusal = Refusal(504, f"no connection to {_text(target)} within {CONNECT_SECONDS:g} s")
+                refusal = Refusal(504, f"no connection to {_text(address)} within {CONNECT_SECONDS:g} s")
             except ClientConnectorError as problem:
-                refusal = Refusal(502, f"no connection to {_text(target)}: {problem.os_error}")
+                refusal = Refusal(502, f"no connection to {_text(address)}: {problem.os_error}")
             except ServerTimeoutError:
-                raise Refusal(504, f"no answer from {_text(target)} in time (route {route.name})") from None
+                raise Refusal(504, f"no answer from {_text(address)} in time (route {route.name})") from None
             except TimeoutError:
-                raise Refusal(504, f"no answer from {_text(target)} in time (route {route.name})") from None
+                raise Refusal(504, f"no answer from {_text(address)} in time (route {route.name})") from None
             except (ServerDisconnectedError, ClientConnectionError) as problem:
-                refusal = Refusal(502, f"connection to {_text(target)} lost before an answer: {problem}")
+                refusal = Refusal(502, f"connection to {_text(address)} lost before an answer: {problem}")
                 if not repeatable or number > 0:
                     break
             except ClientError as problem:
-                raise Refusal(502, f"{_text(target)} gave no proper answer: {problem}") from None
+                raise Refusal(502, f"{_text(address)} gave no proper answer: {problem}") from None
         raise refusal
 
     # WebSockets
 
     async def _connect(
-        self, request: web.BaseRequest, targets: list[Address], headers: CIMultiDict[str]
+        self, target: Target, addresses: list[Address], headers: CIMultiDict[str]
     ) -> ClientWebSocketResponse | None:
         """None if the backend does not want a WebSocket here; then it is asked as for any page."""
         assert self._session is not None
@@ -226,10 +251,10 @@ class Proxy:
         for name in _WEBSOCKET_OWN:
             own.popall(name, None)
         refusal = Refusal(502, "no endpoint")
-        for target in targets:
+        for address in addresses:
             try:
                 return await self._session.ws_connect(
-                    _url("http", target, request),
+                    _url(address, target),
                     headers=own,
                     protocols=offered,
                     autoping=False,
@@ -239,18 +264,16 @@ class Proxy:
             except WSServerHandshakeError:
                 return None
             except ConnectionTimeoutError:
-                refusal = Refusal(504, f"no connection to {_text(target)} within {CONNECT_SECONDS:g} s")
+                refusal = Refusal(504, f"no connection to {_text(address)} within {CONNECT_SECONDS:g} s")
             except ClientError as problem:
-                refusal = Refusal(502, f"no connection to {_text(target)}: {problem}")
+                refusal = Refusal(502, f"no connection to {_text(address)}: {problem}")
         raise refusal
 
 
 # Heads
 
 
-def facts_of(request: web.BaseRequest) -> Facts:
-    host = request.headers.get("Host", "").lower()
-    name = host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+def facts_of(request: web.BaseRequest, target: Target) -> Facts:
     headers: dict[str, str] = {}
     for key, value in request.headers.items():
         lower = key.lower()
@@ -260,27 +283,7 @@ def facts_of(request: web.BaseRequest) -> Facts:
         for key, value in parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True):
             query.setdefault(key, value)
     cookies = request.cookies if "cookie" in headers else {}
-    return Facts(name, request.path, request.method, headers, query, cookies, request.secure)
-
-
-def forwarded_headers(request: web.BaseRequest, change: HeaderChange) -> CIMultiDict[str]:
-    headers = _end_to_end(request.headers)
-    peer = request.remote or ""
-    before = headers.get("X-Forwarded-For")
-    headers["X-Forwarded-For"] = f"{before}, {peer}" if before else peer
-    headers.setdefault("X-Forwarded-Host", request.headers.get("Host", ""))
-    headers.setdefault("X-Forwarded-Proto", "https" if request.secure else "http")
-    headers.setdefault("X-Real-IP", peer)
-    changed(headers, change)
-    return headers
-
-
-def _end_to_end(given: Mapping[str, str]) -> CIMultiDict[str]:
-    """Without what concerns one connection only, by its nature or by its sender's word."""
-    named = {name.strip().lower() for name in given.get("Connection", "").split(",")}
-    return CIMultiDict(
-        (name, value) for name, value in given.items() if name.lower() not in _HOP_BY_HOP and name.lower() not in named
-    )
+    return Facts(target.host, target.path, request.method, headers, query, cookies, request.secure)
 
 
 def changed(headers: CIMultiDict[str], change: HeaderChange) -> None:
@@ -292,15 +295,14 @@ def changed(headers: CIMultiDict[str], change: HeaderChange) -> None:
         headers.add(name, value)
 
 
-def _url(scheme: str, target: Address, request: web.BaseRequest) -> URL:
-    host, port = target
+def _url(address: Address, target: Target) -> URL:
+    host, port = address
     name = f"[{host}]" if ":" in host else host
-    path = request.raw_path if request.raw_path.startswith("/") else request.rel_url.raw_path_qs
-    return URL(f"{scheme}://{name}:{port}{path}", encoded=True)
+    return URL(f"http://{name}:{port}{target.forwarded}", encoded=True)
 
 
-def _text(target: Address) -> str:
-    return f"{target[0]}:{target[1]}"
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
 
 
 def _timeout(route: Route) -> ClientTimeout:
@@ -312,7 +314,7 @@ def _timeout(route: Route) -> ClientTimeout:
 
 
 async def _pass_on(request: web.BaseRequest, answer: ClientResponse, change: HeaderChange) -> web.StreamResponse:
-    headers = _end_to_end(answer.headers)
+    headers = end_to_end(answer.headers)
     headers.setdefault("Server", "kohort")
     changed(headers, change)
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)

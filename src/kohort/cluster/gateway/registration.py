@@ -1,6 +1,8 @@
 """Plugs the data plane into a manager."""
 
 import asyncio
+import os
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.gateway.crd import definitions, gateway_class
@@ -14,18 +16,43 @@ from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 if TYPE_CHECKING:
     from kohort.cluster.gateway.backends import Dial
+    from kohort.cluster.gateway.forwarded_headers import Network
+    from kohort.cluster.gateway.proxy import Settings
 
 _log = Log(module="kohort.cluster.gateway")
 
+TRUSTED_PROXIES: Final = "KOHORT_GATEWAY_TRUSTED_PROXIES"
+MERGE_SLASHES: Final = "KOHORT_GATEWAY_MERGE_SLASHES"
 _ESTABLISHED_SECONDS: Final = 10.0
 
 
-def register(manager: Manager, *, host: str = "127.0.0.1", port: int = 0, dial: "Dial | None" = None) -> DataPlane:
+def register(
+    manager: Manager,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    dial: "Dial | None" = None,
+    trusted_proxies: str | None = None,
+    merge_slashes: bool | None = None,
+) -> DataPlane:
     """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. Loopback, unless told otherwise.
 
     `dial` says where an address of a pod is reached from here; without it, at that address.
+
+    `trusted_proxies` are addresses and networks, separated by commas, whose X-Forwarded headers are believed; none by
+    default. `merge_slashes` makes `//` in paths one slash, as it does by default. What is not given is read from
+    `KOHORT_GATEWAY_TRUSTED_PROXIES` and `KOHORT_GATEWAY_MERGE_SLASHES` (true or false). Raises ValueError.
     """
-    plane = DataPlane(manager, host=host, port=port, dial=dial)
+    trusted = os.environ.get(TRUSTED_PROXIES, "") if trusted_proxies is None else trusted_proxies
+    merge = _boolean(MERGE_SLASHES, default=True) if merge_slashes is None else merge_slashes
+    networks = _networks(trusted)
+
+    def settings() -> "Settings":
+        from kohort.cluster.gateway.proxy import Settings
+
+        return Settings(networks, merge)
+
+    plane = DataPlane(manager, host=host, port=port, dial=dial, settings=settings)
 
     async def prepare() -> None:
         if await install_definitions(manager.client):
@@ -35,6 +62,22 @@ def register(manager: Manager, *, host: str = "127.0.0.1", port: int = 0, dial: 
 
     manager.prepare(prepare)
     return plane
+
+
+def _networks(text: str) -> "tuple[Network, ...]":
+    try:
+        return tuple(ip_network(each.strip(), strict=False) for each in text.split(",") if each.strip())
+    except ValueError as problem:
+        raise ValueError(
+            f"{TRUSTED_PROXIES}: {problem}; write addresses and networks, separated by commas: 10.0.0.0/8,192.0.2.7"
+        ) from None
+
+
+def _boolean(name: str, *, default: bool) -> bool:
+    found = os.environ.get(name, "").lower()
+    if found not in ("", "true", "false"):
+        raise ValueError(f"{name} is {found!r}; write true or false")
+    return default if not found else found == "true"
 
 
 async def install_definitions(client: Client) -> bool:
