@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.node.processes import Bench, up
+from tests.node.processes import Bench, shell, up
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -105,6 +105,10 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
+async def restored(route: netlink.Route) -> None:
+    await until(lambda: route in netlink.routes())
+
+
 @contextlib.asynccontextmanager
 async def cluster(data: Path) -> AsyncIterator[Cluster]:
     with up(data):
@@ -170,9 +174,25 @@ async def test_routes_and_rules_that_another_program_deletes_are_restored(tmp_pa
         to_service = next(each for each in netlink.routes() if (each.network, each.table) == (service, table))
         to_pod = next(each for each in netlink.routes() if each.network == IPv4Network(found.server_address))
         netlink.delete_route(to_service.network, to_service.interface, table)
-        await until(lambda: to_service in netlink.routes())
+        await restored(to_service)
         netlink.delete_rule(found.block, table, PRIORITY)
         await until(lambda: any(each.source == found.block for each in netlink.rules()))
         netlink.delete_route(to_pod.network, to_pod.interface)
-        await until(lambda: to_pod in netlink.routes())
+        await restored(to_pod)
+        await found.goes_on(20)
+
+
+async def test_pods_that_start_while_routes_are_deleted_all_have_a_network(tmp_path: Path) -> None:
+    """Restoring must not meddle with a network that is just being made."""
+    async with cluster(tmp_path / "data") as found:
+        await found.serve_and_ask()
+        names = [f"p{number}" for number in range(12)]
+        for name in names:
+            await found.bench.run(name, shell("sleep 100"))
+        for _ in range(20):
+            to_pod = next(each for each in netlink.routes() if each.network == IPv4Network(found.server_address))
+            netlink.delete_route(to_pod.network, to_pod.interface)
+            await restored(to_pod)
+        addresses = {(await found.bench.until(name, lambda status: bool(status["podIP"])))["podIP"] for name in names}
+        await until(lambda: {IPv4Network(each) for each in addresses} <= {each.network for each in netlink.routes()})
         await found.goes_on(20)

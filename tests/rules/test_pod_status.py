@@ -386,3 +386,10 @@ def test_a_status_without_conditions_is_patched_as_it_is() -> None:
 
 def test_a_pod_without_a_resize_has_no_condition_about_one() -> None:
     assert not {"PodResizePending", "PodResizeInProgress"} & set(conditions(a_pod(), seen(resize=ResizeState())))
+
+
+def test_an_address_that_has_changed_replaces_the_one_before() -> None:
+    before = {"podIP": "198.18.0.2", "podIPs": [{"ip": "198.18.0.2"}], "hostIPs": [{"ip": "192.0.2.1"}]}
+    after = {"podIP": "198.18.0.3", "podIPs": [{"ip": "198.18.0.3"}], "hostIPs": [{"ip": "192.0.2.1"}]}
+    assert status_patch(before, after) == {**after, "podIPs": [{"$patch": "replace"}, {"ip": "198.18.0.3"}]}
+    assert status_patch({}, after) == after

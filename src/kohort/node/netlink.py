@@ -89,6 +89,14 @@ def interfaces() -> dict[str, int]:
     return found
 
 
+def index_of(name: str) -> int:
+    """Raises OSError if there is no such interface."""
+    found = interfaces().get(name)
+    if found is None:
+        raise OSError(errno.ENODEV, f"there is no interface {name}")
+    return found
+
+
 def routes() -> list[Route]:
     """IPv4 routes of all tables; addresses of this machine are in `LOCAL_TABLE`. Raises OSError."""
     return [_route(body) for body in _dump(GET_ROUTES, _ROUTE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0))]

@@ -47,6 +47,8 @@ class Namespaces:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._relays: dict[str, asyncio.Server] = {}
+        self._in_progress: set[str] = set()
+        """Networks that are being made; they are not restored meanwhile."""
 
     @staticmethod
     def permitted() -> bool:
@@ -75,7 +77,7 @@ class Namespaces:
     def restore(self, uid: str, address: str) -> bool:
         """Connect a network to the machine again whose interface or route another program has deleted. Returns whether
         it had to be. Raises OSError."""
-        if not _is_namespace(self.path(uid)):
+        if uid in self._in_progress or not _is_namespace(self.path(uid)):
             return False
         wanted = IPv4Network(address)
         if any((each.network, each.table) == (wanted, netlink.MAIN_TABLE) for each in netlink.routes()):
@@ -123,12 +125,15 @@ class Namespaces:
     def _make(self, path: Path, uid: str, address: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+        self._in_progress.add(uid)
         try:
             in_thread(lambda: _unshared(path))
             _connect_to_machine(path, address)
         except BaseException:
             self.remove(uid)  # half a network must not be taken for a whole one
             raise
+        finally:
+            self._in_progress.discard(uid)
 
     def remove_all(self, *, but: Container[str] = ()) -> None:
         """The networks of all pods, except for those with these UIDs."""
@@ -164,7 +169,7 @@ def _connect_to_machine(path: Path, address: str) -> None:
             for stale in machine.link_lookup(ifname=name):
                 machine.link("del", index=stale)
             machine.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_fd": handle})
-            index = machine.link_lookup(ifname=name)[0]
+            index = netlink.index_of(name)
             machine.addr("add", index=index, address=GATEWAY, prefixlen=32)
             machine.link("set", index=index, state="up")
             _add_route(address, index)
@@ -177,13 +182,16 @@ def _connect_to_machine(path: Path, address: str) -> None:
         enter_namespace(str(path), CLONE_NEWNET)
         with IPRoute() as pod:
             pod.link("set", index=1, state="up")
-            eth0 = pod.link_lookup(ifname="eth0")[0]
+            eth0 = netlink.index_of("eth0")
             pod.addr("add", index=eth0, address=address, prefixlen=32)
             pod.link("set", index=eth0, state="up")
             pod.route("add", dst=f"{GATEWAY}/32", oif=eth0, scope=253)
             pod.route("add", dst="default", gateway=GATEWAY, oif=eth0)
 
-    in_thread(inside)
+    try:
+        in_thread(inside)
+    except NetlinkError as problem:
+        raise OSError(problem.code, str(problem)) from problem
 
 
 def _add_route(address: str, interface: int) -> None:

@@ -34,6 +34,10 @@ class Reporting:
     def __init__(self, held: HeldPod) -> None:
         self._held = held
         self._said: JsonObject = reported_conditions(held.pod)
+        if address := held.pod.status.pod_ip:  # an earlier agent may have given the pod another one
+            self._said["podIPs"] = [{"ip": address}]
+        if host := held.pod.status.host_ip:
+            self._said["hostIPs"] = [{"ip": host}]
         self._owed: JsonObject | None = None
         """A status that could not be told."""
 

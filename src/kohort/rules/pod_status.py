@@ -229,7 +229,7 @@ def reported_conditions(pod: Pod) -> JsonObject:
 
 def status_patch(reported: JsonObject, status: JsonObject) -> JsonObject:
     """The strategic merge patch from the one to the other. Such a patch keeps what it does not mention, so it must name
-    what is gone: a condition, its reason or message, a resource."""
+    what is gone: a condition, its reason or message, a resource, an address."""
     before = {each["type"]: each for each in reported.get("conditions", ())}
     after = {each["type"]: each for each in status.get("conditions", ())}
     conditions = [
@@ -238,6 +238,9 @@ def status_patch(reported: JsonObject, status: JsonObject) -> JsonObject:
     ]
     conditions += [{"type": type, "$patch": "delete"} for type in before if type not in after]
     patch = {**status, "conditions": conditions} if conditions else dict(status)
+    for key in ("podIPs", "hostIPs"):
+        if key in reported and reported[key] != status.get(key):
+            patch[key] = [{"$patch": "replace"}, *status.get(key, ())]
     for key in ("resources", "allocatedResources"):
         if key in reported and reported[key] != status.get(key):
             patch[key] = {"$patch": "replace", **status[key]} if key in status else None
