@@ -1,4 +1,7 @@
-"""The revisions of a StatefulSet or DaemonSet as stored objects: found, chosen, created, pruned."""
+"""The ControllerRevisions of a StatefulSet or DaemonSet: find, choose, create and prune them."""
+
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -11,6 +14,9 @@ from kohort.kube.resources import CONTROLLER_REVISIONS
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 
+DEFAULT_LIMIT: Final = 10
+"""Of `spec.revisionHistoryLimit`."""
+
 
 class StoredRevision(msgspec.Struct, frozen=True):
     """A ControllerRevision as read from the cache."""
@@ -19,8 +25,10 @@ class StoredRevision(msgspec.Struct, frozen=True):
     revision: int = 0
     data: JsonObject = {}
 
-    def facts(self) -> Revision:
-        return Revision(self.metadata.name, self.revision, self.data)
+    def revision_with(self, hash_label: str) -> Revision:
+        """A revision without the label is known by its name."""
+        hash = self.metadata.labels.get(hash_label) or self.metadata.name
+        return Revision(self.metadata.name, self.revision, self.data, hash)
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -28,6 +36,12 @@ class Resolved(msgspec.Struct, frozen=True):
     update: Revision
     collisions: int
     all: list[Revision]
+
+    @property
+    def duplicates(self) -> list[Revision]:
+        """Revisions with the same template as the update revision, made by hand or by another version of the
+        software."""
+        return [one for one in self.all if one.data == self.update.data and one.name != self.update.name]
 
 
 def template_data(template: JsonObject) -> JsonObject:
@@ -52,17 +66,19 @@ class History:
     async def resolve(self, owner: JsonObject) -> Resolved:
         """The current and the update revision of the set, written if they do not exist yet."""
         stored = await self._owned(owner)
-        known = [one.facts() for one in stored]
+        known = [one.revision_with(self._hash_label) for one in stored]
         status = owner.get("status") or {}
         update, collisions = await self._update_revision(owner, known, status.get("collisionCount") or 0)
         known = [one for one in known if one.name != update.name] + [update]
         current = next((one for one in known if one.name == status.get("currentRevision")), update)
         return Resolved(current, update, collisions, known)
 
-    async def forget_surplus(self, owner: JsonObject, resolved: Resolved, used: set[str]) -> None:
-        limit = owner["spec"].get("revisionHistoryLimit")
+    async def delete_surplus(self, owner: JsonObject, resolved: Resolved, used: set[str], limit: int) -> None:
         live = used | {resolved.current.name, resolved.update.name}
-        for one in revisions.surplus(resolved.all, live, 10 if limit is None else limit):
+        await self.delete(owner, revisions.surplus(resolved.all, live, limit))
+
+    async def delete(self, owner: JsonObject, surplus: Sequence[Revision]) -> None:
+        for one in surplus:
             try:
                 await self._client.delete(CONTROLLER_REVISIONS, one.name, owner["metadata"]["namespace"])
             except NotFound:
@@ -98,11 +114,13 @@ class History:
             name = body["metadata"]["name"]
             try:
                 await self._client.create(CONTROLLER_REVISIONS, body)
-                return Revision(name, number, data), collisions
+                return Revision(name, number, data, body["metadata"]["labels"][self._hash_label]), collisions
             except AlreadyExists:
                 existing = await self._client.find(CONTROLLER_REVISIONS, name, namespace)
                 if existing is not None and existing.get("data") == data:
-                    return Revision(name, existing["revision"], data), collisions
+                    labels = existing["metadata"].get("labels") or {}
+                    hash = labels.get(self._hash_label) or name
+                    return Revision(name, existing["revision"], data, hash), collisions
                 collisions += 1
 
 

@@ -22,6 +22,8 @@ class Revision(msgspec.Struct, frozen=True):
     name: str
     number: int
     data: JsonObject
+    hash: str = ""
+    """What its hash label says."""
 
 
 class Reuse(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ def choose(data: JsonObject, history: Sequence[Revision]) -> Reuse | New:
 
 
 def surplus(history: Sequence[Revision], live: set[str], limit: int) -> list[Revision]:
-    """The revisions to forget: the oldest of those that nothing uses, beyond `limit` of them."""
+    """The revisions to delete: the oldest of those that no pod uses, beyond `limit` of them."""
     unused = sorted((revision for revision in history if revision.name not in live), key=lambda one: one.number)
     return unused[: max(0, len(unused) - limit)]
 

@@ -128,6 +128,20 @@ async def test_history_is_limited() -> None:
         await cluster.until(lambda: len(cluster.objects(CONTROLLER_REVISIONS, NS)) == 2)
 
 
+async def test_old_revisions_that_pods_use_count_towards_the_limit() -> None:
+    async with at_work() as cluster:
+        await cluster.client.create(
+            DAEMON_SETS, daemon_set(revisionHistoryLimit=1, updateStrategy={"type": "OnDelete"})
+        )
+        await cluster.until(lambda: rolled_out(cluster, 3))
+        for number in range(2, 5):
+            body = {"spec": {"template": template("agent", f"img:{number}")}}
+            await cluster.client.patch(DAEMON_SETS, "agent", NS, body)
+            await cluster.settle()
+        numbers = sorted(one["revision"] for one in cluster.objects(CONTROLLER_REVISIONS, NS))
+        assert numbers == [1, 4], "the pods use the first, and the limit is used up by it"
+
+
 async def test_a_deleted_revision_is_written_again_and_a_copy_of_it_serves_as_well() -> None:
     async with at_work() as cluster:
         await cluster.client.create(DAEMON_SETS, daemon_set())
@@ -144,6 +158,25 @@ async def test_a_deleted_revision_is_written_again_and_a_copy_of_it_serves_as_we
         (left,) = cluster.objects(CONTROLLER_REVISIONS, NS)
         assert left["metadata"]["name"] == "agent-other", "equal templates need no second revision"
         assert left["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+        assert rolled_out(cluster, 3)
+
+
+async def test_a_second_revision_with_the_same_template_replaces_no_pod() -> None:
+    async with at_work() as cluster:
+        await cluster.client.create(DAEMON_SETS, daemon_set())
+        await cluster.until(lambda: rolled_out(cluster, 3))
+        before = {pod["metadata"]["uid"] for pod in cluster.objects(PODS, NS)}
+        (first,) = cluster.objects(CONTROLLER_REVISIONS, NS)
+        copy = {key: value for key, value in first.items() if key != "metadata"} | {"revision": 7}
+        labels = {**first["metadata"]["labels"], "controller-revision-hash": "other"}
+        copy["metadata"] = {"name": "by-hand", "namespace": NS, "labels": labels}
+        await cluster.client.create(CONTROLLER_REVISIONS, copy)
+        await cluster.settle()
+        (left,) = cluster.objects(CONTROLLER_REVISIONS, NS)
+        assert (left["metadata"]["name"], left["revision"]) == ("by-hand", 7), "the one with the highest number stays"
+        pods = cluster.objects(PODS, NS)
+        assert {pod["metadata"]["uid"] for pod in pods} == before
+        assert {pod["metadata"]["labels"]["controller-revision-hash"] for pod in pods} == {"other"}
         assert rolled_out(cluster, 3)
 
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.workloads.daemonset.failure_backoff import FailureDelays
+from kohort.cluster.workloads.daemonset.failure_backoff import FailureBackoff
 from kohort.cluster.workloads.daemonset.plan import (
     Cause,
     Counts,
@@ -93,6 +93,28 @@ def test_with_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
     assert plan(view({"a": FITS}, SURGING, a=[old, new])) == [Delete("old", "a", Cause.OUTDATED)]
 
 
+def test_unavailable_outdated_pods_are_replaced_on_top_of_max_unavailable() -> None:
+    nodes = dict.fromkeys("abcd", FITS)
+    pods = {name: [DaemonPod(f"{name}0", updated=False, ready=name in "cd", available=name in "cd")] for name in "abcd"}
+
+    def replaced(max_unavailable: int) -> list[str]:
+        return [one.node for one in plan(View(nodes, pods, Strategy(max_unavailable=max_unavailable)))]
+
+    assert replaced(1) == ["a", "b"], "both, though only one node may be unavailable"
+    assert replaced(2) == ["a", "b"], "they use up the allowance of the available ones"
+    assert replaced(3) == ["a", "b", "c"]
+
+
+def test_with_surge_no_pod_is_created_where_none_should_run() -> None:
+    old, broken = DaemonPod("old", updated=False), DaemonPod("old", updated=False, ready=False, available=False)
+    new = DaemonPod("new")
+    delete = Delete("old", "kept", Cause.OUTDATED)
+    assert plan(view({"kept": KEEPS}, SURGING, kept=[broken])) == [delete]
+    assert plan(view({"a": FITS, "kept": KEEPS}, SURGING, a=[new], kept=[old])) == [delete]
+    starting = DaemonPod("new", ready=False, available=False)
+    assert plan(view({"a": FITS, "kept": KEEPS}, SURGING, a=[starting], kept=[old])) == [], "the only available pod"
+
+
 def test_the_status_counts_nodes_by_their_oldest_pod() -> None:
     found = view(
         {"a": FITS, "b": FITS, "c": FITS, "d": KEEPS},
@@ -106,7 +128,7 @@ def test_the_status_counts_nodes_by_their_oldest_pod() -> None:
 
 
 def test_delays_after_failures_double_and_are_forgotten() -> None:
-    delays = FailureDelays()
+    delays = FailureBackoff()
     seen = []
     for _ in range(12):
         delays.deleted("u", "n", 1, 0.0)

@@ -1,5 +1,5 @@
-"""How long a node is left alone after a daemon pod failed there: one second, then twice as long each time, up to
-fifteen minutes. A node without failures for half an hour begins anew."""
+"""How long a failed daemon pod stays on its node before it is deleted and replaced: one second, then twice as long each
+time, up to fifteen minutes. A node without failures for half an hour starts at one second again."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 900.0
 
 
-class FailureDelays:
+class FailureBackoff:
     def __init__(self) -> None:
         self._delays: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
         """By the uid of the DaemonSet, then by node and generation: when a failed pod was deleted, and the delay."""
@@ -18,7 +18,7 @@ class FailureDelays:
         return max(0.0, when + delay - now)
 
     def deleted(self, uid: str, node: str, generation: int, now: float) -> None:
-        """A failed pod is deleted. What is too old to matter is dropped."""
+        """A failed pod is deleted. Entries that are too old to matter are dropped."""
         known = {
             place: (when, delay)
             for place, (when, delay) in self._delays.get(uid, {}).items()

@@ -11,9 +11,10 @@ First every node gets what belongs there:
 | more than one, with surge                | may keep | keep the oldest of each revision until new is available    |
 | any                                      | does not | delete                                                     |
 
-Only when that leaves nothing to do, outdated pods are replaced. Without surge they are deleted: those that are not
-available at once, others while fewer than `maxUnavailable` nodes lack an available pod. With surge a new pod is created
-beside the old one, on at most `maxSurge` nodes at a time, and the old one is deleted once the new one is available.
+Outdated pods are replaced only when that leaves nothing to do. Without surge they are deleted: those that are not
+available at once, whatever `maxUnavailable` is, others while fewer than `maxUnavailable` nodes lack an available pod.
+With surge a new pod is created beside the old one, on at most `maxSurge` nodes at a time, and the old one is deleted
+once the new one is available.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ BURST = 250
 
 
 class DaemonPod(msgspec.Struct, frozen=True):
-    """What the rules must know of one pod."""
+    """One pod, as far as the rules need it."""
 
     name: str
     updated: bool = True
@@ -47,7 +48,7 @@ class DaemonPod(msgspec.Struct, frozen=True):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What a node is to a DaemonSet."""
+    """Whether pods of the DaemonSet belong on a node."""
 
     should_run: bool
     """A pod is created here."""
@@ -160,8 +161,8 @@ def _surplus_while_surging(node: str, running: Sequence[DaemonPod]) -> list[Acti
 def _replace_outdated(view: View) -> list[Action]:
     unavailable, surge = view.strategy.allowed(desired(view))
     nodes = [name for name, fit in view.nodes.items() if fit.should_run or view.pods.get(name)]
-    alone = {node: _one_of_each(view.pods.get(node, ())) for node in nodes}
-    return _add_beside(alone, surge) if surge else _delete_outdated(alone, unavailable)
+    pairs = {node: _one_of_each(view.pods.get(node, ())) for node in nodes}
+    return _surge(view, pairs, surge) if surge else _delete_outdated(pairs, unavailable)
 
 
 Pair = tuple[DaemonPod | None, DaemonPod | None]
@@ -169,7 +170,7 @@ Pair = tuple[DaemonPod | None, DaemonPod | None]
 
 
 def _one_of_each(pods: Sequence[DaemonPod]) -> Pair | None:
-    """None if there are several of one kind: the next look brings that in order."""
+    """None if there are several of one kind: the next plan deletes the surplus first."""
     staying = [pod for pod in pods if not pod.terminating]
     new = [pod for pod in staying if pod.updated]
     old = [pod for pod in staying if not pod.updated]
@@ -187,36 +188,56 @@ def _delete_outdated(nodes: Mapping[str, Pair | None], unavailable: int) -> list
             missing += 1
             continue
         new, old = pair
-        if new is not None or old is None:
-            missing += new is None or not new.available
+        if new is not None and old is None:
+            missing += not new.available
+        elif old is None or new is not None:
+            missing += 1
         elif not old.available:
             broken.append(Delete(old.name, node, Cause.OUTDATED))
         else:
             candidates.append(Delete(old.name, node, Cause.OUTDATED))
-    # Pods that are not available cost nothing to replace, but they use up the allowance for those that are.
+    # All pods that are not available are replaced, whatever maxUnavailable is, but they count towards it.
     left = max(0, unavailable - missing - len(broken))
     return broken + candidates[:left]
 
 
-def _add_beside(nodes: Mapping[str, Pair | None], surge: int) -> list[Action]:
-    extra = 0
-    broken: list[Action] = []
+def _surge(view: View, pairs: Mapping[str, Pair | None], surge: int) -> list[Action]:
+    """
+    | new pod       | old pod       | node       | then                                                  |
+    |---------------|---------------|------------|-------------------------------------------------------|
+    | available     | any           | any        | delete the old one                                    |
+    | not available | any           | any        | wait; counts towards `maxSurge`                       |
+    | none          | not available | should run | create                                                |
+    | none          | available     | should run | create within `maxSurge`                              |
+    | none          | not available | keeps it   | delete                                                |
+    | none          | available     | keeps it   | delete while more pods are available than desired     |
+    """
+    extra = available = 0
+    replacements: list[Action] = []
     candidates: list[Action] = []
-    finished: list[Action] = []
-    for node, pair in nodes.items():
+    deletions: list[Action] = []
+    kept: list[Action] = []
+    for node, pair in pairs.items():
         if pair is None:
             extra += 1
             continue
         new, old = pair
+        counted = old or new
+        available += counted is not None and counted.available
         if old is None:
             continue
-        if new is None:
-            (candidates if old.available else broken).append(Create(node))
-        elif new.available:
-            finished.append(Delete(old.name, node, Cause.OUTDATED))
+        delete = Delete(old.name, node, Cause.OUTDATED)
+        if new is not None:
+            if new.available:
+                deletions.append(delete)
+            else:
+                extra += 1
+        elif not view.nodes[node].should_run:
+            (kept if old.available else deletions).append(delete)
         else:
-            extra += 1
-    return [*broken, *candidates[: max(0, surge - extra)], *finished]
+            (candidates if old.available else replacements).append(Create(node))
+    surplus = max(0, available - desired(view))
+    return [*replacements, *candidates[: max(0, surge - extra)], *deletions, *kept[:surplus]]
 
 
 def _all_of(node: str, pods: Iterable[DaemonPod], cause: Cause) -> list[Action]:

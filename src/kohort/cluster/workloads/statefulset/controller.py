@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.pod_state import available_in
-from kohort.cluster.workloads.revision_history import History, Resolved, StoredRevision, template_of
+from kohort.cluster.workloads.revision_history import DEFAULT_LIMIT, History, Resolved, StoredRevision, template_of
 from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.cluster.workloads.statefulset import plan as rules
 from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
@@ -85,9 +85,9 @@ class StatefulSets:
         done, failure = await self._carry_out(stateful_set, resolved, plan.stages, pods)
         counts = rules.count(facts, observed, done)
         await self._write_status(stateful_set, status_of(stateful_set, resolved, facts, counts))
-        await self.history.forget_surplus(
-            stateful_set, resolved, {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
-        )
+        used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        limit = stateful_set["spec"].get("revisionHistoryLimit")
+        await self.history.delete_surplus(stateful_set, resolved, used, DEFAULT_LIMIT if limit is None else limit)
         if isinstance(failure, ApiError) and failure.caused_by(NAMESPACE_TERMINATING):
             return None
         if failure is not None:
