@@ -26,8 +26,8 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.action_result import Done, Problem, Waiting
 from kohort.rollouts.traffic.model import (
-    Asking,
     GatewayRef,
     Header,
     HeaderMatch,
@@ -36,6 +36,7 @@ from kohort.rollouts.traffic.model import (
     Match,
     RouteRef,
     Selectors,
+    TrafficRequest,
     TrafficStep,
 )
 from kohort.rollouts.traffic.routing import ClusterTraffic
@@ -83,25 +84,25 @@ async def test_a_release_on_a_real_api_server(kubernetes: ControlPlane) -> None:
             await client.create(HTTP_ROUTES, moved(route))
             before = await specs(client)
             owner = {**OWNER, "uid": namespace["metadata"]["uid"]}
-            asking = Asking(NAMESPACE, owner, (BOTH,), selectors=Selectors("rev", "v1", "v2"))
+            request = TrafficRequest(NAMESPACE, owner, (BOTH,), selectors=Selectors("rev", "v1", "v2"))
             traffic = ClusterTraffic(client)
 
             async def served(host: str, **headers: str) -> str:
                 async with http.get(plane.address, headers={"host": host, **headers}) as answer:
                     return await answer.text()
 
-            await finish(traffic, "pin_stable", asking)
+            await finish(traffic, "pin_stable", request)
             modifier = HeaderModifier(set=(Header("x-version", "new"),))
             match = TrafficStep(matches=(Match(headers=(HeaderMatch("user", "demo"),)),), header_modifier=modifier)
-            await finish(traffic, "route", msgspec.structs.replace(asking, step=match))
+            await finish(traffic, "route", msgspec.structs.replace(request, step=match))
             for host in ("ingress.example.com", "route.example.com"):
                 assert await served(host) == "stable"
                 assert await served(host, user="demo") == "canary"
-            await finish(traffic, "route", msgspec.structs.replace(asking, step=TrafficStep(100)))
+            await finish(traffic, "route", msgspec.structs.replace(request, step=TrafficStep(100)))
             for host in ("ingress.example.com", "route.example.com"):
                 assert await served(host) == "canary"
-            for operation in ("route_all_to_stable", "restore_stable", "remove_canary_service"):
-                await finish(traffic, operation, asking)
+            for operation in ("route_all_to_stable", "unpin_stable", "remove_canary_service"):
+                await finish(traffic, operation, request)
             assert await specs(client) == before
             for host in ("ingress.example.com", "route.example.com"):
                 assert await served(host) == "stable"
@@ -125,13 +126,15 @@ async def specs(client: Client) -> list[JsonObject]:
     return found
 
 
-async def finish(traffic: ClusterTraffic, operation: str, asking: Asking) -> None:
-    marks: Mapping[str, str] = {}
+async def finish(traffic: ClusterTraffic, operation: str, request: TrafficRequest) -> None:
+    stored: Mapping[str, str] = {}
     async with asyncio.timeout(60):
         while True:
-            answer = await getattr(traffic, operation)(msgspec.structs.replace(asking, marks=marks))
-            assert answer.state != "problem", answer.text
-            if answer.done:
-                return
-            marks = answer.marks
-            await asyncio.sleep(answer.seconds)
+            match await getattr(traffic, operation)(msgspec.structs.replace(request, grace_times=stored)):
+                case Done():
+                    return
+                case Waiting(seconds=seconds, grace_times=times):
+                    stored = stored if times is None else times
+                    await asyncio.sleep(seconds)
+                case Problem(text=text):
+                    raise AssertionError(text)

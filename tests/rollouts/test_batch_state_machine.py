@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kohort.objects.json_types import Json
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import batch_state_machine
-from kohort.rollouts.batch_state_machine import BatchView
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.batch_state_machine import BatchAction, BatchObservation, Finalize, Initialize, Upgrade
 from kohort.rollouts.rollout_types import (
     Batch,
     BatchRelease,
@@ -19,7 +20,7 @@ from kohort.rollouts.rollout_types import (
     ReleaseSpec,
     ReleaseStatus,
 )
-from kohort.rollouts.workloads.model import DONE, Counts, Outcome, wait
+from kohort.rollouts.workloads.model import ReplicaCounts
 from kohort.rules import rollout_labels
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,7 +39,7 @@ def view(
     observed_id: str = "id",
     revision: str = "v2",
     **more: Json,
-) -> BatchView:
+) -> BatchObservation:
     metadata = ObjectMeta(name="llm", deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None)
     status = ReleaseStatus(
         phase=phase,
@@ -48,8 +49,17 @@ def view(
         observed_workload_replicas=observed_replicas,
         canary_status=ReleaseCanaryStatus(batch_state=state, current_batch=batch),
     )
-    known = {"replicas": 4, "counts": Counts(1, 1), "desired": 1, "revision": revision, "plan_hash": "plan", **more}
-    return BatchView(release=BatchRelease(metadata, ReleaseSpec(release_plan=plan)), status=status, now=NOW, **known)
+    known = {
+        "replicas": 4,
+        "counts": ReplicaCounts(1, 1),
+        "desired": 1,
+        "revision": revision,
+        "plan_hash": "plan",
+        **more,
+    }
+    return BatchObservation(
+        release=BatchRelease(metadata, ReleaseSpec(release_plan=plan)), status=status, now=NOW, **known
+    )
 
 
 ALL = msgspec.structs.replace(PLAN, batch_partition=None)
@@ -57,14 +67,14 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
 
 
 @pytest.mark.parametrize(
-    ("here", "phase", "state", "batch", "act"),
+    ("here", "phase", "state", "batch", "action"),
     [
-        (view(""), rollout_labels.PREPARING, rollout_labels.UPGRADING, 0, "initialize"),
-        (view(rollout_labels.PREPARING), rollout_labels.PREPARING, rollout_labels.UPGRADING, 0, "initialize"),
-        (view(), rollout_labels.PROGRESSING, rollout_labels.UPGRADING, 0, "upgrade"),
+        (view(""), rollout_labels.PREPARING, rollout_labels.UPGRADING, 0, Initialize()),
+        (view(rollout_labels.PREPARING), rollout_labels.PREPARING, rollout_labels.UPGRADING, 0, Initialize()),
+        (view(), rollout_labels.PROGRESSING, rollout_labels.UPGRADING, 0, Upgrade(1)),
         (view(state=rollout_labels.VERIFYING), rollout_labels.PROGRESSING, rollout_labels.BATCH_READY, 0, None),
         (
-            view(state=rollout_labels.VERIFYING, counts=Counts(1, 0)),
+            view(state=rollout_labels.VERIFYING, counts=ReplicaCounts(1, 0)),
             rollout_labels.PROGRESSING,
             rollout_labels.VERIFYING,
             0,
@@ -79,7 +89,7 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
             None,
         ),
         (
-            view(state=rollout_labels.BATCH_READY, counts=Counts(1, 0)),
+            view(state=rollout_labels.BATCH_READY, counts=ReplicaCounts(1, 0)),
             rollout_labels.PROGRESSING,
             rollout_labels.UPGRADING,
             0,
@@ -89,7 +99,7 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
         (view(plan=ALL), rollout_labels.FINALIZING, rollout_labels.UPGRADING, 0, None),
         (view(deleting=True), rollout_labels.FINALIZING, rollout_labels.UPGRADING, 0, None),
         (view(replicas=None), rollout_labels.FINALIZING, rollout_labels.UPGRADING, 0, None),
-        (view(rollout_labels.FINALIZING), rollout_labels.FINALIZING, rollout_labels.UPGRADING, 0, "finalize"),
+        (view(rollout_labels.FINALIZING), rollout_labels.FINALIZING, rollout_labels.UPGRADING, 0, Finalize()),
         (
             view(state=rollout_labels.BATCH_READY, observed_hash="old", plan=SECOND),
             rollout_labels.PROGRESSING,
@@ -113,7 +123,7 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
             None,
         ),
         (
-            view(state=rollout_labels.BATCH_READY, revision="v3", counts=Counts()),
+            view(state=rollout_labels.BATCH_READY, revision="v3", counts=ReplicaCounts()),
             rollout_labels.PROGRESSING,
             rollout_labels.BATCH_READY,
             0,
@@ -122,29 +132,39 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
         (view(observed=False), rollout_labels.PROGRESSING, rollout_labels.UPGRADING, 0, None),
     ],
 )
-def test_transitions(here: BatchView, phase: str, state: str, batch: int, act: str | None) -> None:
-    move = batch_state_machine.decide(here)
-    found = move.status.canary_status
-    assert (move.status.phase, found.batch_state, found.current_batch, move.act) == (phase, state, batch, act)
+def test_transitions(here: BatchObservation, phase: str, state: str, batch: int, action: BatchAction | None) -> None:
+    decision = batch_state_machine.decide(here)
+    found = decision.status.canary_status
+    assert (decision.status.phase, found.batch_state, found.current_batch, decision.action) == (
+        phase,
+        state,
+        batch,
+        action,
+    )
 
 
 @pytest.mark.parametrize(
-    ("act", "outcome", "phase", "state"),
+    ("action", "result", "phase", "state"),
     [
-        ("initialize", DONE, rollout_labels.PROGRESSING, rollout_labels.UPGRADING),
-        ("initialize", wait("canary llm-x is not in sight yet"), rollout_labels.PREPARING, rollout_labels.UPGRADING),
-        ("upgrade", DONE, rollout_labels.PREPARING, rollout_labels.VERIFYING),
-        ("upgrade", Outcome("problem", "lost"), rollout_labels.PREPARING, rollout_labels.UPGRADING),
-        ("finalize", DONE, rollout_labels.COMPLETED, rollout_labels.UPGRADING),
-        ("finalize", wait("llm: 1/2 groups have the new version"), rollout_labels.PREPARING, rollout_labels.UPGRADING),
+        (Initialize(), DONE, rollout_labels.PROGRESSING, rollout_labels.UPGRADING),
+        (Initialize(), Waiting("canary llm-x is not observed yet"), rollout_labels.PREPARING, rollout_labels.UPGRADING),
+        (Upgrade(1), DONE, rollout_labels.PREPARING, rollout_labels.VERIFYING),
+        (Upgrade(1), Problem("lost"), rollout_labels.PREPARING, rollout_labels.UPGRADING),
+        (Finalize(), DONE, rollout_labels.COMPLETED, rollout_labels.UPGRADING),
+        (
+            Finalize(),
+            Waiting("llm: 1/2 groups have the new version"),
+            rollout_labels.PREPARING,
+            rollout_labels.UPGRADING,
+        ),
     ],
 )
-def test_outcomes(act: batch_state_machine.BatchAct, outcome: Outcome, phase: str, state: str) -> None:
-    move = batch_state_machine.answered(view(rollout_labels.PREPARING), act, outcome)
-    assert (move.status.phase, move.status.canary_status.batch_state) == (phase, state)
-    assert move.status.message == outcome.text
-    if outcome.state == "problem":
-        (condition,) = move.status.conditions
+def test_outcomes(action: BatchAction, result: ActionResult, phase: str, state: str) -> None:
+    decision = batch_state_machine.decide_after(view(rollout_labels.PREPARING), action, result)
+    assert (decision.status.phase, decision.status.canary_status.batch_state) == (phase, state)
+    assert decision.status.message == ("" if isinstance(result, Done) else result.text)
+    if isinstance(result, Problem):
+        (condition,) = decision.status.conditions
         assert (condition.type, condition.status, condition.reason) == ("Progressing", "True", "InRolling")
 
 
@@ -162,14 +182,16 @@ def test_outcomes(act: batch_state_machine.BatchAct, outcome: Outcome, phase: st
 )
 def test_w07_readiness(updated: int, ready: int, desired: int, threshold: int | str | None, expected: bool) -> None:
     plan = msgspec.structs.replace(PLAN, failure_threshold=threshold)
-    assert batch_state_machine.is_ready(view(plan=plan, counts=Counts(updated, ready), desired=desired)) == expected
+    assert (
+        batch_state_machine.is_ready(view(plan=plan, counts=ReplicaCounts(updated, ready), desired=desired)) == expected
+    )
 
 
 def test_counters_of_an_old_generation_are_not_believed() -> None:
-    assert not batch_state_machine.is_ready(view(counts=Counts(1, 1, observed=False)))
+    assert not batch_state_machine.is_ready(view(counts=ReplicaCounts(1, 1, observed=False)))
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.sampled_from(["Upgrading", "Verifying", "Ready"]))
 def test_a_batch_beyond_the_partition_is_never_begun(updated: int, ready: int, desired: int, state: str) -> None:
-    here = view(state=state, batch=1, plan=SECOND, counts=Counts(updated, min(ready, updated)), desired=desired)
+    here = view(state=state, batch=1, plan=SECOND, counts=ReplicaCounts(updated, min(ready, updated)), desired=desired)
     assert batch_state_machine.decide(here).status.canary_status.current_batch == 1

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.rollouts import deployments as web
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, midway, release_cluster, rollout
-from tests.rollouts.test_transitions import WORKLOAD, world
+from tests.rollouts.test_transitions import WORKLOAD, observation
 
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
@@ -131,10 +131,10 @@ async def test_a_resting_rollout_of_an_earlier_version_is_no_uncontrolled_releas
 def test_no_release_begins_that_services_could_not_tell_apart_from_the_stable_version() -> None:
     """A set that other software has keyed may carry the very key that the new version gets."""
     workload = msgspec.structs.replace(WORKLOAD, expected_key=WORKLOAD.stable_revision)
-    move = release_state_machine.decide(world(reason=rollout_labels.INITIALIZING, workload=workload))
-    assert move.act is None
-    assert "same revision key aaa" in move.state.message
-    assert [note.reason for note in move.notes] == ["InitializeFailed"]
+    decision = release_state_machine.decide(observation(reason=rollout_labels.INITIALIZING, workload=workload))
+    assert decision.action is None
+    assert "same revision key aaa" in decision.state.message
+    assert [event.reason for event in decision.events] == ["InitializeFailed"]
 
 
 async def test_edits_of_a_deployment_that_make_no_new_pods_start_no_release() -> None:

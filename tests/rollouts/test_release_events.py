@@ -1,12 +1,13 @@
 """What a release tells: in messages, by events, and on dashboards."""
 
 import msgspec
-from tests.rollouts.test_transitions import NOW, progress, release, rollout, world
+from tests.rollouts.test_transitions import NOW, observation, progress, release, rollout
 
 from kohort.kube.clock import format_time
 from kohort.kube.metrics import Metrics
 from kohort.objects.meta import Condition, ObjectMeta
 from kohort.rollouts import rollout_phases, step_state_machine
+from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_state import State
 from kohort.rules import rollout_labels
@@ -15,10 +16,12 @@ LABELS = {"namespace": "default", "rollout": "llm", "workload_kind": "LeaderWork
 
 
 def test_messages_of_steps() -> None:
-    assert step_state_machine.decide(world(found=progress(1, rollout_labels.UPGRADE))).state.message == (
+    assert step_state_machine.decide(observation(found=progress(1, rollout_labels.UPGRADE))).state.message == (
         "Rollout is in step(1/3), and upgrade workload to new version"
     )
-    waiting = step_state_machine.decide(world(found=progress(2, rollout_labels.PAUSED), release=release(1), after=10))
+    waiting = step_state_machine.decide(
+        observation(found=progress(2, rollout_labels.PAUSED), release=release(1), after=10)
+    )
     assert waiting.state.message == "Rollout is in step(2/3), and wait duration(60 seconds) to enter the next step"
     assert waiting.requeue == 50
 
@@ -28,12 +31,14 @@ def test_a_step_that_waits_says_for_what_and_after_a_while_by_an_event() -> None
     starting = msgspec.structs.replace(
         starting, status=msgspec.structs.replace(starting.status, message="0/1 groups ready")
     )
-    young = step_state_machine.decide(world(found=progress(1, rollout_labels.UPGRADE), release=starting, after=10))
+    young = step_state_machine.decide(
+        observation(found=progress(1, rollout_labels.UPGRADE), release=starting, after=10)
+    )
     text = "Rollout is in step(1/3), and upgrade workload to new version: 0/1 groups ready"
-    assert (young.state.message, young.requeue, young.notes) == (text, 20, ())
-    old = step_state_machine.decide(world(found=progress(1, rollout_labels.UPGRADE), release=starting, after=30))
+    assert (young.state.message, young.requeue, young.events) == (text, 20, ())
+    old = step_state_machine.decide(observation(found=progress(1, rollout_labels.UPGRADE), release=starting, after=30))
     assert (old.state.message, old.requeue) == (text, None)
-    assert [(note.reason, note.message) for note in old.notes] == [("StepWaiting", "step(1/3): 0/1 groups ready")]
+    assert [(event.reason, event.message) for event in old.events] == [("StepWaiting", "step(1/3): 0/1 groups ready")]
 
 
 def at(phase: str, step: int, state: str, reason: str = rollout_labels.IN_ROLLING) -> State:
@@ -68,6 +73,6 @@ def test_steps_are_timed_from_their_beginning_and_a_finished_release_has_no_cana
 def test_only_a_release_that_was_under_way_ends_by_deletion() -> None:
     deleted = ObjectMeta(name="llm", namespace="default", deletion_timestamp=format_time(NOW))
     gone = msgspec.structs.replace(rollout(), metadata=deleted)
-    for cursor, outcome in ((rollout_labels.END, ""), (rollout_labels.RELEASE_CONTROL, "deleted")):
-        ending = world(gone, progress(1, finalising_step=cursor), phase=rollout_labels.TERMINATING)
+    for cursor, outcome in ((rollout_labels.END, None), (rollout_labels.RELEASE_CONTROL, ReleaseOutcome.DELETED)):
+        ending = observation(gone, progress(1, finalising_step=cursor), phase=rollout_labels.TERMINATING)
         assert rollout_phases.decide(ending).outcome == outcome

@@ -11,7 +11,10 @@ from kohort.kube.clock import format_time
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import Condition, ObjectMeta
 from kohort.rollouts import finalizing, release_state_machine, rollout_phases, step_state_machine
-from kohort.rollouts.release_state import Act, Move, State, World
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.finalizing import EndReason
+from kohort.rollouts.release_actions import Action, DeleteRelease, GrowToFullCapacity, ReleaseHold, WriteRelease
+from kohort.rollouts.release_state import Decision, Observation, State
 from kohort.rollouts.rollout_types import (
     Batch,
     BatchRelease,
@@ -22,7 +25,15 @@ from kohort.rollouts.rollout_types import (
     ReleaseStatus,
     Rollout,
 )
-from kohort.rollouts.traffic.model import Answer
+from kohort.rollouts.traffic.actions import (
+    CheckReferences,
+    PinStableService,
+    RemoveCanaryService,
+    RouteAllToNew,
+    RouteAllToStable,
+    RouteStep,
+    UnpinStableService,
+)
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
 
@@ -78,7 +89,7 @@ def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) ->
     return Progress(**known)
 
 
-def world(
+def observation(
     subject: Rollout | None = None,
     found: Progress | None = None,
     *,
@@ -88,12 +99,12 @@ def world(
     release: BatchRelease | None = None,
     after: float = 0.0,
     **more: Json,
-) -> World:
+) -> Observation:
     condition = Condition(
         type=rollout_labels.PROGRESSING, status="True", reason=reason, last_update_time=format_time(NOW)
     )
     state = State(phase, "", (condition,) if reason else (), found or progress())
-    return World(
+    return Observation(
         rollout=subject or rollout(),
         state=state,
         now=NOW + timedelta(seconds=after),
@@ -108,7 +119,7 @@ def world(
 def release(
     batch: int = 0, state: str = rollout_labels.BATCH_READY, *, phase: str = rollout_labels.PROGRESSING, **more: Json
 ) -> BatchRelease:
-    base = world()
+    base = observation()
     plan = msgspec.structs.replace(step_state_machine.wanted_plan(base, batch), **more)
     status = ReleaseStatus(
         phase=phase,
@@ -118,27 +129,27 @@ def release(
     return BatchRelease(ObjectMeta(name="llm"), ReleaseSpec(release_plan=plan), status)
 
 
-def state_of(move: Move) -> str:
-    assert move.state.progress is not None
-    return move.state.progress.current_step_state
+def state_of(decision: Decision) -> str:
+    assert decision.state.progress is not None
+    return decision.state.progress.current_step_state
 
 
-DONE = Answer("done")
-WAIT = Answer("wait", seconds=2.0)
+WAIT = Waiting(seconds=2.0)
+RESTORE = [RouteAllToStable, UnpinStableService, RemoveCanaryService]
 
 
 @pytest.mark.parametrize(
-    ("before", "act"),
+    ("before", "action"),
     [
-        (progress(1, rollout_labels.BEFORE_UPGRADE), "pin_stable"),
-        (progress(1, rollout_labels.UPGRADE), "write_release"),
-        (progress(1, rollout_labels.ROUTING), "route"),
+        (progress(1, rollout_labels.BEFORE_UPGRADE), PinStableService),
+        (progress(1, rollout_labels.UPGRADE), WriteRelease),
+        (progress(1, rollout_labels.ROUTING), RouteStep),
         (progress(1, rollout_labels.PAUSED), None),
     ],
 )
-def test_what_a_state_does(before: Progress, act: str | None) -> None:
-    move = step_state_machine.decide(world(found=before))
-    assert (move.act.kind if move.act else None) == act
+def test_what_a_state_does(before: Progress, action: type[Action] | None) -> None:
+    decision = step_state_machine.decide(observation(found=before))
+    assert (type(decision.action) if decision.action else None) == action
 
 
 @pytest.mark.parametrize(
@@ -157,41 +168,41 @@ def test_what_a_state_does(before: Progress, act: str | None) -> None:
     ],
 )
 def test_where_a_state_leads(before: Progress, found: BatchRelease | None, after: float, expected: str) -> None:
-    assert state_of(step_state_machine.decide(world(found=before, release=found, after=after))) == expected
+    assert state_of(step_state_machine.decide(observation(found=before, release=found, after=after))) == expected
 
 
 @pytest.mark.parametrize(
-    ("state", "act", "answer", "expected"),
+    ("state", "action", "result", "expected"),
     [
-        (rollout_labels.BEFORE_UPGRADE, "pin_stable", WAIT, rollout_labels.BEFORE_UPGRADE),
-        (rollout_labels.BEFORE_UPGRADE, "pin_stable", DONE, rollout_labels.UPGRADE),
-        (rollout_labels.ROUTING, "route", WAIT, rollout_labels.ROUTING),
-        (rollout_labels.ROUTING, "route", Answer("problem", text="no Ingress"), rollout_labels.ROUTING),
-        (rollout_labels.ROUTING, "route", DONE, rollout_labels.ANALYSIS),
+        (rollout_labels.BEFORE_UPGRADE, PinStableService(), WAIT, rollout_labels.BEFORE_UPGRADE),
+        (rollout_labels.BEFORE_UPGRADE, PinStableService(), DONE, rollout_labels.UPGRADE),
+        (rollout_labels.ROUTING, RouteStep(), WAIT, rollout_labels.ROUTING),
+        (rollout_labels.ROUTING, RouteStep(), Problem("no Ingress"), rollout_labels.ROUTING),
+        (rollout_labels.ROUTING, RouteStep(), DONE, rollout_labels.ANALYSIS),
     ],
 )
-def test_what_an_answer_means(state: str, act: str, answer: Answer, expected: str) -> None:
-    move = step_state_machine.answered(world(found=progress(1, state)), msgspec.convert({"kind": act}, Act), answer)
-    assert state_of(move) == expected
-    if answer.state == "problem":
-        assert move.state.message == "no Ingress"
-        assert any(note.warning for note in move.notes)
+def test_what_an_answer_means(state: str, action: Action, result: ActionResult, expected: str) -> None:
+    decision = step_state_machine.decide_after(observation(found=progress(1, state)), action, result)
+    assert state_of(decision) == expected
+    if isinstance(result, Problem):
+        assert decision.state.message == "no Ingress"
+        assert any(event.warning for event in decision.events)
 
 
 def test_the_last_step_of_blue_green_waits_for_a_person() -> None:
-    move = step_state_machine.decide(
-        world(rollout(blue_green=True), progress(3, rollout_labels.PAUSED), release=release(2))
+    decision = step_state_machine.decide(
+        observation(rollout(blue_green=True), progress(3, rollout_labels.PAUSED), release=release(2))
     )
-    assert state_of(move) == rollout_labels.PAUSED
-    assert move.state.message == "Rollout is in step(3/3), and you need manually confirm to enter the next step"
+    assert state_of(decision) == rollout_labels.PAUSED
+    assert decision.state.message == "Rollout is in step(3/3), and you need manually confirm to enter the next step"
 
 
 def test_routes_that_others_changed_are_set_again() -> None:
-    move = step_state_machine.decide(
-        world(found=progress(1, rollout_labels.PAUSED), release=release(), astray="create Ingress llm-canary")
+    decision = step_state_machine.decide(
+        observation(found=progress(1, rollout_labels.PAUSED), release=release(), drift="create Ingress llm-canary")
     )
-    assert state_of(move) == rollout_labels.ROUTING
-    assert [note.reason for note in move.notes] == ["RoutesChanged"]
+    assert state_of(decision) == rollout_labels.ROUTING
+    assert [event.reason for event in decision.events] == ["RoutesChanged"]
 
 
 @pytest.mark.parametrize(
@@ -207,21 +218,21 @@ def test_routes_that_others_changed_are_set_again() -> None:
 def test_jumps(here: int, asked: int, step: int, state: str, following: int) -> None:
     at = progress(here, rollout_labels.PAUSED, next_step_index=asked)
     late = rollout(steps=[{**one, "pause": {}} for one in THREE])
-    move = step_state_machine.decide(world(late, at, release=release(here - 1)))
-    assert move.state.progress is not None
-    found = move.state.progress
+    decision = step_state_machine.decide(observation(late, at, release=release(here - 1)))
+    assert decision.state.progress is not None
+    found = decision.state.progress
     assert (found.current_step_index, found.current_step_state, found.next_step_index) == (step, state, following)
 
 
 def test_a_step_that_routes_nothing_gives_back_what_was_routed() -> None:
     plan = rollout(steps=[{"replicas": 1, "traffic": "20%"}, {"replicas": 2}])
-    here = world(plan, progress(2, rollout_labels.BEFORE_UPGRADE, next_step_index=-1))
-    move, acts = step_state_machine.decide(here), []
-    while move.act is not None:
-        acts.append(move.act.kind)
-        move = step_state_machine.answered(here.at(move.state), move.act, DONE)
-    assert acts == ["restore_stable", "route_all_to_stable", "remove_canary_service"]
-    assert state_of(move) == rollout_labels.UPGRADE
+    here = observation(plan, progress(2, rollout_labels.BEFORE_UPGRADE, next_step_index=-1))
+    decision, actions = step_state_machine.decide(here), list[type[Action]]()
+    while decision.action is not None:
+        actions.append(type(decision.action))
+        decision = step_state_machine.decide_after(here.with_state(decision.state), decision.action, DONE)
+    assert actions == [UnpinStableService, RouteAllToStable, RemoveCanaryService]
+    assert state_of(decision) == rollout_labels.UPGRADE
 
 
 ROLLED_BACK = msgspec.structs.replace(WORKLOAD, canary_revision="v1", in_rollback=True)
@@ -242,87 +253,86 @@ THIRD = msgspec.structs.replace(WORKLOAD, canary_revision="v3")
     ],
 )
 def test_reasons(reason: str, paused: bool, workload: Workload, expected: str) -> None:
-    here = world(rollout(paused=paused), reason=reason, workload=workload, release=release(0))
+    here = observation(rollout(paused=paused), reason=reason, workload=workload, release=release(0))
     assert release_state_machine.decide(here).state.reason == expected
 
 
 def test_a_third_version_takes_traffic_off_first_and_the_service_last() -> None:
-    here = world(workload=THIRD, release=release(0))
-    seen: list[str] = []
+    here = observation(workload=THIRD, release=release(0))
+    seen: list[type[Action]] = []
     for _ in range(12):
-        move = release_state_machine.decide(here)
-        if move.act is not None:
-            seen.append(move.act.kind)
-            gone = move.act.kind == "delete_release"
-            move = release_state_machine.answered(here.at(move.state), move.act, DONE)
+        decision = release_state_machine.decide(here)
+        if decision.action is not None:
+            seen.append(type(decision.action))
+            gone = isinstance(decision.action, DeleteRelease)
+            decision = release_state_machine.decide_after(here.with_state(decision.state), decision.action, DONE)
             here = msgspec.structs.replace(here, release=None if gone else here.release)
-        here = here.at(move.state)
+        here = here.with_state(decision.state)
         if here.state.reason == rollout_labels.INITIALIZING:
             break
-    assert seen == ["route_all_to_stable", "delete_release", "remove_canary_service"]
+    assert seen == [RouteAllToStable, DeleteRelease, RemoveCanaryService]
     assert here.state.message == "Workload is continuous release"
     assert here.progress.revision == "v3"
 
 
 def test_a_third_version_inside_one_deployment_is_refused() -> None:
     inside = msgspec.structs.replace(THIRD, extra_workload=False)
-    move = release_state_machine.decide(world(rollout(blue_green=True), workload=inside, release=release(0)))
-    assert move.act is None
-    assert move.state.message == (
+    decision = release_state_machine.decide(observation(rollout(blue_green=True), workload=inside, release=release(0)))
+    assert decision.action is None
+    assert decision.state.message == (
         "new version releasing detected in the progress of blue-green release, please rollback first"
     )
 
 
-TO_NEW, TO_STABLE = "route_all_to_new", "route_all_to_stable"
-
-
 @pytest.mark.parametrize(
-    ("reason", "acts"),
+    ("reason", "actions"),
     [
-        ("Success", [TO_NEW, "restore_stable", TO_STABLE, "remove_canary_service"]),
-        ("Rollback", [TO_STABLE, "restore_stable", "remove_canary_service"]),
-        ("RolloutDisabled", [TO_STABLE, "restore_stable", "remove_canary_service"]),
-        ("RolloutDeleting", [TO_STABLE, "restore_stable", "remove_canary_service"]),
+        (EndReason.SUCCESS, [RouteAllToNew, UnpinStableService, RouteAllToStable, RemoveCanaryService]),
+        (EndReason.ROLLBACK, RESTORE),
+        (EndReason.DISABLED, RESTORE),
+        (EndReason.DELETED, RESTORE),
     ],
 )
-def test_orders_of_the_end(reason: finalizing.Reason, acts: list[str]) -> None:
-    """With the BatchRelease gone, unholding happens where resuming stands in the order."""
-    here = world(found=progress(3, rollout_labels.COMPLETED, ready_replicas=4, replicas=4))
+def test_orders_of_the_end(reason: EndReason, actions: list[type[Action]]) -> None:
+    """With the BatchRelease gone, the hold is released where resuming stands in the order."""
+    here = observation(found=progress(3, rollout_labels.COMPLETED, ready_replicas=4, replicas=4))
     found = finalizing.decide(here, reason)
-    seen: list[str] = []
+    seen: list[type[Action]] = []
     for _ in range(20):
-        if found.move.act is None:
+        if found.decision.action is None:
             break
-        seen.append(found.move.act.kind)
-        found = finalizing.answered(here.at(found.move.state), reason, found.move.act, DONE)
+        seen.append(type(found.decision.action))
+        found = finalizing.decide_after(here.with_state(found.decision.state), reason, found.decision.action, DONE)
     assert found.done
-    assert [one for one in seen if one != "unhold"] == acts
-    assert "unhold" in seen
-    assert seen.index("unhold") > seen.index(TO_STABLE if reason != "Success" else "restore_stable")
+    assert [one for one in seen if one is not ReleaseHold] == actions
+    before = UnpinStableService if reason is EndReason.SUCCESS else RouteAllToStable
+    assert seen.index(ReleaseHold) > seen.index(before)
 
 
 def test_a_canary_that_cannot_carry_everything_keeps_its_split() -> None:
-    here = world(found=progress(3, rollout_labels.COMPLETED, ready_replicas=2, replicas=2), release=release(2))
-    found = finalizing.decide(here, "Success")
-    assert found.move.act is not None
-    assert found.move.act.kind == "restore_stable"
+    here = observation(found=progress(3, rollout_labels.COMPLETED, ready_replicas=2, replicas=2), release=release(2))
+    found = finalizing.decide(here, EndReason.SUCCESS)
+    assert found.decision.action == UnpinStableService()
 
 
 def test_blue_green_fills_up_first() -> None:
-    here = world(rollout(blue_green=True), progress(3, rollout_labels.COMPLETED, ready_replicas=2), release=release(2))
-    found = finalizing.decide(here, "Success")
-    assert found.move.act is not None
-    assert found.move.act.kind == "fill_release"
+    here = observation(
+        rollout(blue_green=True), progress(3, rollout_labels.COMPLETED, ready_replicas=2), release=release(2)
+    )
+    found = finalizing.decide(here, EndReason.SUCCESS)
+    assert found.decision.action == GrowToFullCapacity()
 
 
 def test_a_changed_object_is_stored_before_the_next_step() -> None:
-    here = world(found=progress(3, rollout_labels.COMPLETED, ready_replicas=4))
-    first = finalizing.decide(here, "Success")
-    assert first.move.act is not None
-    after = finalizing.answered(here.at(first.move.state), "Success", first.move.act, Answer("done", changed=True))
-    assert after.move.act is None
-    assert after.move.state.progress is not None
-    assert after.move.state.progress.finalising_step == rollout_labels.RESTORE_STABLE
+    here = observation(found=progress(3, rollout_labels.COMPLETED, ready_replicas=4))
+    first = finalizing.decide(here, EndReason.SUCCESS)
+    assert first.decision.action is not None
+    after = finalizing.decide_after(
+        here.with_state(first.decision.state), EndReason.SUCCESS, first.decision.action, Done(changed=True)
+    )
+    assert after.decision.action is None
+    assert after.decision.state.progress is not None
+    assert after.decision.state.progress.finalising_step == rollout_labels.RESTORE_STABLE
 
 
 @pytest.mark.parametrize(
@@ -354,7 +364,7 @@ def test_a_changed_object_is_stored_before_the_next_step() -> None:
     ],
 )
 def test_phases(phase: str, subject: Rollout, workload: Workload | None, expected: str) -> None:
-    here = world(
+    here = observation(
         subject,
         phase=phase,
         workload=workload,
@@ -365,33 +375,35 @@ def test_phases(phase: str, subject: Rollout, workload: Workload | None, expecte
 
 def test_a_workload_whose_controller_is_behind_changes_nothing() -> None:
     behind = msgspec.structs.replace(WORKLOAD, consistent=False)
-    move = rollout_phases.decide(world(workload=behind))
-    assert (move.act, move.requeue, move.state) == (None, 3.0, world().state)
+    decision = rollout_phases.decide(observation(workload=behind))
+    assert (decision.action, decision.requeue, decision.state) == (None, 3.0, observation().state)
 
 
 def test_initializing_waits_three_seconds_and_checks_first() -> None:
-    here = world(reason=rollout_labels.INITIALIZING, after=1)
-    move = release_state_machine.decide(here)
-    assert move.act == Act("check")
-    early = release_state_machine.answered(here.at(move.state), Act("check"), DONE)
+    here = observation(reason=rollout_labels.INITIALIZING, after=1)
+    decision = release_state_machine.decide(here)
+    assert decision.action == CheckReferences()
+    early = release_state_machine.decide_after(here.with_state(decision.state), CheckReferences(), DONE)
     assert (early.state.reason, early.requeue) == (rollout_labels.INITIALIZING, 2.0)
-    late = release_state_machine.answered(world(reason=rollout_labels.INITIALIZING, after=3), Act("check"), DONE)
+    late = release_state_machine.decide_after(
+        observation(reason=rollout_labels.INITIALIZING, after=3), CheckReferences(), DONE
+    )
     assert late.state.reason == rollout_labels.IN_ROLLING
-    missing = Answer("problem", text="Service svc does not exist: create it")
-    failed = release_state_machine.answered(here.at(move.state), Act("check"), missing)
+    missing = Problem("Service svc does not exist: create it")
+    failed = release_state_machine.decide_after(here.with_state(decision.state), CheckReferences(), missing)
     assert failed.state.message == missing.text
-    assert [note.reason for note in failed.notes] == ["InitializeFailed"]
+    assert [event.reason for event in failed.events] == ["InitializeFailed"]
 
 
 def test_a_plan_that_changes_goes_on_at_the_step_that_fits() -> None:
     plan = ReleasePlan(batches=(Batch(1), Batch("50%"), Batch("100%")), batch_partition=1)
     running = msgspec.structs.replace(release(1), spec=ReleaseSpec(release_plan=plan))
     grown = rollout(steps=[{"replicas": 3}, {"replicas": 3}, {"replicas": "100%"}])
-    here = msgspec.structs.replace(world(grown, progress(2), release=running), plan_hash="other")
+    here = msgspec.structs.replace(observation(grown, progress(2), release=running), plan_hash="other")
     assert release_state_machine.fitting_step(here) == 2
-    move = release_state_machine.decide(here)
-    assert move.state.progress is not None
-    assert (move.state.progress.current_step_index, move.state.progress.rollout_hash) == (2, "other")
+    decision = release_state_machine.decide(here)
+    assert decision.state.progress is not None
+    assert (decision.state.progress.current_step_index, decision.state.progress.rollout_hash) == (2, "other")
 
 
 @given(
@@ -406,22 +418,21 @@ def test_a_plan_that_changes_goes_on_at_the_step_that_fits() -> None:
             rollout_labels.READY,
         ]
     ),
-    answers=st.lists(st.sampled_from(["done", "wait", "problem"]), max_size=8),
+    results=st.lists(st.sampled_from([DONE, Waiting(seconds=1.0), Problem("broken")]), max_size=8),
     blue_green=st.booleans(),
     after=st.integers(0, 100),
 )
 def test_no_step_is_ever_skipped_or_taken_twice(
-    step: int, state: str, answers: list[str], blue_green: bool, after: int
+    step: int, state: str, results: list[ActionResult], blue_green: bool, after: int
 ) -> None:
     """Whatever traffic answers, the index moves by one at most, and only out of StepReady."""
-    here = world(rollout(blue_green=blue_green), progress(step, state), release=release(step - 1), after=after)
-    move = step_state_machine.decide(here)
-    for text in answers:
-        if move.act is None:
+    here = observation(rollout(blue_green=blue_green), progress(step, state), release=release(step - 1), after=after)
+    decision = step_state_machine.decide(here)
+    for result in results:
+        if decision.action is None:
             break
-        answer = msgspec.convert({"state": text, "seconds": 1.0}, Answer)
-        move = step_state_machine.answered(here.at(move.state), move.act, answer)
-    found = move.state.progress
+        decision = step_state_machine.decide_after(here.with_state(decision.state), decision.action, result)
+    found = decision.state.progress
     assert found is not None
     moved = found.current_step_index - step
     assert moved == (1 if state == rollout_labels.READY and step < 3 else 0)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, release_cluster, rollout
 from tests.rollouts.routes import VIRTUAL_SERVICES
-from tests.rollouts.test_transitions import progress, world
+from tests.rollouts.test_transitions import observation, progress
 
 from kohort.kube.resources import (
     BATCH_RELEASES,
@@ -21,6 +21,8 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import finalizing, validation
+from kohort.rollouts.finalizing import EndReason
+from kohort.rollouts.traffic.actions import UnpinStableService
 from kohort.rules import rollout_labels
 
 FULL: list[JsonObject] = [{"replicas": "100%", "traffic": "100%", "pause": {"duration": 1}}]
@@ -218,12 +220,12 @@ async def test_w22_waiting_is_no_error() -> None:
 
 
 def test_w23_the_pin_stays_until_the_last_canary_pod_is_gone() -> None:
-    here = world(found=progress(2, rollout_labels.COMPLETED, finalising_step=rollout_labels.RESTORE_STABLE))
+    here = observation(found=progress(2, rollout_labels.COMPLETED, finalising_step=rollout_labels.RESTORE_STABLE))
     left = msgspec.structs.replace(here, canary_gone=False)
-    waiting = finalizing.decide(left, "Rollback").move
-    assert (waiting.act, waiting.state.message) == (None, "waiting for the pods of the canary to go")
-    after = finalizing.decide(here, "Rollback").move
-    assert after.act is not None and after.act.kind == "restore_stable"
+    waiting = finalizing.decide(left, EndReason.ROLLBACK).decision
+    assert (waiting.action, waiting.state.message) == (None, "waiting for the pods of the canary to go")
+    after = finalizing.decide(here, EndReason.ROLLBACK).decision
+    assert after.action == UnpinStableService()
 
 
 async def test_w24_an_unsupported_workload_is_told_and_hurts_nobody() -> None:

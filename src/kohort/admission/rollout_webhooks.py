@@ -21,12 +21,13 @@ from kohort.objects.field_errors import FieldError, listed
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import OwnerReference
 from kohort.rollouts import v1alpha1_checks, validation, version_conversion
+from kohort.rollouts.action_result import Problem
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
-from kohort.rollouts.traffic.model import Asking, Selectors, ServingPods, Traffic
+from kohort.rollouts.traffic.model import Selectors, ServingPods, Traffic, TrafficRequest
 from kohort.rollouts.workloads import deployment_hold, serving_pods
-from kohort.rollouts.workloads.update_admission import Admitted, Situation, admit_deployment, admit_group_set
+from kohort.rollouts.workloads.update_admission import AdmissionDecision, Situation, admit_deployment, admit_group_set
 from kohort.rules import rollout_labels
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -40,7 +41,7 @@ _LOOK_SECONDS: Final = 2.0
 """Less than an API server waits for a webhook."""
 _NOT_READY: Final = "the rollout webhook has just started and does not know all Rollouts yet; try again in a moment"
 
-Admit = Callable[[JsonObject, JsonObject, Situation], Admitted]
+Admit = Callable[[JsonObject, JsonObject, Situation], AdmissionDecision]
 
 
 class RolloutWebhooks:
@@ -207,7 +208,7 @@ async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -
     """What the Rollout names and cannot be used now. It may come later, so nothing is refused; and a cluster that does
     not answer in time is no reason to keep anyone waiting."""
     ref = rollout.spec.workload_ref
-    asking = Asking(
+    request = TrafficRequest(
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
         refs=rollout.strategy.traffic_routings,
@@ -216,11 +217,11 @@ async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -
     )
     try:
         async with asyncio.timeout(_LOOK_SECONDS):
-            found = await traffic.check(asking)
+            found = await traffic.check(request)
     except (TimeoutError, ApiError):
         return []
-    problems = [found.text] if found.state == "problem" else []
-    return [*problems, *(note.message for note in found.notes if note.warning)]
+    problems = [found.text] if isinstance(found, Problem) else []
+    return [*problems, *(event.message for event in found.events if event.warning)]
 
 
 def _serving(rollout: Rollout, cache: RolloutCache) -> ServingPods | None:

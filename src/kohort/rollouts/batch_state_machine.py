@@ -1,4 +1,4 @@
-"""The machine of a BatchRelease.
+"""Decides the phases and batches of a BatchRelease.
 
 Special situations come first, the first that holds wins:
 
@@ -11,38 +11,53 @@ Special situations come first, the first that holds wins:
 | the workload is gone | Finalizing |
 | the number of replicas has changed | the batch anew, with the new number |
 | another template than the one it began with | nothing; the Rollout decides |
-| the same template under a name that others gave it | its name is ours from now on |
+| the same template under a revision that another implementation gave it | that revision is recorded |
 | the workload's controller is behind | nothing |
 
-| phase, state | act | when done | otherwise |
+| phase, state | action | when done | otherwise |
 |---|---|---|---|
 | Preparing | initialize | Progressing | stays |
 | Progressing, Upgrading | upgrade | Verifying | stays |
-| Progressing, Verifying | – | Ready when the batch is ready | stays, told what is missing |
+| Progressing, Verifying | – | Ready when the batch is ready | stays, with a message about what is missing |
 | Progressing, Ready | – | next batch if allowed | Upgrading when it is not ready any more |
 | Finalizing | finalize | Completed | stays |
 
 A status that changed by a special situation is stored before anything is done in its name. Waiting is not failing: a
-batch that is not ready stays where it is, and says which pod it waits for.
+batch that is not ready stays where it is, and its message names the pod it waits for.
 """
 
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from kohort.kube.clock import format_time
-from kohort.objects.meta import Condition
-from kohort.rollouts import step_arithmetic
+from kohort.objects.meta import Condition, find_condition
+from kohort.rollouts import messages, step_arithmetic
+from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseCanaryStatus, ReleaseStatus
-from kohort.rollouts.traffic.model import Note
-from kohort.rollouts.workloads.model import Counts, Outcome
+from kohort.rollouts.workloads.model import ReplicaCounts
 from kohort.rules import rollout_labels
 
-BatchAct = Literal["initialize", "upgrade", "finalize"]
+
+class Initialize(msgspec.Struct, frozen=True):
+    """Hold the stable workload and create the canary."""
 
 
-class BatchView(msgspec.Struct, frozen=True):
+class Upgrade(msgspec.Struct, frozen=True):
+    """Bring up so many replicas of the new version."""
+
+    desired: int
+
+
+class Finalize(msgspec.Struct, frozen=True):
+    """Give the workload back to its own controller."""
+
+
+BatchAction = Initialize | Upgrade | Finalize
+
+
+class BatchObservation(msgspec.Struct, frozen=True):
     release: BatchRelease
     status: ReleaseStatus
     now: datetime
@@ -52,171 +67,182 @@ class BatchView(msgspec.Struct, frozen=True):
     observed: bool = True
     revision: str = ""
     released: str = ""
-    """The version that what it has made runs."""
-    counts: Counts = Counts()
+    """The version that the canary of this release runs."""
+    counts: ReplicaCounts = ReplicaCounts()
     desired: int = 0
     """Replicas of the new version that the current batch wants."""
     shrinks: bool = False
-    """More than that is to go."""
+    """Replicas beyond `desired` are to be removed."""
 
 
-class BatchMove(msgspec.Struct, frozen=True):
+class BatchDecision(msgspec.Struct, frozen=True):
     status: ReleaseStatus
-    act: BatchAct | None = None
+    action: BatchAction | None = None
     again: bool = False
-    """Look at once again, when the status is stored."""
+    """Reconcile again as soon as the status is stored."""
     label: bool = False
     """The batch is ready: its pods may be labelled."""
-    notes: tuple[Note, ...] = ()
+    events: tuple[ReleaseEvent, ...] = ()
 
 
-def decide(view: BatchView) -> BatchMove:
-    special = _special(view)
+def decide(observation: BatchObservation) -> BatchDecision:
+    special = _special_situation(observation)
     if special is not None:
         return special
-    status = _counted(view)
-    view = msgspec.structs.replace(view, status=status)
+    status = _counted(observation)
+    observation = msgspec.structs.replace(observation, status=status)
     if status.phase == rollout_labels.FINALIZING:
-        return BatchMove(status, "finalize")
+        return BatchDecision(status, Finalize())
     if status.phase != rollout_labels.PROGRESSING:
-        return BatchMove(_preparing(view), "initialize")
+        return BatchDecision(_preparing(observation), Initialize())
     state = status.canary_status.batch_state
     if state == rollout_labels.VERIFYING:
-        return _verify(view)
+        return _verify(observation)
     if state == rollout_labels.BATCH_READY:
-        return _rest(view)
-    return BatchMove(_batch(status, batch_state=rollout_labels.UPGRADING), "upgrade")
+        return _ready(observation)
+    return BatchDecision(_with_batch(status, batch_state=rollout_labels.UPGRADING), Upgrade(observation.desired))
 
 
-def answered(view: BatchView, act: BatchAct, outcome: Outcome) -> BatchMove:
-    status = view.status
-    if outcome.state == "problem":
-        return BatchMove(_problem(view, outcome.text), notes=outcome.notes)
-    if not outcome.done:
-        return BatchMove(_said(status, outcome.text), notes=outcome.notes)
-    if act == "initialize":
-        started = msgspec.structs.replace(
-            _batch(status, batch_state=rollout_labels.UPGRADING, current_batch=0, batch_ready_time=None),
-            phase=rollout_labels.PROGRESSING,
-            observed_release_plan_hash=view.plan_hash,
-            observed_rollout_id=view.release.plan.rollout_id,
-            observed_workload_replicas=view.replicas or 0,
-            update_revision=view.revision,
-        )
-        return BatchMove(_said(started, ""), again=True, notes=outcome.notes)
-    if act == "upgrade":
-        clean = msgspec.structs.replace(_batch(status, batch_state=rollout_labels.VERIFYING), conditions=())
-        return BatchMove(_said(clean, ""), again=True, notes=outcome.notes)
-    return BatchMove(_said(msgspec.structs.replace(status, phase=rollout_labels.COMPLETED), ""), notes=outcome.notes)
+def decide_after(observation: BatchObservation, action: BatchAction, result: ActionResult) -> BatchDecision:
+    match result:
+        case Problem():
+            return BatchDecision(_problem(observation, result.text), events=result.events)
+        case Waiting():
+            return BatchDecision(_with_message(observation.status, result.text), events=result.events)
+        case Done():
+            return _after_done(observation, action, result)
+
+
+def _after_done(observation: BatchObservation, action: BatchAction, result: Done) -> BatchDecision:
+    status = observation.status
+    match action:
+        case Initialize():
+            started = msgspec.structs.replace(
+                _with_batch(status, batch_state=rollout_labels.UPGRADING, current_batch=0, batch_ready_time=None),
+                phase=rollout_labels.PROGRESSING,
+                observed_release_plan_hash=observation.plan_hash,
+                observed_rollout_id=observation.release.plan.rollout_id,
+                observed_workload_replicas=observation.replicas or 0,
+                update_revision=observation.revision,
+            )
+            return BatchDecision(_with_message(started, ""), again=True, events=result.events)
+        case Upgrade():
+            clean = msgspec.structs.replace(_with_batch(status, batch_state=rollout_labels.VERIFYING), conditions=())
+            return BatchDecision(_with_message(clean, ""), again=True, events=result.events)
+        case Finalize():
+            completed = msgspec.structs.replace(status, phase=rollout_labels.COMPLETED)
+            return BatchDecision(_with_message(completed, ""), events=result.events)
 
 
 # Special situations
 
 
-def _special(view: BatchView) -> BatchMove | None:
-    status, release = view.status, view.release
+def _special_situation(observation: BatchObservation) -> BatchDecision | None:
+    status, release = observation.status, observation.release
     if status.phase == rollout_labels.COMPLETED:
-        return BatchMove(status)
-    ending = release.metadata.deleting or release.plan.batch_partition is None or view.replicas is None
-    if status.phase != rollout_labels.FINALIZING and ending and (status.phase or view.replicas is not None):
-        return BatchMove(msgspec.structs.replace(status, phase=rollout_labels.FINALIZING), again=True)
+        return BatchDecision(status)
+    ending = release.metadata.deleting or release.plan.batch_partition is None or observation.replicas is None
+    if status.phase != rollout_labels.FINALIZING and ending and (status.phase or observation.replicas is not None):
+        return BatchDecision(msgspec.structs.replace(status, phase=rollout_labels.FINALIZING), again=True)
     if status.phase == rollout_labels.FINALIZING:
         return None
-    if view.replicas is None:
-        return BatchMove(_said(status, "Workload Not Found"))
+    if observation.replicas is None:
+        return BatchDecision(_with_message(status, messages.WORKLOAD_NOT_FOUND))
     if status.phase != rollout_labels.PROGRESSING:
-        return None if view.observed else BatchMove(status)
-    if status.observed_release_plan_hash != view.plan_hash:
-        return BatchMove(_replanned(view), again=True)
+        return None if observation.observed else BatchDecision(status)
+    if status.observed_release_plan_hash != observation.plan_hash:
+        return BatchDecision(_replanned(observation), again=True)
     if status.canary_status.current_batch >= len(release.plan.batches):
-        return BatchMove(ReleaseStatus(phase=rollout_labels.PREPARING), again=True)
-    if status.observed_workload_replicas != view.replicas:
-        again = _batch(status, batch_state=rollout_labels.UPGRADING, batch_ready_time=None)
-        return BatchMove(msgspec.structs.replace(again, observed_workload_replicas=view.replicas), again=True)
-    if status.update_revision != view.revision and view.revision == view.released:
-        return BatchMove(msgspec.structs.replace(status, update_revision=view.revision), again=True)
-    if status.update_revision != view.revision:
-        return BatchMove(_said(status, "the workload has another template than the one that is released here"))
-    return None if view.observed else BatchMove(status)
+        return BatchDecision(ReleaseStatus(phase=rollout_labels.PREPARING), again=True)
+    if status.observed_workload_replicas != observation.replicas:
+        again = _with_batch(status, batch_state=rollout_labels.UPGRADING, batch_ready_time=None)
+        return BatchDecision(
+            msgspec.structs.replace(again, observed_workload_replicas=observation.replicas), again=True
+        )
+    if status.update_revision != observation.revision and observation.revision == observation.released:
+        return BatchDecision(msgspec.structs.replace(status, update_revision=observation.revision), again=True)
+    if status.update_revision != observation.revision:
+        return BatchDecision(_with_message(status, messages.OTHER_TEMPLATE))
+    return None if observation.observed else BatchDecision(status)
 
 
-def _replanned(view: BatchView) -> ReleaseStatus:
-    plan = view.release.plan
+def _replanned(observation: BatchObservation) -> ReleaseStatus:
+    plan = observation.release.plan
     last = len(plan.batches) - 1
-    same = plan.rollout_id == view.status.observed_rollout_id
+    same = plan.rollout_id == observation.status.observed_rollout_id
     batch = min(plan.batch_partition or 0, last) if same else 0
-    status = _batch(
-        view.status, batch_state=rollout_labels.UPGRADING, current_batch=max(0, batch), batch_ready_time=None
+    status = _with_batch(
+        observation.status, batch_state=rollout_labels.UPGRADING, current_batch=max(0, batch), batch_ready_time=None
     )
     return msgspec.structs.replace(
-        status, observed_release_plan_hash=view.plan_hash, observed_rollout_id=plan.rollout_id
+        status, observed_release_plan_hash=observation.plan_hash, observed_rollout_id=plan.rollout_id
     )
 
 
-def _preparing(view: BatchView) -> ReleaseStatus:
-    return msgspec.structs.replace(view.status, phase=rollout_labels.PREPARING)
+def _preparing(observation: BatchObservation) -> ReleaseStatus:
+    return msgspec.structs.replace(observation.status, phase=rollout_labels.PREPARING)
 
 
 # Batches
 
 
-def _counted(view: BatchView) -> ReleaseStatus:
-    counts = view.counts
-    return _batch(view.status, updated_replicas=counts.updated, updated_ready_replicas=counts.ready)
+def _counted(observation: BatchObservation) -> ReleaseStatus:
+    counts = observation.counts
+    return _with_batch(observation.status, updated_replicas=counts.updated, updated_ready_replicas=counts.ready)
 
 
-def is_ready(view: BatchView) -> bool:
+def is_ready(observation: BatchObservation) -> bool:
     """Enough are there, enough of them are ready, and at least one is."""
-    counts, desired = view.counts, view.desired
+    counts, desired = observation.counts, observation.desired
     if desired == 0:
         return True
-    tolerated = step_arithmetic.allowed_failures(view.release.plan.failure_threshold, counts.updated)
+    tolerated = step_arithmetic.allowed_failures(observation.release.plan.failure_threshold, counts.updated)
     return counts.observed and counts.updated >= desired and counts.ready >= 1 and counts.ready + tolerated >= desired
 
 
-def _verify(view: BatchView) -> BatchMove:
-    said = _said(view.status, view.counts.text)
-    if not is_ready(view):
-        return BatchMove(said)
-    ready = _batch(said, batch_state=rollout_labels.BATCH_READY, batch_ready_time=format_time(view.now))
-    return BatchMove(ready, again=True, label=True)
+def _verify(observation: BatchObservation) -> BatchDecision:
+    said = _with_message(observation.status, observation.counts.text)
+    if not is_ready(observation):
+        return BatchDecision(said)
+    ready = _with_batch(said, batch_state=rollout_labels.BATCH_READY, batch_ready_time=format_time(observation.now))
+    return BatchDecision(ready, again=True, label=True)
 
 
-def _rest(view: BatchView) -> BatchMove:
-    said = _said(view.status, view.counts.text)
-    if not is_ready(view):
-        notes: tuple[Note, ...] = ()
-        if view.counts.ready == 0:
-            notes = (
-                Note("CanaryUnavailable", f"no replica of the new version is ready: {said.message}", warning=True),
-            )
-        return BatchMove(
-            _batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True, notes=notes
+def _ready(observation: BatchObservation) -> BatchDecision:
+    said = _with_message(observation.status, observation.counts.text)
+    if not is_ready(observation):
+        events: tuple[ReleaseEvent, ...] = ()
+        if observation.counts.ready == 0:
+            events = (messages.canary_unavailable(f"no replica of the new version is ready: {said.message}"),)
+        return BatchDecision(
+            _with_batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True, events=events
         )
-    if view.shrinks and view.counts.updated > view.desired:
-        return BatchMove(_batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True)
-    current, allowed = view.status.canary_status.current_batch, view.release.plan.batch_partition
+    if observation.shrinks and observation.counts.updated > observation.desired:
+        return BatchDecision(_with_batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True)
+    current, allowed = observation.status.canary_status.current_batch, observation.release.plan.batch_partition
     if allowed is not None and allowed <= current:
-        return BatchMove(said, label=True)
-    following = _batch(said, current_batch=current + 1, batch_state=rollout_labels.UPGRADING, batch_ready_time=None)
-    return BatchMove(following, again=True)
+        return BatchDecision(said, label=True)
+    following = _with_batch(
+        said, current_batch=current + 1, batch_state=rollout_labels.UPGRADING, batch_ready_time=None
+    )
+    return BatchDecision(following, again=True)
 
 
 # Status
 
 
-def _batch(status: ReleaseStatus, **changes: object) -> ReleaseStatus:
+def _with_batch(status: ReleaseStatus, **changes: object) -> ReleaseStatus:
     canary: ReleaseCanaryStatus = msgspec.structs.replace(status.canary_status, **changes)
     return msgspec.structs.replace(status, canary_status=canary)
 
 
-def _said(status: ReleaseStatus, text: str) -> ReleaseStatus:
+def _with_message(status: ReleaseStatus, text: str) -> ReleaseStatus:
     return msgspec.structs.replace(status, message=text)
 
 
-def _problem(view: BatchView, text: str) -> ReleaseStatus:
-    stamp = format_time(view.now)
-    old = next((one for one in view.status.conditions if one.type == rollout_labels.PROGRESSING), None)
+def _problem(observation: BatchObservation, text: str) -> ReleaseStatus:
+    stamp = format_time(observation.now)
+    old = find_condition(observation.status.conditions, rollout_labels.PROGRESSING)
     since = old.last_transition_time if old is not None else stamp
     updated = old.last_update_time if old is not None and old.message == text else stamp
     condition = Condition(
@@ -227,4 +253,4 @@ def _problem(view: BatchView, text: str) -> ReleaseStatus:
         last_update_time=updated,
         last_transition_time=since,
     )
-    return msgspec.structs.replace(view.status, message=text, conditions=(condition,))
+    return msgspec.structs.replace(observation.status, message=text, conditions=(condition,))

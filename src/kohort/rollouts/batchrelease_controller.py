@@ -1,4 +1,4 @@
-"""The reconciler of BatchReleases."""
+"""Reconciles BatchReleases: observes the workload, decides, acts on the workload, writes the status."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,25 +14,26 @@ from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts import batch_state_machine
-from kohort.rollouts.batch_state_machine import BatchMove, BatchView
+from kohort.rollouts import batch_state_machine, messages
+from kohort.rollouts.action_result import ActionResult, Done
+from kohort.rollouts.batch_state_machine import BatchAction, BatchObservation, Finalize, Initialize, Upgrade
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.go_hashes import release_plan_hash
 from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout
-from kohort.rollouts.traffic.model import Note
-from kohort.rollouts.workloads.model import Control, Outcome
+from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rollouts.workloads.workload_control import may_shrink
 from kohort.rules import rollout_labels
 
-_SOON = 0.01
+_AT_ONCE = 0.01
 
 
 class ReleaseController:
     def __init__(
-        self, manager: Manager, cache: RolloutCache, controls: Mapping[str, Control], metrics: RolloutMetrics
+        self, manager: Manager, cache: RolloutCache, controls: Mapping[str, WorkloadOperations], metrics: RolloutMetrics
     ) -> None:
         self.client = manager.client
         self.cache = cache
@@ -41,10 +42,10 @@ class ReleaseController:
         self.recorder = recorder(manager)
         self.controller = manager.controller("batchrelease-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.releases)
-        self.controller.watches(cache.sets, self._of_set)
-        self.controller.watches(cache.pods, self._of_pod, when=_readiness_changed)
-        self.controller.watches(cache.deployments, self._of_deployment)
-        self.controller.watches(cache.replica_sets, self._of_replica_set)
+        self.controller.watches(cache.sets, self._for_set)
+        self.controller.watches(cache.pods, self._for_pod, when=_readiness_changed)
+        self.controller.watches(cache.deployments, self._for_deployment)
+        self.controller.watches(cache.replica_sets, self._for_replica_set)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         release = self.cache.releases.get(key)
@@ -55,37 +56,37 @@ class ReleaseController:
             await self._unsupported(release)
             return None
         if release.metadata.deleting and release.status.phase == rollout_labels.COMPLETED:
-            return await self._let_go(release, control)
+            return await self._remove_finalizer_when_safe(release, control)
         if not release.metadata.deleting and rollout_labels.RELEASE_FINALIZER not in release.metadata.finalizers:
             finalizers = [*release.metadata.finalizers, rollout_labels.RELEASE_FINALIZER]
             await self._patch(release, {"metadata": {"finalizers": finalizers}})
             return None
         if release.status.phase == rollout_labels.PROGRESSING and release.plan.batch_partition is not None:
-            self._tell(release, await control.keep_hold(release))
-        view = self._view(release, control)
-        move = batch_state_machine.decide(view)
-        if move.act is not None:
-            view = msgspec.structs.replace(view, status=move.status)
-            outcome = await self._perform(view, move, control)
-            notes = move.notes
-            move = batch_state_machine.answered(view, move.act, outcome)
-            move = msgspec.structs.replace(move, notes=(*notes, *move.notes))
-        if move.label:
-            await control.label_batches(release, move.status.canary_status.current_batch)
-        self._tell(release, move.notes)
-        written = await self._write(release, move.status)
-        return Requeue(after=_SOON) if move.again and not written else None
+            self._emit(release, await control.restore_lost_hold(release))
+        observation = self._observe(release, control)
+        decision = batch_state_machine.decide(observation)
+        if decision.action is not None:
+            observation = msgspec.structs.replace(observation, status=decision.status)
+            result = await _perform(release, decision.action, control)
+            events = decision.events
+            decision = batch_state_machine.decide_after(observation, decision.action, result)
+            decision = msgspec.structs.replace(decision, events=(*events, *decision.events))
+        if decision.label:
+            await control.label_batches(release, decision.status.canary_status.current_batch)
+        self._emit(release, decision.events)
+        written = await self._write(release, decision.status)
+        return Requeue(after=_AT_ONCE) if decision.again and not written else None
 
-    def _view(self, release: BatchRelease, control: Control) -> BatchView:
+    def _observe(self, release: BatchRelease, control: WorkloadOperations) -> BatchObservation:
         replicas = control.replicas(release)
         desired = control.planned(release, release.status.canary_status.current_batch, replicas or 0)
-        return BatchView(
+        return BatchObservation(
             release=release,
             status=release.status,
             now=clock.now(),
             plan_hash=release_plan_hash(release.plan),
             replicas=replicas,
-            observed=control.observed(release),
+            observed=control.is_observed(release),
             revision=control.revision(release),
             released=control.released(release),
             counts=control.counts(release, desired),
@@ -93,23 +94,16 @@ class ReleaseController:
             shrinks=may_shrink(release),
         )
 
-    async def _perform(self, view: BatchView, move: BatchMove, control: Control) -> Outcome:
-        if move.act == "initialize":
-            return await control.initialize(view.release)
-        if move.act == "upgrade":
-            return await control.upgrade(view.release, view.desired)
-        return await control.finalize(view.release)
-
-    async def _let_go(self, release: BatchRelease, control: Control) -> Requeue | None:
-        """The object goes when what it made is going. A release that somebody deleted by hand waits until its Rollout
-        has taken the traffic off."""
+    async def _remove_finalizer_when_safe(self, release: BatchRelease, control: WorkloadOperations) -> Requeue | None:
+        """The object goes when its canary is being deleted. A release that a user deleted waits until its Rollout has
+        routed the traffic back."""
         if rollout_labels.RELEASE_FINALIZER not in release.metadata.finalizers:
             return None
-        if not may_discard(release, self._rollout(release)):
+        if not may_delete_canary(release, self._rollout(release)):
             return Requeue(after=rollout_labels.RECHECK)
-        outcome = await control.discard(release)
-        self._tell(release, outcome.notes)
-        if not outcome.done:
+        result = await control.delete_canary(release)
+        self._emit(release, result.events)
+        if not isinstance(result, Done):
             return Requeue(after=rollout_labels.RECHECK)
         rest = [name for name in release.metadata.finalizers if name != rollout_labels.RELEASE_FINALIZER]
         try:
@@ -120,8 +114,8 @@ class ReleaseController:
 
     async def _unsupported(self, release: BatchRelease) -> None:
         ref = release.spec.workload_ref
-        text = f"the workload type '{ref.api_version}, Kind={ref.kind}' is not supported"
-        self.recorder.warning(BATCH_RELEASES, release, "UnsupportedWorkload", text)
+        event = messages.unsupported_workload(ref.api_version, ref.kind)
+        self.recorder.warning(BATCH_RELEASES, release, event.reason, event.message)
         if release.metadata.deleting and rollout_labels.RELEASE_FINALIZER in release.metadata.finalizers:
             rest = [name for name in release.metadata.finalizers if name != rollout_labels.RELEASE_FINALIZER]
             await self._patch(release, {"metadata": {"finalizers": rest}})
@@ -139,15 +133,15 @@ class ReleaseController:
             BATCH_RELEASES, metadata.name, metadata.namespace, locked(body, metadata.resource_version)
         )
 
-    def _tell(self, release: BatchRelease, notes: Iterable[Note]) -> None:
-        """Events are about the Rollout, where people look for them."""
+    def _emit(self, release: BatchRelease, events: Iterable[ReleaseEvent]) -> None:
+        """Events are emitted on the Rollout, which is the object that users look at."""
         rollout = self._rollout(release)
-        for note in notes:
+        for event in events:
             if rollout is not None:
-                self.metrics.noted(rollout, note.reason)
+                self.metrics.count_event(rollout, event.reason)
             resource, subject = (ROLLOUTS, rollout) if rollout is not None else (BATCH_RELEASES, release)
-            record = self.recorder.warning if note.warning else self.recorder.normal
-            record(resource, subject, note.reason, note.message)
+            record = self.recorder.warning if event.warning else self.recorder.normal
+            record(resource, subject, event.reason, event.message)
 
     def _rollout(self, release: BatchRelease) -> Rollout | None:
         owner = release.metadata.controller
@@ -156,7 +150,7 @@ class ReleaseController:
         found = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name))
         return found if found is not None and found.metadata.uid == owner.uid else None
 
-    # Whose release is it
+    # Which releases an object concerns
 
     def _for_workload(self, namespace: str, kind: str, name: str) -> list[Key]:
         return [
@@ -165,25 +159,25 @@ class ReleaseController:
             if (one.spec.workload_ref.kind, one.spec.workload_ref.name) == (kind, name)
         ]
 
-    def _of_set(self, subject: GroupSet) -> list[Key]:
+    def _for_set(self, subject: GroupSet) -> list[Key]:
         metadata = subject.metadata
         return self._for_workload(
             metadata.namespace, "LeaderWorkerSet", metadata.labels.get(rollout_labels.CANARY_SET, metadata.name)
         )
 
-    def _of_pod(self, pod: Pod) -> list[Key]:
+    def _for_pod(self, pod: Pod) -> list[Key]:
         name = pod.metadata.labels.get(rollout_labels.GROUP_SET, "")
         subject = self.cache.sets.get(Key(pod.metadata.namespace, name))
-        return self._of_set(subject) if subject is not None else []
+        return self._for_set(subject) if subject is not None else []
 
-    def _of_deployment(self, subject: Deployment) -> list[Key]:
+    def _for_deployment(self, subject: Deployment) -> list[Key]:
         return self._named_deployment(subject.metadata)
 
     def _named_deployment(self, metadata: ObjectMeta) -> list[Key]:
         name = metadata.labels.get(rollout_labels.CANARY_DEPLOYMENT, metadata.name)
         return self._for_workload(metadata.namespace, "Deployment", name)
 
-    def _of_replica_set(self, subject: ReplicaSet) -> list[Key]:
+    def _for_replica_set(self, subject: ReplicaSet) -> list[Key]:
         owner = subject.metadata.controller
         if owner is None:
             return []
@@ -191,8 +185,18 @@ class ReleaseController:
         return self._named_deployment(found.metadata) if found is not None else []
 
 
-def may_discard(release: BatchRelease, rollout: Rollout | None) -> bool:
-    """Whether nobody routes to what the release has made."""
+async def _perform(release: BatchRelease, action: BatchAction, control: WorkloadOperations) -> ActionResult:
+    match action:
+        case Initialize():
+            return await control.initialize(release)
+        case Upgrade(desired=desired):
+            return await control.upgrade(release, desired)
+        case Finalize():
+            return await control.finalize(release)
+
+
+def may_delete_canary(release: BatchRelease, rollout: Rollout | None) -> bool:
+    """Whether no route leads to the canary of the release any more."""
     if rollout is None or rollout.status.progress is None:
         return True
     if rollout.status.phase not in (rollout_labels.PROGRESSING, rollout_labels.TERMINATING, rollout_labels.DISABLING):
@@ -210,8 +214,8 @@ def release_document(status: ReleaseStatus) -> JsonObject:
 
 
 def _readiness_changed(old: Pod | None, new: Pod | None) -> bool:
-    return old is None or new is None or _seen(old) != _seen(new)
+    return old is None or new is None or _readiness(old) != _readiness(new)
 
 
-def _seen(pod: Pod) -> tuple[object, ...]:
+def _readiness(pod: Pod) -> tuple[object, ...]:
     return pod.ready, pod.status.phase, pod.metadata.deleting, pod.status.conditions

@@ -10,22 +10,49 @@ size until promotion, so:
 | Disabled, Deleting | all to stable, unpin, canary Service away, lift the hold, release control |
 | the same, the hold to be kept | all to stable, release control, leave held, unpin, canary Service away |
 
-Nobody sees the old version again after the last step (success), and the pin goes before stable pods change their
-revision, or the stable Service would lose its endpoints while it rolls. Where both versions live in one Deployment, the
-control is released last in every order.
+After the last step of a success no request reaches the old version again, and the pin goes before stable pods change
+their revision, or the stable Service would lose its endpoints while it rolls. Where both versions live in one
+Deployment, the control is released last in every order.
 
 Steps that find nothing to do follow each other in one pass; a step that changed something is stored first.
 """
 
-from typing import Final, Literal
+from enum import Enum, auto
+from typing import Final
 
 import msgspec
 
-from kohort.rollouts.release_state import Act, ActKind, Move, State, World, settled
-from kohort.rollouts.traffic.model import Answer, Note
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.messages import ReleaseEvent
+from kohort.rollouts.release_actions import (
+    Action,
+    DeleteRelease,
+    GrowToFullCapacity,
+    LeaveHeld,
+    ReleaseHold,
+    ResumeRelease,
+    WriteRelease,
+)
+from kohort.rollouts.release_state import Decision, Observation, with_grace_times, with_message
+from kohort.rollouts.traffic.actions import (
+    RemoveCanaryService,
+    RouteAllToNew,
+    RouteAllToStable,
+    TrafficAction,
+    UnpinStableService,
+)
 from kohort.rules import rollout_labels
 
-Reason = Literal["Success", "Rollback", "RolloutDisabled", "RolloutDeleting"]
+
+class EndReason(Enum):
+    """Why a release ends."""
+
+    SUCCESS = auto()
+    ROLLBACK = auto()
+    DISABLED = auto()
+    DELETED = auto()
+
 
 _SUCCESS: Final = (
     rollout_labels.TO_NEW,
@@ -62,126 +89,131 @@ _STOPPED_AND_HELD: Final = (
     rollout_labels.RESTORE_STABLE,
     rollout_labels.REMOVE_CANARY_SERVICE,
 )
-_ACTS: Final[dict[str, ActKind]] = {
-    rollout_labels.TO_NEW: "route_all_to_new",
-    rollout_labels.TO_STABLE: "route_all_to_stable",
-    rollout_labels.RESTORE_STABLE: "restore_stable",
-    rollout_labels.REMOVE_CANARY_SERVICE: "remove_canary_service",
+_TRAFFIC_ACTIONS: Final[dict[str, TrafficAction]] = {
+    rollout_labels.TO_NEW: RouteAllToNew(),
+    rollout_labels.TO_STABLE: RouteAllToStable(),
+    rollout_labels.RESTORE_STABLE: UnpinStableService(),
+    rollout_labels.REMOVE_CANARY_SERVICE: RemoveCanaryService(),
 }
 STALLED_SECONDS: Final = 600
 
 
-class Finalised(msgspec.Struct, frozen=True):
-    """`move` with `done` set when nothing is left."""
-
-    move: Move
+class FinalizingDecision(msgspec.Struct, frozen=True):
+    decision: Decision
     done: bool = False
+    """Nothing is left to do."""
 
 
-def order(reason: Reason, world: World) -> tuple[str, ...]:
-    if reason == "Success":
+def order(reason: EndReason, observation: Observation) -> tuple[str, ...]:
+    if reason is EndReason.SUCCESS:
         return _SUCCESS
-    if reason == "Rollback":
-        return _ROLLBACK if world.extra_workload else _ROLLBACK_IN_PLACE
-    return _STOPPED_AND_HELD if world.keeps_hold else _STOPPED
+    if reason is EndReason.ROLLBACK:
+        return _ROLLBACK if observation.extra_workload else _ROLLBACK_IN_PLACE
+    return _STOPPED_AND_HELD if observation.keeps_hold else _STOPPED
 
 
-def decide(world: World, reason: Reason) -> Finalised:
-    if world.state.progress is None or world.progress.finalising_step == rollout_labels.END:
-        return Finalised(Move(world.state), done=True)
-    steps = order(reason, world)
-    if world.progress.finalising_step not in steps:
-        state = world.state.with_progress(finalising_step=steps[0], last_update_time=world.stamp)
-        world = world.at(state)
-    return _at(world, reason)
+def decide(observation: Observation, reason: EndReason) -> FinalizingDecision:
+    if observation.state.progress is None or observation.progress.finalising_step == rollout_labels.END:
+        return FinalizingDecision(Decision(observation.state), done=True)
+    steps = order(reason, observation)
+    if observation.progress.finalising_step not in steps:
+        state = observation.state.with_progress(finalising_step=steps[0], last_update_time=observation.stamp)
+        observation = observation.with_state(state)
+    return _at(observation, reason)
 
 
-def answered(world: World, reason: Reason, act: Act, answer: Answer) -> Finalised:
-    state = settled(world.state, answer)
-    if answer.state == "problem":
-        note = Note("FinalisingFailed", answer.text, warning=True)
-        return Finalised(Move(_said(state, answer.text), requeue=rollout_labels.RECHECK, notes=(*answer.notes, note)))
-    if answer.state == "wait":
-        state = _said(state, answer.text) if answer.text else state
-        return Finalised(Move(state, requeue=answer.seconds, notes=answer.notes))
-    if act.kind in ("write_release", "resume_release", "fill_release", "delete_release"):
-        # The BatchRelease answers by an event; should that be lost, we look again.
-        return Finalised(Move(state, requeue=rollout_labels.RECHECK, notes=answer.notes))
-    return _next(world.at(state), reason, answer)
+def decide_after(
+    observation: Observation, reason: EndReason, action: Action, result: ActionResult
+) -> FinalizingDecision:
+    state = with_grace_times(observation.state, result)
+    match result:
+        case Problem():
+            events = (*result.events, messages.finalising_failed(result.text))
+            said = with_message(state, result.text)
+            return FinalizingDecision(Decision(said, requeue=rollout_labels.RECHECK, events=events))
+        case Waiting():
+            said = with_message(state, result.text) if result.text else state
+            return FinalizingDecision(Decision(said, requeue=result.seconds, events=result.events))
+        case Done():
+            if isinstance(action, WriteRelease | ResumeRelease | GrowToFullCapacity | DeleteRelease):
+                # An event follows when the BatchRelease has changed; should it be lost, the state is looked at again.
+                decision = Decision(state, requeue=rollout_labels.RECHECK, events=result.events)
+                return FinalizingDecision(decision)
+            return _next(observation.with_state(state), reason, result)
 
 
-def _at(world: World, reason: Reason) -> Finalised:
-    step = world.progress.finalising_step
+def _at(observation: Observation, reason: EndReason) -> FinalizingDecision:
+    """What the finalising step that the status names does now."""
+    step = observation.progress.finalising_step
     if step == rollout_labels.TO_NEW:
-        return _to_new(world, reason)
+        return _route_to_new(observation, reason)
     if step == rollout_labels.RESUME:
-        return _resume(world, reason)
+        return _resume_workload(observation, reason)
     if step == rollout_labels.RELEASE_CONTROL:
-        return _release_control(world, reason)
-    if step == rollout_labels.RESTORE_STABLE and reason == "Rollback" and not world.canary_gone:
-        return Finalised(
-            Move(_said(world.state, "waiting for the pods of the canary to go"), requeue=rollout_labels.RECHECK)
-        )
-    return Finalised(Move(world.state, Act(_ACTS[step])))
+        return _release_control(observation, reason)
+    if step == rollout_labels.RESTORE_STABLE and reason is EndReason.ROLLBACK and not observation.canary_gone:
+        return _wait(observation, messages.WAITING_FOR_CANARY_PODS_TO_GO)
+    return _act(observation, _TRAFFIC_ACTIONS[step])
 
 
-def _to_new(world: World, reason: Reason) -> Finalised:
+def _route_to_new(observation: Observation, reason: EndReason) -> FinalizingDecision:
     """Only a canary that can carry all traffic gets it all. Blue-green makes it so; a canary keeps its last split."""
-    replicas = world.workload.replicas if world.workload is not None else 0
-    if world.extra_workload and world.progress.ready_replicas < replicas:
-        if not world.rollout.blue_green:
-            return _next(world, reason, Answer("done", marks=world.progress.grace_times))
-        release = world.release
-        if release is not None and rollout_labels.FULL_CAPACITY not in release.metadata.annotations:
-            return Finalised(Move(world.state, Act("fill_release")))
-        waiting = release.status.message if release is not None else "the BatchRelease is gone"
-        return Finalised(
-            Move(_said(world.state, f"new version grows to full size: {waiting}"), requeue=rollout_labels.RECHECK)
-        )
-    return Finalised(Move(world.state, Act("route_all_to_new")))
+    replicas = observation.workload.replicas if observation.workload is not None else 0
+    if not observation.extra_workload or observation.progress.ready_replicas >= replicas:
+        return _act(observation, RouteAllToNew())
+    if not observation.rollout.blue_green:
+        return _next(observation, reason, DONE)
+    release = observation.release
+    if release is not None and rollout_labels.FULL_CAPACITY not in release.metadata.annotations:
+        return _act(observation, GrowToFullCapacity())
+    waiting_for = release.status.message if release is not None else messages.BATCH_RELEASE_GONE
+    return _wait(observation, messages.growing_to_full_size(waiting_for))
 
 
-def _resume(world: World, reason: Reason) -> Finalised:
-    release = world.release
+def _resume_workload(observation: Observation, reason: EndReason) -> FinalizingDecision:
+    release = observation.release
     if release is None:
-        return Finalised(Move(world.state, Act("unhold")))
-    policy = rollout_labels.WAIT_RESUME if reason == "Success" else rollout_labels.IMMEDIATE
+        return _act(observation, ReleaseHold())
     if release.status.phase == rollout_labels.COMPLETED:
-        return _next(world, reason, Answer("done", marks=world.progress.grace_times))
-    asked = release.plan.batch_partition is None and release.plan.finalizing_policy == policy
-    if not asked and not release.metadata.deleting:
-        return Finalised(Move(world.state, Act("resume_release", policy=policy)))
-    notes: tuple[Note, ...] = ()
-    waiting = release.status.message or "waiting for the workload to resume"
-    if reason == "Success" and world.after(world.progress.last_update_time, STALLED_SECONDS) == 0:
-        notes = (
-            Note("PromotionStalled", f"the stable workload is not at the new version yet: {waiting}", warning=True),
-        )
-    return Finalised(Move(_said(world.state, waiting), requeue=rollout_labels.RECHECK, notes=notes))
+        return _next(observation, reason, DONE)
+    policy = rollout_labels.WAIT_RESUME if reason is EndReason.SUCCESS else rollout_labels.IMMEDIATE
+    requested = release.plan.batch_partition is None and release.plan.finalizing_policy == policy
+    if not requested and not release.metadata.deleting:
+        return _act(observation, ResumeRelease(policy))
+    waiting_for = release.status.message or messages.WAITING_FOR_WORKLOAD_TO_RESUME
+    stalled = observation.seconds_until(observation.progress.last_update_time, STALLED_SECONDS) == 0
+    events = (messages.promotion_stalled(waiting_for),) if reason is EndReason.SUCCESS and stalled else ()
+    return _wait(observation, waiting_for, events)
 
 
-def _release_control(world: World, reason: Reason) -> Finalised:
-    if world.release is None:
-        if order(reason, world) is _STOPPED_AND_HELD:
-            return Finalised(Move(world.state, Act("leave_held")))
-        return _next(world, reason, Answer("done", marks=world.progress.grace_times))
-    if not world.release.metadata.deleting:
-        return Finalised(Move(world.state, Act("delete_release")))
-    return Finalised(Move(world.state, requeue=rollout_labels.RECHECK))
+def _release_control(observation: Observation, reason: EndReason) -> FinalizingDecision:
+    if observation.release is None:
+        if order(reason, observation) is _STOPPED_AND_HELD:
+            return _act(observation, LeaveHeld())
+        return _next(observation, reason, DONE)
+    if not observation.release.metadata.deleting:
+        return _act(observation, DeleteRelease())
+    return FinalizingDecision(Decision(observation.state, requeue=rollout_labels.RECHECK))
 
 
-def _next(world: World, reason: Reason, answer: Answer) -> Finalised:
-    steps = order(reason, world)
-    place = steps.index(world.progress.finalising_step) + 1
+def _next(observation: Observation, reason: EndReason, result: Done) -> FinalizingDecision:
+    steps = order(reason, observation)
+    place = steps.index(observation.progress.finalising_step) + 1
     if place == len(steps):
-        state = world.state.with_progress(finalising_step=rollout_labels.END, last_update_time=world.stamp)
-        return Finalised(Move(state, notes=answer.notes), done=True)
-    state = world.state.with_progress(finalising_step=steps[place], last_update_time=world.stamp)
-    if answer.changed:
-        return Finalised(Move(state, requeue=0.0, notes=answer.notes))
-    after = _at(world.at(state), reason)
-    return Finalised(msgspec.structs.replace(after.move, notes=(*answer.notes, *after.move.notes)), done=after.done)
+        state = observation.state.with_progress(finalising_step=rollout_labels.END, last_update_time=observation.stamp)
+        return FinalizingDecision(Decision(state, events=result.events), done=True)
+    state = observation.state.with_progress(finalising_step=steps[place], last_update_time=observation.stamp)
+    if result.changed:
+        return FinalizingDecision(Decision(state, requeue=0.0, events=result.events))
+    following = _at(observation.with_state(state), reason)
+    events = (*result.events, *following.decision.events)
+    return FinalizingDecision(msgspec.structs.replace(following.decision, events=events), done=following.done)
 
 
-def _said(state: State, text: str) -> State:
-    return state if state.message == text else msgspec.structs.replace(state, message=text)
+def _act(observation: Observation, action: Action) -> FinalizingDecision:
+    return FinalizingDecision(Decision(observation.state, action))
+
+
+def _wait(observation: Observation, text: str, events: tuple[ReleaseEvent, ...] = ()) -> FinalizingDecision:
+    state = with_message(observation.state, text)
+    return FinalizingDecision(Decision(state, requeue=rollout_labels.RECHECK, events=events))

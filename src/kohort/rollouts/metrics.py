@@ -1,8 +1,9 @@
-"""What is measured of releases, for dashboards and alerts. One set of series per Rollout, gone when it is."""
+"""Metrics of releases, for dashboards and alerts. Each Rollout has its series, which are removed with it."""
 
 from typing import TYPE_CHECKING, Final
 
 from kohort.kube.metrics import Metrics
+from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_state import State
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import rollout_labels
@@ -113,20 +114,21 @@ class RolloutMetrics:
         if running and labels not in self._began:
             self._began[labels] = (index, now)
 
-    def ended(self, rollout: Rollout, outcome: str) -> None:
+    def count_outcome(self, rollout: Rollout, outcome: ReleaseOutcome) -> None:
         self._outcomes.labels(*_values(rollout), outcome).inc()
 
-    def noted(self, rollout: Rollout, reason: str) -> None:
-        """Counts what is also told by an event."""
+    def count_event(self, rollout: Rollout, reason: EventReason) -> None:
+        """Count what is also reported by an event."""
         labels = _values(rollout)
-        if reason == "HoldLost":
-            self._hold_lost.labels(*labels).inc()
-        elif reason == "ReleaseNotControlled":
-            self._uncontrolled.labels(*labels).inc()
-        elif reason == "StepTimeout":
-            self._timeouts.labels(*labels).inc()
-        elif reason == "RouteFailed":
-            self._route_errors.labels(_provider(rollout)).inc()
+        match reason:
+            case EventReason.HOLD_LOST:
+                self._hold_lost.labels(*labels).inc()
+            case EventReason.RELEASE_NOT_CONTROLLED:
+                self._uncontrolled.labels(*labels).inc()
+            case EventReason.STEP_TIMEOUT:
+                self._timeouts.labels(*labels).inc()
+            case EventReason.ROUTE_FAILED:
+                self._route_errors.labels(_provider(rollout)).inc()
 
     def forget(self, rollout: Rollout) -> None:
         labels = _values(rollout)

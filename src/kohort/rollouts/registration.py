@@ -12,7 +12,7 @@ from kohort.rollouts.rollout_controller import RolloutController
 from kohort.rollouts.traffic.model import Traffic
 from kohort.rollouts.workloads.deployment_control import DeploymentControl
 from kohort.rollouts.workloads.group_control import GroupControl
-from kohort.rollouts.workloads.model import Control
+from kohort.rollouts.workloads.model import WorkloadOperations
 
 DEFAULT: Final = Features()
 
@@ -22,7 +22,7 @@ def register(
 ) -> RolloutCache:
     """Add the controllers of Rollouts and BatchReleases."""
     cache = cache or RolloutCache(manager)
-    controls: dict[str, Control] = {
+    controls: dict[str, WorkloadOperations] = {
         "LeaderWorkerSet": GroupControl(manager.client, cache),
         "Deployment": DeploymentControl(manager.client, cache),
     }

@@ -1,26 +1,30 @@
-"""The state of a Rollout between two passes, and the vocabulary in which the machines speak.
+"""What the decisions about a Rollout see and say.
 
-A machine is two pure functions. One looks at the stored state and the world and says what to do (`Move.act`); the other
-is told how that went and says what the state is now. Nothing is remembered besides the stored state, so a pass that was
-cut short at any point is simply made again.
+A decision is two pure functions of an `Observation`. `decide` looks at the stored state and the cluster and returns a
+`Decision`: the new state, and at most one action. `decide_after` gets the result of that action and returns the next
+decision. Nothing is remembered besides the stored state, so a pass that was cut short at any point is made again.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 
 from kohort.kube.clock import format_time
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
-from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, Step
-from kohort.rollouts.traffic.model import Answer, Note
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
+from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
+from kohort.rollouts.release_actions import Action
+from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, Step
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
 
 
 class State(msgspec.Struct, frozen=True):
+    """The status of a Rollout."""
+
     phase: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -56,7 +60,7 @@ class State(msgspec.Struct, frozen=True):
         return status
 
 
-def stored(rollout: Rollout) -> State:
+def stored_state(rollout: Rollout) -> State:
     status = rollout.status
     return State(status.phase, status.message, status.conditions, status.progress)
 
@@ -87,64 +91,36 @@ def with_reason(state: State, reason: str, message: str, now: datetime, *, statu
     return msgspec.structs.replace(changed, message=message)
 
 
-def with_refs(state: State, answer: Answer, now: datetime) -> tuple[State, tuple[Note, ...]]:
-    """The condition ResolvedRefs as the answer has it, and an event when references cannot be used any more."""
-    if answer.state == "wait":
-        return state, ()
-    resolved = answer.state == "done"
-    status, reason = ("True", rollout_labels.RESOLVED_REFS) if resolved else ("False", answer.reason)
-    message = "Services and routes exist and lead to the workload" if resolved else answer.text
+def with_references(state: State, result: ActionResult, now: datetime) -> tuple[State, tuple[ReleaseEvent, ...]]:
+    """The condition ResolvedRefs by the result of a check, and an event when references cannot be used any more."""
+    match result:
+        case Waiting():
+            return state, ()
+        case Done():
+            status, reason, message = "True", rollout_labels.RESOLVED_REFS, messages.REFERENCES_RESOLVED
+            events: tuple[ReleaseEvent, ...] = ()
+        case Problem():
+            status, reason, message = "False", result.reason.value, result.text
+            events = (messages.unresolved_references(result.text),)
     old = state.condition(rollout_labels.RESOLVED_REFS)
     if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
         return state, ()
-    notes = () if resolved else (Note("UnresolvedRefs", answer.text, warning=True),)
-    return with_condition(state, rollout_labels.RESOLVED_REFS, status, reason, message, now), notes
+    return with_condition(state, rollout_labels.RESOLVED_REFS, status, reason, message, now), events
 
 
-ActKind = Literal[
-    "check",
-    "join",
-    "leave",
-    "pin_stable",
-    "route",
-    "route_all_to_new",
-    "route_all_to_stable",
-    "restore_stable",
-    "remove_canary_service",
-    "write_release",
-    "resume_release",
-    "fill_release",
-    "shrink_release",
-    "withdraw_release",
-    "renew_release",
-    "delete_release",
-    "unhold",
-    "leave_held",
-    "take_up",
-]
-
-
-class Act(msgspec.Struct, frozen=True):
-    """Something to be done in the world. All of them may be repeated."""
-
-    kind: ActKind
-    plan: ReleasePlan | None = None
-    policy: str = ""
-
-
-class Move(msgspec.Struct, frozen=True):
-    """What follows. With an act, the state is settled only when its answer is known."""
+class Decision(msgspec.Struct, frozen=True):
+    """What follows from an observation. With an action, the state is final only when its result is known."""
 
     state: State
-    act: Act | None = None
+    action: Action | None = None
     requeue: float | None = None
-    notes: tuple[Note, ...] = ()
-    outcome: str = ""
-    """How a release ended, when it did: for counting."""
+    events: tuple[ReleaseEvent, ...] = ()
+    outcome: ReleaseOutcome | None = None
+    """How a release ended, when it did: for the metrics."""
 
 
-class World(msgspec.Struct, frozen=True):
-    """Everything a decision may look at."""
+class Observation(msgspec.Struct, frozen=True):
+    """Everything that a decision may look at."""
 
     rollout: Rollout
     state: State
@@ -155,10 +131,10 @@ class World(msgspec.Struct, frozen=True):
     """Of the plan that the release has now."""
     plan_hash: str = ""
     canary_gone: bool = True
-    astray: str = ""
-    """What the routes of a step at rest lack, because somebody else changed them."""
-    refs: Answer | None = None
-    """Whether what the Rollout names can be used, where that was looked at in this pass."""
+    drift: str = ""
+    """How the routes of a paused step differ from what they should be, because another client changed them."""
+    references: ActionResult | None = None
+    """The result of checking the Services and routes that the Rollout names, where this pass checked them."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
 
@@ -187,10 +163,10 @@ class World(msgspec.Struct, frozen=True):
             return self.workload.extra_workload
         return not (self.rollout.blue_green and self.rollout.spec.workload_ref.is_deployment)
 
-    def at(self, state: State) -> "World":
+    def with_state(self, state: State) -> "Observation":
         return msgspec.structs.replace(self, state=state)
 
-    def after(self, stamp: str, seconds: float) -> float:
+    def seconds_until(self, stamp: str, seconds: float) -> float:
         """How many seconds are left until `seconds` after a stored time; 0 when it has passed."""
         if not stamp:
             return 0.0
@@ -198,9 +174,13 @@ class World(msgspec.Struct, frozen=True):
         return max(0.0, (end - self.now).total_seconds())
 
 
-def settled(state: State, answer: Answer) -> State:
-    """What an answer leaves behind: the marks of grace periods."""
-    progress = state.progress
-    if progress is None or progress.grace_times == dict(answer.marks):
+def with_grace_times(state: State, result: ActionResult) -> State:
+    """The state with the times of changes of traffic that a result asks to store."""
+    progress, times = state.progress, result.grace_times
+    if progress is None or times is None or progress.grace_times == dict(times):
         return state
-    return state.with_progress(grace_times=dict(answer.marks))
+    return state.with_progress(grace_times=dict(times))
+
+
+def with_message(state: State, text: str) -> State:
+    return state if state.message == text else msgspec.structs.replace(state, message=text)

@@ -1,4 +1,4 @@
-"""The machine of a release: from the first look at a new version until everything is put away.
+"""Decides the states of a release: from the first look at a new version until routes and Services are as before.
 
 | reason | guard | next |
 |---|---|---|
@@ -20,72 +20,91 @@ from typing import Final
 
 import msgspec
 
-from kohort.rollouts import finalizing, step_arithmetic, step_state_machine
-from kohort.rollouts.finalizing import Finalised
-from kohort.rollouts.release_state import Act, Move, State, World, settled, with_condition, with_reason, with_refs
+from kohort.rollouts import finalizing, messages, step_arithmetic, step_state_machine
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.finalizing import EndReason, FinalizingDecision
+from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
+from kohort.rollouts.release_actions import Action, DeleteRelease, JoinTrafficRouting
+from kohort.rollouts.release_state import (
+    Decision,
+    Observation,
+    State,
+    with_condition,
+    with_grace_times,
+    with_message,
+    with_reason,
+    with_references,
+)
 from kohort.rollouts.rollout_types import Progress
-from kohort.rollouts.traffic.model import Answer, Note
-from kohort.rollouts.traffic.services import same_keys
+from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
 from kohort.rules import rollout_labels
 
-IN_PROGRESS: Final = "Rollout is in Progressing"
-COMPLETED_MESSAGE: Final = "Rollout progressing has been completed"
-CANCELED_MESSAGE: Final = "Rollout progressing has been canceled"
 _SETTLE_SECONDS: Final = 3.0
 
 
-def decide(world: World) -> Move:
-    reason = world.state.reason
-    if world.workload is None:
-        return _without_workload(world)
-    if reason == rollout_labels.INITIALIZING or world.state.progress is None:
-        return _initializing(world)
+def decide(observation: Observation) -> Decision:
+    reason = observation.state.reason
+    if observation.workload is None:
+        return _without_workload(observation)
+    if reason == rollout_labels.INITIALIZING or observation.state.progress is None:
+        return _initializing(observation)
     if reason == rollout_labels.IN_ROLLING:
-        return _in_rolling(world)
+        return _in_rolling(observation)
     if reason == rollout_labels.REASON_PAUSED:
-        return _paused(world)
+        return _paused(observation)
     if reason == rollout_labels.FINALISING:
-        world = world.at(step_state_machine.refreshed(world))
-        return _turned(world) or _finalising(world, finalizing.decide(world, "Success"))
+        observation = observation.with_state(step_state_machine.refreshed(observation))
+        return _changed_version(observation) or _finalising(
+            observation, finalizing.decide(observation, EndReason.SUCCESS)
+        )
     if reason == rollout_labels.CANCELLING:
-        return _cancelling(world, finalizing.decide(world, "Rollback"))
-    return Move(world.state)
+        return _cancelling(observation, finalizing.decide(observation, EndReason.ROLLBACK))
+    return Decision(observation.state)
 
 
-def answered(world: World, act: Act, answer: Answer) -> Move:
-    reason = world.state.reason
-    if world.workload is None:
-        return _workload_gone(world, finalizing.answered(world, "RolloutDeleting", act, answer))
+def decide_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+    reason = observation.state.reason
+    if observation.workload is None:
+        return _workload_gone(observation, finalizing.decide_after(observation, EndReason.DELETED, action, result))
     if reason == rollout_labels.INITIALIZING:
-        return _checked(world, act, answer)
+        return _initializing_after(observation, action, result)
     if reason == rollout_labels.FINALISING:
-        return _finalising(world, finalizing.answered(world, "Success", act, answer))
+        return _finalising(observation, finalizing.decide_after(observation, EndReason.SUCCESS, action, result))
     if reason == rollout_labels.CANCELLING:
-        return _cancelling(world, finalizing.answered(world, "Rollback", act, answer))
-    if is_superseded(world):
-        return _reset_answered(world, act, answer)
-    return step_state_machine.answered(world, act, answer)
+        return _cancelling(observation, finalizing.decide_after(observation, EndReason.ROLLBACK, action, result))
+    if is_superseded(observation):
+        return _reset_after(observation, action, result)
+    return step_state_machine.decide_after(observation, action, result)
 
 
 # Initializing
 
 
-def _initializing(world: World) -> Move:
-    if _given_up(world):
-        return _rolled_back(world)
-    state = msgspec.structs.replace(world.state, progress=first_progress(world))
-    if world.rollout.strategy.traffic_routings:
-        workload = world.workload
-        if workload is not None and workload.stable_revision and workload.expected_key == workload.stable_revision:
-            problem = Answer("problem", text=same_keys(workload.stable_revision))
-            return _checked(world.at(state), Act("check"), problem)
-        return Move(state, Act("check"))
-    return _checked(world.at(state), Act("check"), Answer("done"))
+def _initializing(observation: Observation) -> Decision:
+    if _rolled_back_before_start(observation):
+        return _rolled_back(observation)
+    state = msgspec.structs.replace(observation.state, progress=first_progress(observation))
+    observation = observation.with_state(state)
+    if not observation.rollout.strategy.traffic_routings:
+        return _checked(observation, DONE)
+    workload = observation.workload
+    if workload is not None and workload.stable_revision and workload.expected_key == workload.stable_revision:
+        problem = Problem(messages.same_revision_keys(workload.stable_revision))
+        return _checked(observation, problem)
+    return Decision(state, CheckReferences())
 
 
-def _given_up(world: World) -> bool:
+def _initializing_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+    if not isinstance(action, JoinTrafficRouting):
+        return _checked(observation, result)
+    if isinstance(result, Done):
+        return _begun(observation, result)
+    return _not_initialized(observation.state, result)
+
+
+def _rolled_back_before_start(observation: Observation) -> bool:
     """The old template is back before the release could begin: something that it needs may be missing for good."""
-    workload, progress = world.workload, world.state.progress
+    workload, progress = observation.workload, observation.state.progress
     begun = progress is not None and progress.current_step_state == rollout_labels.BEFORE_UPGRADE
     return (
         workload is not None
@@ -97,20 +116,20 @@ def _given_up(world: World) -> bool:
     )
 
 
-def first_progress(world: World) -> Progress:
-    workload, before = world.workload, world.state.progress
+def first_progress(observation: Observation) -> Progress:
+    workload, before = observation.workload, observation.state.progress
     assert workload is not None
     fresh = Progress(
         observed_workload_generation=workload.generation,
         observed_rollout_id=workload.release_id,
-        rollout_hash=world.plan_hash,
+        rollout_hash=observation.plan_hash,
         stable_revision=workload.stable_revision,
         revision=workload.canary_revision,
         revision_key=workload.revision_key,
         current_step_index=1,
-        next_step_index=step_arithmetic.next_index(1, len(world.steps)),
+        next_step_index=step_arithmetic.next_index(1, len(observation.steps)),
         current_step_state=rollout_labels.BEFORE_UPGRADE,
-        last_update_time=world.stamp,
+        last_update_time=observation.stamp,
     )
     if before is not None and msgspec.structs.replace(before, last_update_time="") == msgspec.structs.replace(
         fresh, last_update_time=""
@@ -119,74 +138,82 @@ def first_progress(world: World) -> Progress:
     return fresh
 
 
-def _checked(world: World, act: Act, answer: Answer) -> Move:
-    state = world.state
-    if act.kind == "check" and world.rollout.strategy.traffic_routings:
-        state, _ = with_refs(state, answer, world.now)
-    if answer.state == "problem":
-        note = Note("InitializeFailed", answer.text, warning=True)
-        said = msgspec.structs.replace(state, message=answer.text)
-        return Move(said, requeue=rollout_labels.RECHECK, notes=(*answer.notes, note))
-    if answer.state == "wait":
-        said = msgspec.structs.replace(state, message=answer.text or state.message)
-        return Move(said, requeue=answer.seconds or rollout_labels.RECHECK, notes=answer.notes)
-    if act.kind == "check":
-        condition = state.condition(rollout_labels.PROGRESSING)
-        began = condition.last_update_time if condition is not None else ""
-        left = world.after(began or "", _SETTLE_SECONDS)
-        if left > 0:
-            return Move(state, requeue=left, notes=answer.notes)
-        if world.rollout.traffic_routing:
-            return Move(state, Act("join"), notes=answer.notes)
-    count = len(world.steps)
-    begun = with_reason(state, rollout_labels.IN_ROLLING, IN_PROGRESS, world.now)
-    return Move(begun, requeue=0.0, notes=(*answer.notes, Note("StepStarted", f"step(1/{count})")))
+def _checked(observation: Observation, result: ActionResult) -> Decision:
+    """The references of the Rollout were checked."""
+    state = observation.state
+    if observation.rollout.strategy.traffic_routings:
+        state, _ = with_references(state, result, observation.now)
+    if not isinstance(result, Done):
+        return _not_initialized(state, result)
+    condition = state.condition(rollout_labels.PROGRESSING)
+    began = condition.last_update_time if condition is not None else ""
+    left = observation.seconds_until(began or "", _SETTLE_SECONDS)
+    if left > 0:
+        return Decision(state, requeue=left, events=result.events)
+    if observation.rollout.traffic_routing:
+        return Decision(state, JoinTrafficRouting(), events=result.events)
+    return _begun(observation.with_state(state), result)
+
+
+def _not_initialized(state: State, result: Waiting | Problem) -> Decision:
+    match result:
+        case Problem():
+            events = (*result.events, messages.initialize_failed(result.text))
+            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+        case Waiting():
+            said = with_message(state, result.text or state.message)
+            return Decision(said, requeue=result.seconds or rollout_labels.RECHECK, events=result.events)
+
+
+def _begun(observation: Observation, result: Done) -> Decision:
+    begun = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
+    started = messages.step_started(1, len(observation.steps))
+    return Decision(begun, requeue=0.0, events=(*result.events, started))
 
 
 # InRolling
 
 
-def _in_rolling(world: World) -> Move:
-    turned = _turned(world)
-    if turned is not None:
-        return turned
-    if world.rollout.spec.strategy.paused:
-        text = "Rollout has been paused, you can resume it by kube-cli"
-        return Move(with_reason(world.state, rollout_labels.REASON_PAUSED, text, world.now))
-    progress = world.progress
-    if progress.rollout_hash and progress.rollout_hash != world.plan_hash:
-        return _plan_changed(world)
+def _in_rolling(observation: Observation) -> Decision:
+    changed = _changed_version(observation)
+    if changed is not None:
+        return changed
+    if observation.rollout.spec.strategy.paused:
+        paused = with_reason(observation.state, rollout_labels.REASON_PAUSED, messages.PAUSED_BY_USER, observation.now)
+        return Decision(paused)
+    progress = observation.progress
+    if progress.rollout_hash and progress.rollout_hash != observation.plan_hash:
+        return _plan_changed(observation)
     if progress.current_step_state == rollout_labels.COMPLETED:
-        text = "Rollout has been completed and some closing work is being done"
-        state = with_reason(world.state, rollout_labels.FINALISING, text, world.now).with_progress(finalising_step="")
-        return Move(state, requeue=0.0)
-    return step_state_machine.decide(world.at(_observed(world)))
+        state = with_reason(observation.state, rollout_labels.FINALISING, messages.FINALISING, observation.now)
+        return Decision(state.with_progress(finalising_step=""), requeue=0.0)
+    return step_state_machine.decide(observation.with_state(_observed(observation)))
 
 
-def _observed(world: World) -> State:
+def _observed(observation: Observation) -> State:
     """Ids and generation follow the workload as long as it has the recorded version."""
-    workload, progress = world.workload, world.progress
+    workload, progress = observation.workload, observation.progress
     if workload is None or workload.canary_revision != progress.revision or workload.in_rollback:
-        return world.state
-    return world.state.with_progress(
+        return observation.state
+    return observation.state.with_progress(
         observed_rollout_id=workload.release_id, observed_workload_generation=workload.generation
     )
 
 
-def _turned(world: World) -> Move | None:
-    """The user has changed their mind: back to the stable version, or on to another one."""
-    workload = world.workload
+def _changed_version(observation: Observation) -> Decision | None:
+    """The user has put another template on the workload: the stable one again, or a third one."""
+    workload = observation.workload
     assert workload is not None
-    if not workload.in_progress or workload.canary_revision == world.progress.revision:
+    if not workload.in_progress or workload.canary_revision == observation.progress.revision:
         return None
     if workload.in_rollback:
-        return _rolled_back(world)
-    return _superseded(world) if is_superseded(world) else None
+        return _rolled_back(observation)
+    return _superseded(observation) if is_superseded(observation) else None
 
 
-def is_superseded(world: World) -> bool:
-    workload = world.workload
-    progress = world.state.progress
+def is_superseded(observation: Observation) -> bool:
+    workload = observation.workload
+    progress = observation.state.progress
     return (
         workload is not None
         and progress is not None
@@ -197,100 +224,98 @@ def is_superseded(world: World) -> bool:
     )
 
 
-def _rolled_back(world: World) -> Move:
-    assert world.workload is not None
-    notes = [Note("Progressing", "workload has been rollback, then rollout is canceled")]
-    if world.rollout.metadata.annotations.get(rollout_labels.ROLLBACK_IN_BATCH) == "true":
-        text = "the stable workload was never touched: there is nothing to roll back in batches"
-        notes.append(Note("RollbackInBatchIgnored", text))
-    text = "The workload has been rolled back and the rollout process will be canceled"
-    state = with_reason(world.state, rollout_labels.CANCELLING, text, world.now)
-    state = state.with_progress(revision=world.workload.canary_revision, finalising_step="")
-    return Move(state, requeue=0.0, notes=tuple(notes))
+def _rolled_back(observation: Observation) -> Decision:
+    assert observation.workload is not None
+    events = [messages.ROLLBACK_STARTED]
+    if observation.rollout.metadata.annotations.get(rollout_labels.ROLLBACK_IN_BATCH) == "true":
+        events.append(messages.ROLLBACK_IN_BATCH_IGNORED)
+    state = with_reason(observation.state, rollout_labels.CANCELLING, messages.CANCELLING, observation.now)
+    state = state.with_progress(revision=observation.workload.canary_revision, finalising_step="")
+    return Decision(state, requeue=0.0, events=tuple(events))
 
 
-def _superseded(world: World) -> Move:
+def _superseded(observation: Observation) -> Decision:
     """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
     next version could be reached before its first step."""
-    if not world.extra_workload:
-        text = "new version releasing detected in the progress of blue-green release, please rollback first"
-        if world.state.message == text:
-            return Move(world.state)
-        return Move(msgspec.structs.replace(world.state, message=text), notes=(_SUPERSEDED,))
-    cursor = world.progress.finalising_step
-    if cursor not in _RESET_STEPS or world.state.reason != rollout_labels.IN_ROLLING:
-        state = with_reason(world.state, rollout_labels.IN_ROLLING, IN_PROGRESS, world.now)
-        state = msgspec.structs.replace(state, message=_MAKING_WAY).with_progress(finalising_step=_RESET_STEPS[0])
-        return Move(state, requeue=0.0, notes=(_SUPERSEDED,))
-    return _reset_at(world)
+    if not observation.extra_workload:
+        text = messages.NEW_VERSION_DURING_BLUE_GREEN
+        events = (messages.NEWER_VERSION,) if observation.state.message != text else ()
+        return Decision(with_message(observation.state, text), events=events)
+    cursor = observation.progress.finalising_step
+    if cursor not in _RESET_STEPS or observation.state.reason != rollout_labels.IN_ROLLING:
+        state = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
+        state = with_message(state, messages.REMOVING_SUPERSEDED_VERSION)
+        state = state.with_progress(finalising_step=_RESET_STEPS[0])
+        return Decision(state, requeue=0.0, events=(messages.NEWER_VERSION,))
+    return _reset_at(observation)
 
 
-_MAKING_WAY: Final = "Workload is continuous release: traffic goes back, then the version in between is removed"
-_SUPERSEDED: Final = Note("Progressing", "workload continuous publishing canaryRevision, then restart publishing")
 _RESET_STEPS: Final = (rollout_labels.TO_STABLE, rollout_labels.RELEASE_CONTROL, rollout_labels.REMOVE_CANARY_SERVICE)
 
 
-def _reset_at(world: World) -> Move:
-    cursor = world.progress.finalising_step
+def _reset_at(observation: Observation) -> Decision:
+    cursor = observation.progress.finalising_step
     if cursor == rollout_labels.TO_STABLE:
-        return Move(world.state, Act("route_all_to_stable"))
+        return Decision(observation.state, RouteAllToStable())
     if cursor == rollout_labels.REMOVE_CANARY_SERVICE:
-        return Move(world.state, Act("remove_canary_service"))
-    if world.release is None:
-        return _reset_next(world, Answer("done", marks=world.progress.grace_times))
-    if world.release.metadata.deleting:
-        return Move(world.state, requeue=rollout_labels.RECHECK)
-    return Move(world.state, Act("delete_release"))
+        return Decision(observation.state, RemoveCanaryService())
+    if observation.release is None:
+        return _reset_next(observation, ())
+    if observation.release.metadata.deleting:
+        return Decision(observation.state, requeue=rollout_labels.RECHECK)
+    return Decision(observation.state, DeleteRelease())
 
 
-def _reset_answered(world: World, act: Act, answer: Answer) -> Move:
-    state = settled(world.state, answer)
-    if answer.state == "problem":
-        said = msgspec.structs.replace(state, message=answer.text)
-        note = Note("FinalisingFailed", answer.text, warning=True)
-        return Move(said, requeue=rollout_labels.RECHECK, notes=(*answer.notes, note))
-    # The canary Service is deleted without a grace period: no route names it any more.
-    gone = act.kind == "remove_canary_service" and answer.changed
-    if answer.state == "wait" and not gone:
-        return Move(state, requeue=answer.seconds, notes=answer.notes)
-    if act.kind == "delete_release":
-        return Move(state, requeue=rollout_labels.RECHECK, notes=answer.notes)
-    return _reset_next(world.at(state), answer)
+def _reset_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+    state = with_grace_times(observation.state, result)
+    match action, result:
+        case _, Problem():
+            events = (*result.events, messages.finalising_failed(result.text))
+            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+        case RemoveCanaryService(), Waiting(changed=True):
+            # No route names the canary Service any more, so that its deletion needs no grace period.
+            return _reset_next(observation.with_state(state), result.events)
+        case _, Waiting():
+            return Decision(state, requeue=result.seconds, events=result.events)
+        case DeleteRelease(), Done():
+            return Decision(state, requeue=rollout_labels.RECHECK, events=result.events)
+        case _:
+            return _reset_next(observation.with_state(state), result.events)
 
 
-def _reset_next(world: World, answer: Answer) -> Move:
-    place = _RESET_STEPS.index(world.progress.finalising_step) + 1
+def _reset_next(observation: Observation, events: tuple[ReleaseEvent, ...]) -> Decision:
+    place = _RESET_STEPS.index(observation.progress.finalising_step) + 1
     if place < len(_RESET_STEPS):
-        return Move(world.state.with_progress(finalising_step=_RESET_STEPS[place]), requeue=0.0, notes=answer.notes)
-    state = with_reason(world.state, rollout_labels.INITIALIZING, "Workload is continuous release", world.now)
-    note = Note("Superseded", "the version in between is gone, the newest one is released from step 1")
-    fresh = msgspec.structs.replace(state, progress=first_progress(world.at(state)))
-    return Move(fresh, requeue=0.0, notes=(*answer.notes, note), outcome="superseded")
+        state = observation.state.with_progress(finalising_step=_RESET_STEPS[place])
+        return Decision(state, requeue=0.0, events=events)
+    text = messages.RESTARTED_WITH_NEWEST_VERSION
+    state = with_reason(observation.state, rollout_labels.INITIALIZING, text, observation.now)
+    fresh = msgspec.structs.replace(state, progress=first_progress(observation.with_state(state)))
+    return Decision(fresh, requeue=0.0, events=(*events, messages.SUPERSEDED), outcome=ReleaseOutcome.SUPERSEDED)
 
 
-def _plan_changed(world: World) -> Move:
+def _plan_changed(observation: Observation) -> Decision:
     """The step that fits what has been released already; the current one is tried first."""
-    progress, count = world.progress, len(world.steps)
-    target = fitting_step(world)
-    state = world.state.with_progress(rollout_hash=world.plan_hash)
+    progress, count = observation.progress, len(observation.steps)
+    target = fitting_step(observation)
+    state = observation.state.with_progress(rollout_hash=observation.plan_hash)
     if target == progress.next_step_index:
-        state = state.with_progress(current_step_state=rollout_labels.READY, last_update_time=world.stamp)
-        return Move(state, requeue=0.0)
-    note = Note("Progressing", f"the plan has changed, going on at step({target}/{count})")
-    jump = step_state_machine.jump_to(world.at(state), target)
-    return msgspec.structs.replace(jump, notes=(note,))
+        state = state.with_progress(current_step_state=rollout_labels.READY, last_update_time=observation.stamp)
+        return Decision(state, requeue=0.0)
+    jump = step_state_machine.jump_to(observation.with_state(state), target)
+    return msgspec.structs.replace(jump, events=(messages.plan_changed(target, count),))
 
 
-def fitting_step(world: World) -> int:
-    release, count = world.release, len(world.steps)
+def fitting_step(observation: Observation) -> int:
+    release, count = observation.release, len(observation.steps)
     if release is None or release.plan.batch_partition is None or not release.plan.batches:
         return 1
-    replicas = world.workload.replicas if world.workload is not None else 0
+    replicas = observation.workload.replicas if observation.workload is not None else 0
     place = min(release.plan.batch_partition, len(release.plan.batches) - 1)
     reached = step_arithmetic.planned(release.plan.batches[place].canary_replicas, replicas)
-    candidates: list[int] = [min(max(world.progress.current_step_index, 1), count), *range(1, count + 1)]
+    candidates: list[int] = [min(max(observation.progress.current_step_index, 1), count), *range(1, count + 1)]
     for index in candidates:
-        if step_arithmetic.planned(world.steps[index - 1].replicas or 0, replicas) >= reached:
+        if step_arithmetic.planned(observation.steps[index - 1].replicas or 0, replicas) >= reached:
             return int(index)
     return count
 
@@ -298,48 +323,60 @@ def fitting_step(world: World) -> int:
 # Paused, Finalising, Cancelling
 
 
-def _paused(world: World) -> Move:
-    workload = world.workload
+def _paused(observation: Observation) -> Decision:
+    workload = observation.workload
     assert workload is not None
-    if workload.in_progress and workload.in_rollback and workload.canary_revision != world.progress.revision:
-        return _rolled_back(world)
-    if world.rollout.spec.strategy.paused:
-        return Move(world.state)
-    return Move(with_reason(world.state, rollout_labels.IN_ROLLING, IN_PROGRESS, world.now), requeue=0.0)
-
-
-def _finalising(world: World, found: Finalised) -> Move:
-    if not found.done:
-        return found.move
-    state = with_condition(
-        found.move.state, rollout_labels.SUCCEEDED, "True", rollout_labels.COMPLETED, COMPLETED_MESSAGE, world.now
+    if workload.in_progress and workload.in_rollback and workload.canary_revision != observation.progress.revision:
+        return _rolled_back(observation)
+    if observation.rollout.spec.strategy.paused:
+        return Decision(observation.state)
+    return Decision(
+        with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now), requeue=0.0
     )
-    state = with_reason(state, rollout_labels.COMPLETED, COMPLETED_MESSAGE, world.now, status="False")
-    state = state.with_progress(current_step_state=rollout_labels.COMPLETED, next_step_index=step_arithmetic.NO_STEP)
-    note = Note("StablePromoted", "the new version is released, routes and Services are as before")
-    return Move(state, requeue=0.0, notes=(*found.move.notes, note), outcome="succeeded")
 
 
-def _cancelling(world: World, found: Finalised) -> Move:
+def _finalising(observation: Observation, found: FinalizingDecision) -> Decision:
     if not found.done:
-        return found.move
+        return found.decision
     state = with_condition(
-        found.move.state, rollout_labels.SUCCEEDED, "False", rollout_labels.COMPLETED, CANCELED_MESSAGE, world.now
+        found.decision.state,
+        rollout_labels.SUCCEEDED,
+        "True",
+        rollout_labels.COMPLETED,
+        messages.COMPLETED,
+        observation.now,
     )
-    state = with_reason(state, rollout_labels.COMPLETED, CANCELED_MESSAGE, world.now, status="False")
+    state = with_reason(state, rollout_labels.COMPLETED, messages.COMPLETED, observation.now, status="False")
     state = state.with_progress(current_step_state=rollout_labels.COMPLETED, next_step_index=step_arithmetic.NO_STEP)
-    note = Note("RolledBack", "the stable version serves alone again")
-    return Move(state, requeue=0.0, notes=(*found.move.notes, note), outcome="rolled_back")
+    events = (*found.decision.events, messages.STABLE_PROMOTED)
+    return Decision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.SUCCEEDED)
 
 
-def _without_workload(world: World) -> Move:
-    """Somebody deleted the workload: routes, Services and the canary are put away all the same."""
-    return _workload_gone(world, finalizing.decide(world, "RolloutDeleting"))
-
-
-def _workload_gone(world: World, found: Finalised) -> Move:
+def _cancelling(observation: Observation, found: FinalizingDecision) -> Decision:
     if not found.done:
-        return found.move
-    state = State(phase=rollout_labels.INITIAL, message="Workload Not Found")
-    note = Note("WorkloadGone", "the workload was deleted while it was released; what the release had made is gone too")
-    return Move(state, notes=(*found.move.notes, note), outcome="deleted")
+        return found.decision
+    state = with_condition(
+        found.decision.state,
+        rollout_labels.SUCCEEDED,
+        "False",
+        rollout_labels.COMPLETED,
+        messages.CANCELED,
+        observation.now,
+    )
+    state = with_reason(state, rollout_labels.COMPLETED, messages.CANCELED, observation.now, status="False")
+    state = state.with_progress(current_step_state=rollout_labels.COMPLETED, next_step_index=step_arithmetic.NO_STEP)
+    events = (*found.decision.events, messages.ROLLED_BACK)
+    return Decision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.ROLLED_BACK)
+
+
+def _without_workload(observation: Observation) -> Decision:
+    """The workload was deleted: routes and Services are put back, and the canary is deleted, all the same."""
+    return _workload_gone(observation, finalizing.decide(observation, EndReason.DELETED))
+
+
+def _workload_gone(observation: Observation, found: FinalizingDecision) -> Decision:
+    if not found.done:
+        return found.decision
+    state = State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND)
+    events = (*found.decision.events, messages.WORKLOAD_GONE)
+    return Decision(state, events=events, outcome=ReleaseOutcome.DELETED)

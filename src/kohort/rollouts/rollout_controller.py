@@ -1,4 +1,4 @@
-"""The reconciler of Rollouts: observe, decide, act, write what is now the case."""
+"""Reconciles Rollouts: observes the cluster, decides, acts, writes the status."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,22 +13,41 @@ from kohort.kube.resources import BATCH_RELEASES, ROLLOUTS, TRAFFIC_ROUTINGS, Ke
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
-from kohort.rollouts import rollout_phases, step_arithmetic
+from kohort.rollouts import messages, rollout_phases, step_arithmetic
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, ProblemReason, Waiting
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
 from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.metrics import RolloutMetrics
+from kohort.rollouts.release_actions import (
+    Action,
+    AdoptHeldWorkload,
+    DeleteRelease,
+    GrowToFullCapacity,
+    JoinTrafficRouting,
+    LeaveHeld,
+    ReleaseAction,
+    ReleaseHold,
+    RestoreCanary,
+    ResumeRelease,
+    ShrinkToBatch,
+    WithdrawCanary,
+    WorkloadAction,
+    WriteRelease,
+)
 from kohort.rollouts.release_events import recorder
-from kohort.rollouts.release_state import Act, Move, State, World, stored
-from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, WorkloadRef
-from kohort.rollouts.traffic.model import Answer, Asking, Note, Selectors, Traffic, TrafficStep
-from kohort.rollouts.workloads.model import Control, Outcome
+from kohort.rollouts.release_state import Decision, Observation, State, stored_state
+from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, WorkloadRef
+from kohort.rollouts.traffic import actions as traffic_actions
+from kohort.rollouts.traffic.model import Selectors, Traffic, TrafficRequest, TrafficStep
+from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rules import rollout_labels
 
-_SOON = 0.01
-_CHAIN = 20
-"""Acts of one pass. More than any machine has; a bug must not turn into an endless loop."""
+_AT_ONCE = 0.01
+_ACTIONS_PER_PASS = 20
+"""More than any release needs; a bug must not turn into an endless loop."""
 
 
 class RolloutController:
@@ -36,7 +55,7 @@ class RolloutController:
         self,
         manager: Manager,
         cache: RolloutCache,
-        controls: Mapping[str, Control],
+        controls: Mapping[str, WorkloadOperations],
         traffic: Traffic,
         metrics: RolloutMetrics,
         features: Features,
@@ -49,14 +68,14 @@ class RolloutController:
         self.features = features
         self.recorder = recorder(manager)
         self._checked: dict[Key, tuple[int, float]] = {}
-        """Which generation of a Rollout had its references looked at, and when."""
+        """Which generation of a Rollout had its references checked, and when."""
         self.controller = manager.controller("rollout-controller", self.reconcile, workers=3, max_delay=30)
         self.controller.watches(cache.rollouts)
         self.controller.watches(cache.releases, _same_name)
-        self.controller.watches(cache.sets, self._of_set)
-        self.controller.watches(cache.leader_sets, self._of_leaders)
-        self.controller.watches(cache.deployments, self._of_deployment)
-        self.controller.watches(cache.replica_sets, self._of_replica_set)
+        self.controller.watches(cache.sets, self._for_set)
+        self.controller.watches(cache.leader_sets, self._for_leader_set)
+        self.controller.watches(cache.deployments, self._for_deployment)
+        self.controller.watches(cache.replica_sets, self._for_replica_set)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         rollout = self.cache.rollouts.get(key)
@@ -67,73 +86,73 @@ class RolloutController:
             self.metrics.forget(rollout)
             return None
         control = self.controls.get(rollout.spec.workload_ref.kind)
-        world = self._world(rollout, control)
-        if control is not None and world.workload is not None and not world.workload.guarded:
-            await control.guard(Key(key.namespace, world.workload.name))
-        if await self._write_hash(rollout, world.plan_hash):
+        observation = self._observe(rollout, control)
+        if control is not None and observation.workload is not None and not observation.workload.guarded:
+            await control.add_webhook_label(Key(key.namespace, observation.workload.name))
+        if await self._write_hash(rollout, observation.plan_hash):
             return None
-        if rollout.traffic_routing and _is_ending(world.state):
-            await self._join(world, {}, leave=True)
-        world = await self._checked_refs(await self._looked_at_routes(world))
-        move = await self._pass(world, control)
-        self._tell(rollout, move.notes)
-        if move.outcome:
-            self.metrics.ended(rollout, move.outcome)
-        self._measure(world, move.state)
-        written = await self._write(rollout, move.state)
+        if rollout.traffic_routing and _is_ending(observation.state):
+            await self._leave_traffic_routing(rollout)
+        observation = await self._with_references(await self._with_drift(observation))
+        decision = await self._pass(observation, control)
+        self._emit(rollout, decision.events)
+        if decision.outcome is not None:
+            self.metrics.count_outcome(rollout, decision.outcome)
+        self._measure(observation, decision.state)
+        written = await self._write(rollout, decision.state)
         # What was written comes back as an event.
-        after = None if move.requeue is None else max(move.requeue, _SOON)
-        if move.requeue == 0 and written:
+        after = None if decision.requeue is None else max(decision.requeue, _AT_ONCE)
+        if decision.requeue == 0 and written:
             after = None
-        if _rests_on_routes(world.at(move.state)):
+        if _waits_with_routes(observation.with_state(decision.state)):
             after = min(after or rollout_labels.LOOK_SECONDS, rollout_labels.LOOK_SECONDS)
-        elif _awaits_release(world.at(move.state)):
+        elif _awaits_release(observation.with_state(decision.state)):
             after = min(after or rollout_labels.CHECK_SECONDS, rollout_labels.CHECK_SECONDS)
         return None if after is None else Requeue(after=after)
 
-    async def _looked_at_routes(self, world: World) -> World:
-        if not _rests_on_routes(world):
-            return world
-        astray = await self.traffic.astray(asking(world, appends=self.features.append_pod_selector))
-        return msgspec.structs.replace(world, astray=astray)
+    async def _with_drift(self, observation: Observation) -> Observation:
+        if not _waits_with_routes(observation):
+            return observation
+        drift = await self.traffic.find_drift(self._traffic_request(observation))
+        return msgspec.structs.replace(observation, drift=drift)
 
-    async def _checked_refs(self, world: World) -> World:
-        """Nothing tells of changes of Services and routes, so they are looked at now and then."""
-        metadata = world.rollout.metadata
+    async def _with_references(self, observation: Observation) -> Observation:
+        """Services and routes are not watched, so they are checked every so often."""
+        metadata = observation.rollout.metadata
         key, now = Key(metadata.namespace, metadata.name), clock.seconds()
         generation, when = self._checked.get(key, (0, 0.0))
-        if not _awaits_release(world):
+        if not _awaits_release(observation):
             self._checked.pop(key, None)
-            return world
+            return observation
         if generation == metadata.generation and now - when < rollout_labels.CHECK_SECONDS:
-            return world
+            return observation
         self._checked[key] = metadata.generation, now
-        answer = await self.traffic.check(asking(world, appends=self.features.append_pod_selector))
-        if answer.done and (name := world.rollout.traffic_routing):
+        result = await self.traffic.check(self._traffic_request(observation))
+        if isinstance(result, Done) and (name := observation.rollout.traffic_routing):
             found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, metadata.namespace)
-            answer = answer if found is not None else _missing_routing(name)
-        return msgspec.structs.replace(world, refs=answer)
+            result = result if found is not None else _traffic_routing_missing(name)
+        return msgspec.structs.replace(observation, references=result)
 
-    async def _pass(self, world: World, control: Control | None) -> Move:
-        move = rollout_phases.decide(world)
-        notes = move.notes
-        for _ in range(_CHAIN):
-            if move.act is None:
+    async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> Decision:
+        decision = rollout_phases.decide(observation)
+        events = decision.events
+        for _ in range(_ACTIONS_PER_PASS):
+            if decision.action is None:
                 break
-            world = world.at(move.state)
-            answer = await self._perform(world, move.act, control)
-            move = rollout_phases.answered(world, move.act, answer)
-            notes += move.notes
-        return msgspec.structs.replace(move, notes=notes, act=None)
+            observation = observation.with_state(decision.state)
+            result = await self._perform(observation, decision.action, control)
+            decision = rollout_phases.decide_after(observation, decision.action, result)
+            events += decision.events
+        return msgspec.structs.replace(decision, events=events, action=None)
 
-    def _world(self, rollout: Rollout, control: Control | None) -> World:
+    def _observe(self, rollout: Rollout, control: WorkloadOperations | None) -> Observation:
         key = Key(rollout.metadata.namespace, rollout.metadata.name)
         release = self.cache.releases.get(key)
-        return World(
+        return Observation(
             rollout=rollout,
-            state=stored(rollout),
+            state=stored_state(rollout),
             now=clock.now(),
-            workload=control.view(rollout) if control is not None else None,
+            workload=control.observe(rollout) if control is not None else None,
             release=release,
             release_hash=release_plan_hash(release.plan) if release is not None else "",
             plan_hash=hash_of(rollout.spec.strategy),
@@ -143,78 +162,66 @@ class RolloutController:
 
     # Acting
 
-    async def _perform(self, world: World, act: Act, control: Control | None) -> Answer:
-        progress = world.state.progress
-        marks = progress.grace_times if progress is not None else {}
-        if act.kind in _TRAFFIC:
-            operation = getattr(self.traffic, act.kind)
-            answer: Answer = await operation(asking(world, appends=self.features.append_pod_selector))
-            return answer
-        if act.kind in ("join", "leave"):
-            return await self._join(world, marks, leave=act.kind == "leave")
-        if act.kind in ("unhold", "leave_held", "take_up"):
-            outcome = await self._let_loose(world, act, control)
-            return Answer(
-                outcome.state,
-                rollout_labels.RECHECK,
-                outcome.text,
-                marks,
-                changed=not outcome.done,
-                notes=outcome.notes,
-            )
-        await self._release(world, act)
-        return Answer("done", marks=marks, changed=True)
+    async def _perform(
+        self, observation: Observation, action: Action, control: WorkloadOperations | None
+    ) -> ActionResult:
+        match action:
+            case JoinTrafficRouting():
+                return await self._join_traffic_routing(observation.rollout)
+            case ReleaseHold() | LeaveHeld() | AdoptHeldWorkload():
+                return DONE if control is None else await _act_on_workload(observation.rollout, action, control)
+            case (
+                WriteRelease()
+                | ResumeRelease()
+                | GrowToFullCapacity()
+                | ShrinkToBatch()
+                | WithdrawCanary()
+                | RestoreCanary()
+                | DeleteRelease()
+            ):
+                await self._act_on_release(observation, action)
+                return Done(changed=True)
+            case _:
+                return await traffic_actions.perform(self.traffic, action, self._traffic_request(observation))
 
-    async def _let_loose(self, world: World, act: Act, control: Control | None) -> Outcome:
-        if control is None:
-            return Outcome("done")
-        if act.kind == "unhold":
-            return await control.resume(world.rollout)
-        if act.kind == "leave_held":
-            return await control.leave_held(world.rollout)
-        await control.take_up(world.rollout)
-        return Outcome("done")
+    def _traffic_request(self, observation: Observation) -> TrafficRequest:
+        return traffic_request(observation, appends=self.features.append_pod_selector)
 
-    async def _release(self, world: World, act: Act) -> None:
-        rollout, release = world.rollout, world.release
-        name, namespace = rollout.metadata.name, rollout.metadata.namespace
-        if act.kind == "write_release":
-            await self._write_release(world, act)
-        elif release is None:
+    async def _act_on_release(self, observation: Observation, action: ReleaseAction) -> None:
+        if isinstance(action, WriteRelease):
+            await self._write_release(observation, action.plan)
             return
-        elif act.kind == "delete_release":
-            try:
-                await self.client.delete(BATCH_RELEASES, name, namespace, uid=release.metadata.uid)
-            except NotFound:
-                return
-        elif act.kind == "resume_release":
-            plan = {"batchPartition": None, "finalizingPolicy": act.policy}
-            await self._patch_release(release, {"spec": {"releasePlan": plan}})
-        else:
-            size = {
-                "fill_release": {rollout_labels.FULL_CAPACITY: "true"},
-                "shrink_release": {rollout_labels.SHRINK: str(release.plan.batch_partition)},
-                "withdraw_release": {rollout_labels.WITHDRAWN: "true"},
-                "renew_release": {rollout_labels.WITHDRAWN: None},
-            }
-            await self._patch_release(release, {"metadata": {"annotations": size[act.kind]}})
+        release = observation.release
+        if release is None:
+            return
+        match action:
+            case DeleteRelease():
+                await self._delete_release(release)
+            case ResumeRelease(policy=policy):
+                plan = {"batchPartition": None, "finalizingPolicy": policy}
+                await self._patch_release(release, {"spec": {"releasePlan": plan}})
+            case GrowToFullCapacity():
+                await self._annotate_release(release, {rollout_labels.FULL_CAPACITY: "true"})
+            case ShrinkToBatch():
+                await self._annotate_release(release, {rollout_labels.SHRINK: str(release.plan.batch_partition)})
+            case WithdrawCanary():
+                await self._annotate_release(release, {rollout_labels.WITHDRAWN: "true"})
+            case RestoreCanary():
+                await self._annotate_release(release, {rollout_labels.WITHDRAWN: None})
 
-    async def _write_release(self, world: World, act: Act) -> None:
-        assert act.plan is not None
-        rollout, release = world.rollout, world.release
-        document = act.plan.document()
+    async def _write_release(self, observation: Observation, plan: ReleasePlan) -> None:
+        rollout, release = observation.rollout, observation.release
+        document = plan.document()
         if release is not None:
             change = merge_patch(release.plan.document(), document)
             if change is not None and not release.metadata.deleting:
-                # Another batch: what was allowed for the one before is not for this one.
-                annotations = (
-                    {rollout_labels.SHRINK: None} if rollout_labels.SHRINK in release.metadata.annotations else {}
-                )
+                # The batch before was allowed to shrink; this one is not.
+                shrinks = rollout_labels.SHRINK in release.metadata.annotations
+                annotations = {rollout_labels.SHRINK: None} if shrinks else {}
                 body = {"metadata": {"annotations": annotations}, "spec": {"releasePlan": change}}
                 await self._patch_release(release, body)
             return
-        ref = rollout.spec.workload_ref
-        made: JsonObject = {
+        created: JsonObject = {
             "apiVersion": rollout_labels.API_VERSION,
             "kind": "BatchRelease",
             "metadata": {
@@ -223,12 +230,22 @@ class RolloutController:
                 "ownerReferences": [rollout.owner_reference()],
                 "finalizers": [rollout_labels.RELEASE_FINALIZER],
             },
-            "spec": {"workloadRef": msgspec.to_builtins(ref), "releasePlan": document},
+            "spec": {"workloadRef": msgspec.to_builtins(rollout.spec.workload_ref), "releasePlan": document},
         }
         try:
-            await self.client.create(BATCH_RELEASES, made)
+            await self.client.create(BATCH_RELEASES, created)
         except AlreadyExists:
             return
+
+    async def _delete_release(self, release: BatchRelease) -> None:
+        metadata = release.metadata
+        try:
+            await self.client.delete(BATCH_RELEASES, metadata.name, metadata.namespace, uid=metadata.uid)
+        except NotFound:
+            return
+
+    async def _annotate_release(self, release: BatchRelease, annotations: Mapping[str, str | None]) -> None:
+        await self._patch_release(release, {"metadata": {"annotations": dict(annotations)}})
 
     async def _patch_release(self, release: BatchRelease, body: JsonObject) -> None:
         metadata = release.metadata
@@ -236,24 +253,34 @@ class RolloutController:
             BATCH_RELEASES, metadata.name, metadata.namespace, locked(body, metadata.resource_version)
         )
 
-    async def _join(self, world: World, marks: Mapping[str, str], *, leave: bool) -> Answer:
-        """Several Rollouts may use one TrafficRouting; each says so by a finalizer of its own."""
-        rollout = world.rollout
-        name, namespace = rollout.traffic_routing, rollout.metadata.namespace
-        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, namespace)
+    async def _join_traffic_routing(self, rollout: Rollout) -> ActionResult:
+        """Several Rollouts may use one TrafficRouting; each that does has a finalizer of its own on it."""
+        name = rollout.traffic_routing
+        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, rollout.metadata.namespace)
         if found is None:
-            return Answer("done", marks=marks) if leave else _missing_routing(name)
-        own = rollout_labels.PROGRESSING_FINALIZER + rollout.metadata.name
+            return _traffic_routing_missing(name)
         finalizers: list[str] = found["metadata"].get("finalizers") or []
-        if (own in finalizers) != leave:
-            return Answer("done", marks=marks)
+        own = rollout_labels.PROGRESSING_FINALIZER + rollout.metadata.name
+        if own in finalizers:
+            return DONE
         phase = (found.get("status") or {}).get("phase", "")
-        if not leave and (phase in ("Finalizing", "Terminating") or "deletionTimestamp" in found["metadata"]):
-            return Answer("wait", rollout_labels.RECHECK, f"TrafficRouting {name} is {phase or 'being deleted'}", marks)
-        wanted = [one for one in finalizers if one != own] if leave else [*finalizers, own]
-        body = locked({"metadata": {"finalizers": wanted}}, found["metadata"]["resourceVersion"])
-        await self.client.patch(TRAFFIC_ROUTINGS, name, namespace, body)
-        return Answer("done", marks=marks) if leave else Answer("wait", _SOON, f"joining TrafficRouting {name}", marks)
+        if phase in ("Finalizing", "Terminating") or "deletionTimestamp" in found["metadata"]:
+            return Waiting(f"TrafficRouting {name} is {phase or 'being deleted'}")
+        await self._set_routing_finalizers(found, [*finalizers, own])
+        return Waiting(f"joining TrafficRouting {name}", _AT_ONCE)
+
+    async def _leave_traffic_routing(self, rollout: Rollout) -> None:
+        name = rollout.traffic_routing
+        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, rollout.metadata.namespace)
+        own = rollout_labels.PROGRESSING_FINALIZER + rollout.metadata.name
+        finalizers: list[str] = (found["metadata"].get("finalizers") or []) if found is not None else []
+        if found is not None and own in finalizers:
+            await self._set_routing_finalizers(found, [one for one in finalizers if one != own])
+
+    async def _set_routing_finalizers(self, routing: JsonObject, finalizers: list[str]) -> None:
+        metadata = routing["metadata"]
+        body = locked({"metadata": {"finalizers": finalizers}}, metadata["resourceVersion"])
+        await self.client.patch(TRAFFIC_ROUTINGS, metadata["name"], metadata["namespace"], body)
 
     # The Rollout itself
 
@@ -274,7 +301,7 @@ class RolloutController:
         if ended is None or ended.reason != rollout_labels.COMPLETED:
             return False
         if rollout.traffic_routing:
-            await self._join(self._world(rollout, None), {}, leave=True)
+            await self._leave_traffic_routing(rollout)
         rest = [name for name in metadata.finalizers if name != rollout_labels.ROLLOUT_FINALIZER]
         try:
             await self._patch(rollout, {"metadata": {"finalizers": rest}})
@@ -299,24 +326,24 @@ class RolloutController:
             return False
         return await self.client.patch_status(ROLLOUTS, rollout, change, locked=True) is not None
 
-    # Telling
+    # Reporting
 
-    def _tell(self, rollout: Rollout, notes: Iterable[Note]) -> None:
-        for note in notes:
-            self.metrics.noted(rollout, note.reason)
-            record = self.recorder.warning if note.warning else self.recorder.normal
-            record(ROLLOUTS, rollout, note.reason, note.message)
+    def _emit(self, rollout: Rollout, events: Iterable[ReleaseEvent]) -> None:
+        for event in events:
+            self.metrics.count_event(rollout, event.reason)
+            record = self.recorder.warning if event.warning else self.recorder.normal
+            record(ROLLOUTS, rollout, event.reason, event.message)
 
-    def _measure(self, world: World, state: State) -> None:
+    def _measure(self, observation: Observation, state: State) -> None:
         desired = 0
-        if world.workload is not None and state.progress is not None and world.rollout.steps_known:
-            place = min(max(state.progress.current_step_index, 1), len(world.steps)) - 1
-            desired = step_arithmetic.planned(world.steps[place].replicas or 0, world.workload.replicas)
-        self.metrics.observe(world.rollout, state, desired, clock.seconds())
+        if observation.workload is not None and state.progress is not None and observation.rollout.steps_known:
+            place = min(max(state.progress.current_step_index, 1), len(observation.steps)) - 1
+            desired = step_arithmetic.planned(observation.steps[place].replicas or 0, observation.workload.replicas)
+        self.metrics.observe(observation.rollout, state, desired, clock.seconds())
 
-    # Whose Rollout is it
+    # Which Rollouts an object concerns
 
-    def _of_set(self, subject: GroupSet) -> list[Key]:
+    def _for_set(self, subject: GroupSet) -> list[Key]:
         metadata = subject.metadata
         return self._named_set(metadata.namespace, metadata.labels.get(rollout_labels.CANARY_SET, metadata.name))
 
@@ -324,41 +351,39 @@ class RolloutController:
         ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name)
         return self.cache.rollouts_of(namespace, ref)
 
-    def _of_leaders(self, subject: PartialObject) -> list[Key]:
+    def _for_leader_set(self, subject: PartialObject) -> list[Key]:
         metadata = subject.metadata
         name = metadata.labels.get(rollout_labels.GROUP_SET, "")
         found = self.cache.sets.get(Key(metadata.namespace, name))
-        return self._of_set(found) if found is not None else self._named_set(metadata.namespace, name)
+        return self._for_set(found) if found is not None else self._named_set(metadata.namespace, name)
 
-    def _of_deployment(self, subject: Deployment) -> list[Key]:
+    def _for_deployment(self, subject: Deployment) -> list[Key]:
         name = subject.metadata.labels.get(rollout_labels.CANARY_DEPLOYMENT, subject.metadata.name)
         return self.cache.rollouts_of(subject.metadata.namespace, WorkloadRef("apps/v1", "Deployment", name))
 
-    def _of_replica_set(self, subject: ReplicaSet) -> list[Key]:
+    def _for_replica_set(self, subject: ReplicaSet) -> list[Key]:
         owner = subject.metadata.controller
         if owner is None:
             return []
         found = self.cache.deployments.get(Key(subject.metadata.namespace, owner.name))
-        return self._of_deployment(found) if found is not None else []
+        return self._for_deployment(found) if found is not None else []
 
 
-_TRAFFIC = frozenset(
-    {
-        "check",
-        "pin_stable",
-        "route",
-        "route_all_to_new",
-        "route_all_to_stable",
-        "restore_stable",
-        "remove_canary_service",
-    }
-)
+async def _act_on_workload(rollout: Rollout, action: WorkloadAction, control: WorkloadOperations) -> ActionResult:
+    match action:
+        case ReleaseHold():
+            return await control.release_hold(rollout)
+        case LeaveHeld():
+            return await control.leave_held(rollout)
+        case AdoptHeldWorkload():
+            await control.adopt_held(rollout)
+            return DONE
 
 
-def asking(world: World, *, appends: bool = False) -> Asking:
-    """The context of a question about traffic."""
-    rollout, workload, strategy = world.rollout, world.workload, world.rollout.strategy
-    progress = world.state.progress or Progress()
+def traffic_request(observation: Observation, *, appends: bool = False) -> TrafficRequest:
+    """What operations on traffic need to know of a Rollout."""
+    rollout, workload, strategy = observation.rollout, observation.workload, observation.rollout.strategy
+    progress = observation.state.progress or Progress()
     patch = strategy.patch_pod_template_metadata
     generates = not strategy.disable_generate_canary_service
     selectors = Selectors(
@@ -369,52 +394,51 @@ def asking(world: World, *, appends: bool = False) -> Asking:
         patched=patch.labels if patch is not None and generates else {},
         appends=appends,
     )
-    return Asking(
+    return TrafficRequest(
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
         refs=strategy.traffic_routings,
-        step=world.step.traffic_step if world.steps else TrafficStep(),
+        step=observation.step.traffic_step if observation.steps else TrafficStep(),
         selectors=selectors,
         generates_canary_service=generates,
         serving=workload.serving if workload is not None else None,
         since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
-        marks=progress.grace_times,
+        grace_times=progress.grace_times,
     )
 
 
-def _rests_on_routes(world: World) -> bool:
-    """A step that has routed and now waits, while others may change what it has made. A release that was taken over
-    does not know yet what to look for."""
-    state, rollout = world.state, world.rollout
+def _waits_with_routes(observation: Observation) -> bool:
+    """A step that has routed and now waits, while other clients may change the routes. A release that was taken over
+    does not know yet what to compare with."""
+    state, rollout = observation.state, observation.rollout
     return (
         (state.phase, state.reason) == (rollout_labels.PROGRESSING, rollout_labels.IN_ROLLING)
-        and world.workload is not None
-        and world.progress.current_step_state == rollout_labels.PAUSED
-        and bool(world.progress.revision_key)
+        and observation.workload is not None
+        and observation.progress.current_step_state == rollout_labels.PAUSED
+        and bool(observation.progress.revision_key)
         and bool(rollout.strategy.traffic_routings)
-        and world.step.routes
+        and observation.step.routes
     )
 
 
-def _awaits_release(world: World) -> bool:
+def _awaits_release(observation: Observation) -> bool:
     """Nothing is released, and what the Rollout names will be needed."""
-    rollout = world.rollout
+    rollout = observation.rollout
     named = bool(rollout.strategy.traffic_routings or rollout.traffic_routing)
     return (
         named
-        and world.state.phase == rollout_labels.HEALTHY
-        and world.state.progress is not None
+        and observation.state.phase == rollout_labels.HEALTHY
+        and observation.state.progress is not None
         and not rollout.spec.disabled
     )
 
 
-def _missing_routing(name: str) -> Answer:
-    text = f"TrafficRouting {name} does not exist: create it, or drop trafficRoutingRef"
-    return Answer("problem", text=text, reason="RefNotFound")
+def _traffic_routing_missing(name: str) -> Problem:
+    return Problem(messages.traffic_routing_missing(name), ProblemReason.REF_NOT_FOUND)
 
 
 def _is_ending(state: State) -> bool:
-    """A release that ends first lets go of the TrafficRouting that it shares with others."""
+    """A release that ends first leaves the TrafficRouting that it shares with others."""
     if state.phase in (rollout_labels.DISABLING, rollout_labels.TERMINATING):
         return True
     return state.phase == rollout_labels.PROGRESSING and state.reason in (

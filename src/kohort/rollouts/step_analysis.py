@@ -1,25 +1,26 @@
-"""Judging a step by metrics: the place for it, and the answer that is given until somebody judges.
+"""Judging a step by metrics: where that will happen. Until then every step passes.
 
-`judge` is asked when a step has its pods and its traffic, before it pauses. It sees the world of that pass and answers
-with a verdict; `running` keeps the step here and asks again after so many seconds. A judge that wants to remember when
-it began finds that time in the progress (`last_update_time`, set when the state was entered).
+`analyse` is called when a step has its pods and its traffic, before it pauses. `Running` keeps the step where it is and
+calls again after so many seconds. The time when the analysis began is the `last_update_time` of the progress.
 """
-
-from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-if TYPE_CHECKING:
-    from kohort.rollouts.release_state import World
+from kohort.rollouts.release_state import Observation
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    state: Literal["passed", "running"]
-    seconds: float = 0.0
-    text: str = ""
+class Passed(msgspec.Struct, frozen=True):
+    """The step may go on."""
 
 
-def judge(world: "World") -> Verdict:
-    """Nothing is measured yet: every step passes."""
-    del world
-    return Verdict("passed")
+class Running(msgspec.Struct, frozen=True):
+    """The analysis is not finished."""
+
+    text: str
+    seconds: float
+
+
+def analyse(observation: Observation) -> Passed | Running:
+    """No metrics are measured yet: every step passes."""
+    del observation
+    return Passed()

@@ -1,4 +1,4 @@
-"""The machine of steps, for canary and blue-green.
+"""Decides the states of a step, for canary and blue-green.
 
 | state | guard | act | next |
 |---|---|---|---|
@@ -9,8 +9,8 @@
 | StepUpgrade | its plan is not observed, or its batch not ready | – | StepUpgrade |
 | StepUpgrade | its batch is ready | – | StepTrafficRouting |
 | StepTrafficRouting | | route | StepMetricsAnalysis when done |
-| StepMetricsAnalysis | the judgement of `analysis.judge` | – | StepPaused |
-| StepPaused | somebody changed the routes | – | StepTrafficRouting |
+| StepMetricsAnalysis | `step_analysis.analyse` passes | – | StepPaused |
+| StepPaused | another client changed the routes | – | StepTrafficRouting |
 | StepPaused | canary, last step, replicas exactly "100%" | – | StepReady |
 | StepPaused | no duration | – | StepPaused, until approved |
 | StepPaused | duration over | – | StepReady |
@@ -25,158 +25,192 @@ from typing import Final
 
 import msgspec
 
-from kohort.rollouts import step_analysis, step_arithmetic
-from kohort.rollouts.release_state import Act, ActKind, Move, State, World, settled
+from kohort.rollouts import messages, step_analysis, step_arithmetic
+from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
+from kohort.rollouts.messages import ReleaseEvent
+from kohort.rollouts.release_actions import (
+    Action,
+    DeleteRelease,
+    RestoreCanary,
+    ShrinkToBatch,
+    WithdrawCanary,
+    WriteRelease,
+)
+from kohort.rollouts.release_state import Decision, Observation, State, with_grace_times, with_message
 from kohort.rollouts.rollout_types import Batch, ReleasePlan
-from kohort.rollouts.traffic.model import Answer, Note
+from kohort.rollouts.step_analysis import Passed, Running
+from kohort.rollouts.traffic.actions import (
+    PinStableService,
+    RemoveCanaryService,
+    RouteAllToStable,
+    RouteStep,
+    TrafficAction,
+    UnpinStableService,
+)
 from kohort.rules import rollout_labels
 
 OVERDUE_SECONDS: Final = 30.0
-"""Until then pods just start. From then on an event says what a step waits for, too."""
-_GIVE_BACK: Final[tuple[ActKind, ...]] = ("restore_stable", "route_all_to_stable", "remove_canary_service")
-TIMED_OUT: Final = "StepTimeout"
+"""After so long an event, too, says what a step waits for. Before, its pods are starting, which is no news."""
+_RESTORE_ROUTES: Final[tuple[TrafficAction, ...]] = (UnpinStableService(), RouteAllToStable(), RemoveCanaryService())
 
 
-def decide(world: World) -> Move:
-    world = world.at(refreshed(world))
-    lost = _lost(world)
-    if lost is not None:
-        return lost
-    jump = jumped(world)
+def decide(observation: Observation) -> Decision:
+    observation = observation.with_state(refreshed(observation))
+    canary_lost = _canary_lost(observation)
+    if canary_lost is not None:
+        return canary_lost
+    jump = jumped(observation)
     if jump is not None:
         return jump
-    renamed = _renamed(world)
+    renamed = _with_new_rollout_id(observation)
     if renamed is not None:
-        return Move(world.state, Act("write_release", renamed))
-    if not world.step.routes and world.rollout.strategy.traffic_routings:
-        return Move(world.state, Act(_GIVE_BACK[0]))
-    return _in_state(world)
+        return Decision(observation.state, WriteRelease(renamed))
+    if not observation.step.routes and observation.rollout.strategy.traffic_routings:
+        return Decision(observation.state, _RESTORE_ROUTES[0])
+    return _decide_in_state(observation)
 
 
-def _renamed(world: World) -> ReleasePlan | None:
+def _with_new_rollout_id(observation: Observation) -> ReleasePlan | None:
     """The user gave the release another id: its BatchRelease gets it too, and pods their labels anew."""
-    release, name = world.release, world.progress.observed_rollout_id
+    release, name = observation.release, observation.progress.observed_rollout_id
     if (
         release is None
         or release.plan.rollout_id == name
-        or world.progress.current_step_state == rollout_labels.UPGRADE
+        or observation.progress.current_step_state == rollout_labels.UPGRADE
     ):
         return None
     return msgspec.structs.replace(release.plan, rollout_id=name)
 
 
-def _lost(world: World) -> Move | None:
-    """Somebody deleted the BatchRelease or the canary by hand. Traffic goes back before either may vanish; then the
-    step is made again."""
-    release, workload = world.release, world.workload
-    cursor = world.progress.finalising_step
+def _canary_lost(observation: Observation) -> Decision | None:
+    """A user deleted the BatchRelease or the canary. Traffic goes back before either may vanish; then the step is made
+    again."""
+    release, workload = observation.release, observation.workload
+    cursor = observation.progress.finalising_step
     gone = workload is not None and workload.canary_lost
     if release is not None and (release.metadata.deleting or gone):
         if cursor != rollout_labels.RELEASE_CONTROL:
-            return Move(world.state, Act("route_all_to_stable"))
-        return Move(
-            world.state, None if release.metadata.deleting else Act("delete_release"), requeue=rollout_labels.RECHECK
-        )
+            return Decision(observation.state, RouteAllToStable())
+        action = None if release.metadata.deleting else DeleteRelease()
+        return Decision(observation.state, action, requeue=rollout_labels.RECHECK)
     if cursor == rollout_labels.RELEASE_CONTROL and release is None:
-        state = world.state.with_progress(finalising_step="", pod_template_hash="", canary_name="")
-        return _entered(world.at(state), rollout_labels.BEFORE_UPGRADE)
+        state = observation.state.with_progress(finalising_step="", pod_template_hash="", canary_name="")
+        return _enter(observation.with_state(state), rollout_labels.BEFORE_UPGRADE)
     return None
 
 
-def _in_state(world: World) -> Move:
-    state = world.progress.current_step_state
+def _decide_in_state(observation: Observation) -> Decision:
+    state = observation.progress.current_step_state
     if state == rollout_labels.BEFORE_UPGRADE:
-        return _before_upgrade(world)
+        return _before_upgrade(observation)
     if state == rollout_labels.UPGRADE:
-        return _upgrade(world)
+        return _upgrade(observation)
     if state == rollout_labels.ROUTING:
-        return Move(world.state, Act("route"))
+        return Decision(observation.state, RouteStep())
     if state == rollout_labels.ANALYSIS:
-        return _analyse(world)
+        return _analyse(observation)
     if state == rollout_labels.PAUSED:
-        return _paused(world)
+        return _paused(observation)
     if state == rollout_labels.READY:
-        return _ready(world)
-    return Move(world.state)
+        return _ready(observation)
+    return Decision(observation.state)
 
 
-def answered(world: World, act: Act, answer: Answer) -> Move:
-    """How a traffic operation of a step went."""
-    state = settled(world.state, answer)
-    world = world.at(state)
-    if answer.state == "problem":
-        note = Note("RouteFailed", answer.text, warning=True)
-        return Move(_said(state, answer.text), requeue=rollout_labels.RECHECK, notes=(*answer.notes, note))
-    if answer.state == "wait":
-        if act.kind == "route" and answer.changed:
-            state = state.with_progress(last_update_time=world.stamp)
-        if act.kind in ("route", "pin_stable") and answer.text:
-            state = _said(state, f"{_place(world)}, and route traffic: {answer.text}")
-        return Move(state, requeue=answer.seconds or 0.0, notes=answer.notes)
-    if act.kind == "withdraw_release":
-        return Move(_said(state, f"{state.message}; {_WITHDRAWAL}"), requeue=rollout_labels.RECHECK, notes=answer.notes)
-    if act.kind in ("delete_release", "renew_release"):
-        return Move(state, requeue=rollout_labels.RECHECK, notes=answer.notes)
-    if act.kind == "route_all_to_stable" and _lost(world) is not None:
-        return Move(
-            state.with_progress(finalising_step=rollout_labels.RELEASE_CONTROL), requeue=0.0, notes=answer.notes
-        )
-    if act.kind == "route_all_to_stable" and _withdraws(world):
-        return Move(state, Act("withdraw_release"), notes=(*answer.notes, _WITHDRAWN))
-    if act.kind in _GIVE_BACK:
-        return _given_back(world, act, answer)
-    if act.kind == "pin_stable":
-        return _entered(world, rollout_labels.UPGRADE, answer.notes)
-    if act.kind == "route":
-        notes = (*answer.notes, *_shifted(world))
-        if _too_large(world):
-            return Move(state, Act("shrink_release"), notes=notes)
-        return _entered(world, rollout_labels.ANALYSIS, notes)
-    if act.kind == "shrink_release":
-        return _entered(world, rollout_labels.ANALYSIS, answer.notes)
-    return Move(state, notes=answer.notes)
+def decide_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+    state = with_grace_times(observation.state, result)
+    observation = observation.with_state(state)
+    match result:
+        case Problem():
+            events = (*result.events, messages.route_failed(result.text))
+            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+        case Waiting():
+            return _wait_for_traffic(observation, action, result)
+        case Done():
+            return _after_done(observation, action, result)
 
 
-def _too_large(world: World) -> bool:
+def _wait_for_traffic(observation: Observation, action: Action, result: Waiting) -> Decision:
+    state = observation.state
+    if isinstance(action, RouteStep) and result.changed:
+        state = state.with_progress(last_update_time=observation.stamp)
+    if isinstance(action, RouteStep | PinStableService) and result.text:
+        index, count = _place(observation)
+        state = with_message(state, messages.routing(index, count, result.text))
+    return Decision(state, requeue=result.seconds, events=result.events)
+
+
+def _after_done(observation: Observation, action: Action, result: Done) -> Decision:
+    state, events = observation.state, result.events
+    match action:
+        case WithdrawCanary():
+            said = with_message(state, f"{state.message}; {messages.WITHDRAWN}")
+            return Decision(said, requeue=rollout_labels.RECHECK, events=events)
+        case DeleteRelease() | RestoreCanary():
+            return Decision(state, requeue=rollout_labels.RECHECK, events=events)
+        case RouteAllToStable() if _canary_lost(observation) is not None:
+            released = state.with_progress(finalising_step=rollout_labels.RELEASE_CONTROL)
+            return Decision(released, requeue=0.0, events=events)
+        case RouteAllToStable() if _withdraws(observation):
+            return Decision(state, WithdrawCanary(), events=(*events, messages.NOT_READY_IN_TIME))
+        case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
+            return _routes_restored(observation, action, result)
+        case PinStableService():
+            return _enter(observation, rollout_labels.UPGRADE, events)
+        case RouteStep():
+            events = (*events, *_traffic_shifted(observation))
+            if _too_large(observation):
+                return Decision(state, ShrinkToBatch(), events=events)
+            return _enter(observation, rollout_labels.ANALYSIS, events)
+        case ShrinkToBatch():
+            return _enter(observation, rollout_labels.ANALYSIS, events)
+        case _:
+            return Decision(state, events=events)
+
+
+def _too_large(observation: Observation) -> bool:
     """A jump back left more replicas than the step wants, and the user would rather have them back. Traffic has moved
     by now, and its grace period has passed."""
-    if world.rollout.metadata.annotations.get(rollout_labels.SCALE_DOWN_ON_JUMP) != "true" or world.release is None:
+    if (
+        observation.rollout.metadata.annotations.get(rollout_labels.SCALE_DOWN_ON_JUMP) != "true"
+        or observation.release is None
+    ):
         return False
-    replicas = world.workload.replicas if world.workload is not None else 0
-    return world.progress.replicas > step_arithmetic.planned(world.step.replicas or 0, replicas)
+    replicas = observation.workload.replicas if observation.workload is not None else 0
+    return observation.progress.replicas > step_arithmetic.planned(observation.step.replicas or 0, replicas)
 
 
-def _given_back(world: World, act: Act, answer: Answer) -> Move:
-    rest = _GIVE_BACK[_GIVE_BACK.index(act.kind) + 1 :]
-    if answer.changed:
-        return Move(world.state, requeue=0.0, notes=answer.notes)
-    return Move(world.state, Act(rest[0]), notes=answer.notes) if rest else _in_state(world)
+def _routes_restored(observation: Observation, action: TrafficAction, result: Done) -> Decision:
+    rest = _RESTORE_ROUTES[_RESTORE_ROUTES.index(action) + 1 :]
+    if result.changed:
+        return Decision(observation.state, requeue=0.0, events=result.events)
+    return Decision(observation.state, rest[0], events=result.events) if rest else _decide_in_state(observation)
 
 
-def _shifted(world: World) -> tuple[Note, ...]:
-    step = world.step
-    if not step.routes or not world.rollout.strategy.traffic_routings:
+def _traffic_shifted(observation: Observation) -> tuple[ReleaseEvent, ...]:
+    step = observation.step
+    if not step.routes or not observation.rollout.strategy.traffic_routings:
         return ()
-    service = world.rollout.strategy.traffic_routings[0].service
-    what = f"{step.traffic}" if step.traffic and not step.matches else f"{len(step.matches)} match(es)"
-    return (Note("TrafficShifted", f"step({world.progress.current_step_index}): routed {what} to {service}-canary"),)
+    service = observation.rollout.strategy.traffic_routings[0].service
+    share = f"{step.traffic}" if step.traffic and not step.matches else f"{len(step.matches)} match(es)"
+    return (messages.traffic_shifted(observation.progress.current_step_index, share, service),)
 
 
 # Before a step
 
 
-def refreshed(world: World) -> State:
+def refreshed(observation: Observation) -> State:
     """The state with what the BatchRelease and the workload say now."""
-    progress, release, workload = world.progress, world.release, world.workload
+    progress, release, workload = observation.progress, observation.release, observation.workload
     changes: dict[str, object] = {}
     if release is not None:
         batch = release.status.canary_status
-        text = (
-            f"BatchRelease is at state {batch.batch_state}, rollout-id {progress.observed_rollout_id}, "
-            f"step {batch.current_batch + 1}"
+        changes["message"] = messages.batch_progress(
+            batch.batch_state,
+            progress.observed_rollout_id,
+            batch.current_batch + 1,
+            release.status.message,
+            workload.remark if workload is not None else "",
         )
-        remark = workload.remark if workload is not None else ""
-        changes["message"] = ", ".join(filter(None, (text, release.status.message, remark)))
         changes["replicas"] = batch.updated_replicas
         changes["ready_replicas"] = batch.updated_ready_replicas
     if workload is not None:
@@ -186,143 +220,150 @@ def refreshed(world: World) -> State:
             # A canary that was made anew has another name, and perhaps another hash.
             changes["canary_name"] = workload.canary_name
             changes["pod_template_hash"] = workload.pod_template_hash
-    return world.state.with_progress(**changes)
+    return observation.state.with_progress(**changes)
 
 
-def jumped(world: World) -> Move | None:
+def jumped(observation: Observation) -> Decision | None:
     """The user set another next step. A value that names no step is put right, so that the status never lies."""
-    progress, count = world.progress, len(world.steps)
+    progress, count = observation.progress, len(observation.steps)
     regular = step_arithmetic.next_index(progress.current_step_index, count)
     target = progress.next_step_index
     if target == regular:
         return None
     if not 1 <= target <= count:
-        note = Note("JumpRefused", f"nextStepIndex {target} is no step: there are 1 to {count}", warning=True)
-        return Move(world.state.with_progress(next_step_index=regular), requeue=0.0, notes=(note,))
-    return jump_to(world, target)
+        state = observation.state.with_progress(next_step_index=regular)
+        return Decision(state, requeue=0.0, events=(messages.jump_refused(target, count),))
+    return jump_to(observation, target)
 
 
-def jump_to(world: World, target: int) -> Move:
-    count = len(world.steps)
-    replicas = world.workload.replicas if world.workload is not None else 0
-    wanted = world.steps[target - 1].replicas or 0
-    enough = step_arithmetic.planned(wanted, replicas) == world.progress.replicas
-    state = world.state.with_progress(
+def jump_to(observation: Observation, target: int) -> Decision:
+    count = len(observation.steps)
+    replicas = observation.workload.replicas if observation.workload is not None else 0
+    wanted = observation.steps[target - 1].replicas or 0
+    enough = step_arithmetic.planned(wanted, replicas) == observation.progress.replicas
+    state = observation.state.with_progress(
         current_step_index=target,
         next_step_index=step_arithmetic.next_index(target, count),
         current_step_state=rollout_labels.ROUTING if enough else rollout_labels.BEFORE_UPGRADE,
-        last_update_time=world.stamp,
+        last_update_time=observation.stamp,
     )
-    return Move(state, requeue=0.0, notes=(Note("StepStarted", f"jumped to step({target}/{count})"),))
+    return Decision(state, requeue=0.0, events=(messages.jumped(target, count),))
 
 
 # The states
 
 
-def _before_upgrade(world: World) -> Move:
-    pinned = not world.rollout.strategy.disable_generate_canary_service
-    first = world.progress.current_step_index == 1
-    if world.step.routes and first and pinned and world.rollout.strategy.traffic_routings:
-        return Move(world.state, Act("pin_stable"))
-    return _entered(world, rollout_labels.UPGRADE)
+def _before_upgrade(observation: Observation) -> Decision:
+    pinned = not observation.rollout.strategy.disable_generate_canary_service
+    first = observation.progress.current_step_index == 1
+    if observation.step.routes and first and pinned and observation.rollout.strategy.traffic_routings:
+        return Decision(observation.state, PinStableService())
+    return _enter(observation, rollout_labels.UPGRADE)
 
 
-def _upgrade(world: World) -> Move:
-    index, release = world.progress.current_step_index, world.release
-    state, notes, requeue = _waiting(world)
-    plan = wanted_plan(world, index - 1)
+def _upgrade(observation: Observation) -> Decision:
+    index, release = observation.progress.current_step_index, observation.release
+    state, events, requeue = _waiting(observation)
+    plan = wanted_plan(observation, index - 1)
     if release is None or release.plan != plan:
-        return Move(state, Act("write_release", plan), requeue, notes)
-    if _withdraws(world):
+        return Decision(state, WriteRelease(plan), requeue, events)
+    if _withdraws(observation):
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
-        return Move(state, None if withdrawn else Act("route_all_to_stable"), requeue, notes)
+        return Decision(state, None if withdrawn else RouteAllToStable(), requeue, events)
     if rollout_labels.WITHDRAWN in release.metadata.annotations:
-        return Move(state, Act("renew_release"), requeue, notes)
+        return Decision(state, RestoreCanary(), requeue, events)
     batch = release.status.canary_status
-    if not _is_answered(world) or batch.batch_state != rollout_labels.BATCH_READY or batch.current_batch + 1 < index:
-        return Move(state, requeue=requeue, notes=notes)
-    done = Note("Progressing", f"upgrade step({index}) canary pods with new versions done")
-    if world.workload is not None:
-        state = state.with_progress(pod_template_hash=world.workload.pod_template_hash)
-    return _entered(world.at(state), rollout_labels.ROUTING, (done,))
+    if (
+        not _plan_is_observed(observation)
+        or batch.batch_state != rollout_labels.BATCH_READY
+        or batch.current_batch + 1 < index
+    ):
+        return Decision(state, requeue=requeue, events=events)
+    if observation.workload is not None:
+        state = state.with_progress(pod_template_hash=observation.workload.pod_template_hash)
+    return _enter(observation.with_state(state), rollout_labels.ROUTING, (messages.step_upgraded(index),))
 
 
-def _is_answered(world: World) -> bool:
+def _plan_is_observed(observation: Observation) -> bool:
     """What the BatchRelease says is about the plan that it has now."""
-    release = world.release
+    release = observation.release
     return (
         release is not None
-        and release.status.observed_release_plan_hash == world.release_hash
+        and release.status.observed_release_plan_hash == observation.release_hash
         and release.status.observed_generation >= release.metadata.generation
     )
 
 
-def _allowed_seconds(world: World) -> int:
+def _allowed_seconds(observation: Observation) -> int:
     """How long a step may take by the user's word; 0 without one."""
-    text = world.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT, "")
+    text = observation.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT, "")
     return int(text) if text.isdigit() else 0
 
 
-def _timed_out(world: World) -> bool:
-    allowed = _allowed_seconds(world)
-    return allowed > 0 and world.after(world.progress.last_update_time, allowed) == 0
+def _timed_out(observation: Observation) -> bool:
+    allowed = _allowed_seconds(observation)
+    return allowed > 0 and observation.seconds_until(observation.progress.last_update_time, allowed) == 0
 
 
-def _withdraws(world: World) -> bool:
+def _withdraws(observation: Observation) -> bool:
     """The user wants a version that is not ready in time to be taken back: traffic to stable, no replicas of it. The
     template stays theirs; with the old one, another one, or more time, the release goes on."""
-    action = world.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT_ACTION, "")
-    return action == "rollback" and world.progress.current_step_state == rollout_labels.UPGRADE and _timed_out(world)
+    action = observation.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT_ACTION, "")
+    return (
+        action == "rollback"
+        and observation.progress.current_step_state == rollout_labels.UPGRADE
+        and _timed_out(observation)
+    )
 
 
-_WITHDRAWAL: Final = (
-    "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
-    f"another one, or raise the annotation {rollout_labels.STEP_TIMEOUT}"
-)
-_WITHDRAWN: Final = Note("Withdrawn", f"the new version was not ready in time, {_WITHDRAWAL}", warning=True)
+def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...], float | None]:
+    """What a step reports while its replicas are brought up, and when it has more to report at the latest.
+
+    It reports what it waits for in its message; after a while by an event, too; and when it takes longer than the user
+    allowed, that it does."""
+    release = observation.release
+    waiting_for = release.status.message if release is not None and _plan_is_observed(observation) else ""
+    if _timed_out(observation):
+        return _overdue(observation, waiting_for)
+    index, count = _place(observation)
+    state = with_message(observation.state, messages.upgrading(index, count, waiting_for))
+    since = observation.progress.last_update_time
+    quiet = observation.seconds_until(since, OVERDUE_SECONDS)
+    allowed = observation.seconds_until(since, _allowed_seconds(observation))
+    events = (messages.step_waiting(index, count, waiting_for),) if waiting_for and not quiet else ()
+    return state, events, min((left for left in (quiet, allowed) if left > 0), default=None)
 
 
-def _waiting(world: World) -> tuple[State, tuple[Note, ...], float | None]:
-    """What a step says while its replicas are brought up: what it waits for; after a while by an event, too; and when
-    it takes longer than the user allowed, that. Also, when there is more to say at the latest."""
-    release = world.release
-    waiting = release.status.message if release is not None and _is_answered(world) else ""
-    if _timed_out(world):
-        return _overdue(world, waiting)
-    text = f"{_place(world)}, and upgrade workload to new version"
-    state = _said(world.state, f"{text}: {waiting}" if waiting else text)
-    since = world.progress.last_update_time
-    quiet, allowed = world.after(since, OVERDUE_SECONDS), world.after(since, _allowed_seconds(world))
-    told = (Note("StepWaiting", f"step({_fraction(world)}): {waiting}"),) if waiting and not quiet else ()
-    return state, told, min((left for left in (quiet, allowed) if left > 0), default=None)
-
-
-def _overdue(world: World, waiting: str) -> tuple[State, tuple[Note, ...], None]:
-    """Told once. A version that was withdrawn has no pods any more: what was wrong with them stays said."""
-    release, before = world.release, world.state.message
+def _overdue(observation: Observation, waiting_for: str) -> tuple[State, tuple[ReleaseEvent, ...], None]:
+    """The timeout is reported once. A version that was withdrawn has no pods any more: the message keeps what was wrong
+    with them."""
+    release, before = observation.release, observation.state.message
     if release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations:
-        return (world.state if _WITHDRAWAL in before else _said(world.state, _WITHDRAWN.message)), (), None
-    passed = f"step({_fraction(world)}) not ready after {_allowed_seconds(world)}s: "
-    text = passed + (waiting or "no batch yet")
-    notes = () if before.startswith(passed) else (Note(TIMED_OUT, text, warning=True),)
-    return _said(world.state, text), notes, None
+        kept = messages.WITHDRAWN in before
+        return (
+            (observation.state if kept else with_message(observation.state, messages.NOT_READY_IN_TIME.message)),
+            (),
+            None,
+        )
+    index, count = _place(observation)
+    passed = f"{messages.step(index, count)} not ready after {_allowed_seconds(observation)}s: "
+    text = messages.not_ready_in_time(index, count, _allowed_seconds(observation), waiting_for)
+    events = () if before.startswith(passed) else (messages.step_timeout(text),)
+    return with_message(observation.state, text), events, None
 
 
-def _place(world: World) -> str:
-    return f"Rollout is in step({_fraction(world)})"
+def _place(observation: Observation) -> tuple[int, int]:
+    """The current step, from 1, and how many there are."""
+    return observation.progress.current_step_index, len(observation.steps)
 
 
-def _fraction(world: World) -> str:
-    return f"{world.progress.current_step_index}/{len(world.steps)}"
-
-
-def wanted_plan(world: World, batch: int) -> ReleasePlan:
+def wanted_plan(observation: Observation, batch: int) -> ReleasePlan:
     """The plan that the BatchRelease should have while this batch is the last one allowed."""
-    rollout, strategy = world.rollout, world.rollout.strategy
+    rollout, strategy = observation.rollout, observation.rollout.strategy
     return ReleasePlan(
         batches=tuple(Batch(step.replicas or 0) for step in strategy.steps),
         batch_partition=batch,
-        rollout_id=world.progress.observed_rollout_id,
+        rollout_id=observation.progress.observed_rollout_id,
         failure_threshold=strategy.failure_threshold,
         patch_pod_template_metadata=strategy.patch_pod_template_metadata,
         rolling_style=rollout.style,
@@ -330,55 +371,46 @@ def wanted_plan(world: World, batch: int) -> ReleasePlan:
     )
 
 
-def _analyse(world: World) -> Move:
-    verdict = step_analysis.judge(world)
-    if verdict.state == "passed":
-        return _entered(world, rollout_labels.PAUSED, keep_time=True)
-    return Move(_said(world.state, verdict.text), requeue=verdict.seconds)
+def _analyse(observation: Observation) -> Decision:
+    match step_analysis.analyse(observation):
+        case Passed():
+            return _enter(observation, rollout_labels.PAUSED, keep_time=True)
+        case Running(text=text, seconds=seconds):
+            return Decision(with_message(observation.state, text), requeue=seconds)
 
 
-def _paused(world: World) -> Move:
-    index, count = world.progress.current_step_index, len(world.steps)
-    step = world.step
-    if world.astray:
-        text = f"step({index}/{count}): the traffic is not carried as it should be, it is routed again: {world.astray}"
-        return _entered(world, rollout_labels.ROUTING, (Note("RoutesChanged", text, warning=True),))
-    if world.rollout.skips_pause(index):
-        return _entered(world, rollout_labels.READY)
-    duration = step.pause_seconds
+def _paused(observation: Observation) -> Decision:
+    index, count = _place(observation)
+    if observation.drift:
+        return _enter(observation, rollout_labels.ROUTING, (messages.routes_changed(index, count, observation.drift),))
+    if observation.rollout.skips_pause(index):
+        return _enter(observation, rollout_labels.READY)
+    duration = observation.step.pause_seconds
     if duration is None:
-        text = f"{_place(world)}, and you need manually confirm to enter the next step"
-        asked = world.state.message != text
-        notes = (Note("StepPausedForApproval", text),) if asked else ()
-        return Move(_said(world.state, text), notes=notes)
-    left = world.after(world.progress.last_update_time, duration)
+        text = messages.needs_approval(index, count)
+        events = (messages.step_needs_approval(text),) if observation.state.message != text else ()
+        return Decision(with_message(observation.state, text), events=events)
+    left = observation.seconds_until(observation.progress.last_update_time, duration)
     if left > 0:
-        text = f"{_place(world)}, and wait duration({duration} seconds) to enter the next step"
-        return Move(_said(world.state, text), requeue=left)
-    return _entered(world, rollout_labels.READY)
+        return Decision(with_message(observation.state, messages.pausing(index, count, duration)), requeue=left)
+    return _enter(observation, rollout_labels.READY)
 
 
-def _ready(world: World) -> Move:
-    index, count = world.progress.current_step_index, len(world.steps)
+def _ready(observation: Observation) -> Decision:
+    index, count = _place(observation)
     if index >= count:
-        return _entered(world, rollout_labels.COMPLETED)
-    state = world.state.with_progress(
+        return _enter(observation, rollout_labels.COMPLETED)
+    state = observation.state.with_progress(
         current_step_index=index + 1, next_step_index=step_arithmetic.next_index(index + 1, count)
     )
-    return _entered(
-        world.at(state), rollout_labels.BEFORE_UPGRADE, (Note("StepStarted", f"step({index + 1}/{count})"),)
-    )
+    events = (messages.step_started(index + 1, count),)
+    return _enter(observation.with_state(state), rollout_labels.BEFORE_UPGRADE, events)
 
 
-def _entered(world: World, step_state: str, notes: tuple[Note, ...] = (), *, keep_time: bool = False) -> Move:
-    """Another state, from now on. The next pass goes on at once."""
-    changes = {} if keep_time else {"last_update_time": world.stamp}
-    return Move(world.state.with_progress(current_step_state=step_state, **changes), requeue=0.0, notes=notes)
-
-
-def _said(state: State, text: str) -> State:
-    return state if state.message == text else _replaced(state, text)
-
-
-def _replaced(state: State, text: str) -> State:
-    return State(state.phase, text, state.conditions, state.progress)
+def _enter(
+    observation: Observation, step_state: str, events: tuple[ReleaseEvent, ...] = (), *, keep_time: bool = False
+) -> Decision:
+    """Change to another state of the step. The next pass follows at once."""
+    changes = {} if keep_time else {"last_update_time": observation.stamp}
+    state = observation.state.with_progress(current_step_state=step_state, **changes)
+    return Decision(state, requeue=0.0, events=events)

@@ -15,23 +15,23 @@ A status of our own is told by its `revisionKey`, which they do not write. Earli
 under another name than this one does; it is known again by that name.
 """
 
-from kohort.rollouts.release_state import State, World
+from kohort.rollouts.release_state import Observation, State
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
 
 
-def adopted(world: World) -> State:
+def adopted(observation: Observation) -> State:
     """The state as if we had brought it about."""
-    state, workload = world.state, world.workload
+    state, workload = observation.state, observation.workload
     if state.progress is None:
         return state
     if state.progress.revision_key:
         return _renamed(state, workload)
     return state.with_progress(
         revision_key=workload.revision_key if workload is not None else rollout_labels.TEMPLATE_HASH,
-        revision=_released(world),
-        rollout_hash=world.plan_hash,
-        finalising_step=_cursor(world),
+        revision=_released(observation),
+        rollout_hash=observation.plan_hash,
+        finalising_step=_cursor(observation),
     )
 
 
@@ -41,17 +41,17 @@ def _renamed(state: State, workload: Workload | None) -> State:
     return state.with_progress(revision=workload.canary_revision)
 
 
-def _released(world: World) -> str:
+def _released(observation: Observation) -> str:
     """What the canary runs. Without one, nothing is out yet: then it is the version that is asked for now."""
-    workload = world.workload
+    workload = observation.workload
     if workload is None or workload.released:
         return workload.released if workload is not None else ""
     return "" if workload.in_rollback else workload.canary_revision
 
 
-def _cursor(world: World) -> str:
-    state, step = world.state, world.progress.finalising_step
+def _cursor(observation: Observation) -> str:
+    state, step = observation.state, observation.progress.finalising_step
     if state.phase in (rollout_labels.DISABLING, rollout_labels.TERMINATING):
         return ""
     succeeded = state.phase == rollout_labels.PROGRESSING and state.reason == rollout_labels.FINALISING
-    return rollout_labels.RESTORE_STABLE if succeeded and step and not world.rollout.blue_green else step
+    return rollout_labels.RESTORE_STABLE if succeeded and step and not observation.rollout.blue_green else step

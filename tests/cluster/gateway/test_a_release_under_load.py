@@ -1,4 +1,4 @@
-"""Traffic of a release and the data plane together: a real client all the time, no request lost, none astray."""
+"""Traffic of a release and the data plane together: a real client, no request lost, none to the wrong version."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,14 +10,15 @@ from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ing
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import HTTP_ROUTES, INGRESSES, SERVICES
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.action_result import Done, Problem, Waiting
 from kohort.rollouts.traffic.model import (
-    Asking,
     GatewayRef,
     HeaderMatch,
     IngressRef,
     Match,
     RouteRef,
     Selectors,
+    TrafficRequest,
     TrafficStep,
 )
 from kohort.rollouts.traffic.routing import ClusterTraffic
@@ -36,18 +37,21 @@ class Release:
     def __init__(self, scene: Stage, ref: RouteRef) -> None:
         self.scene = scene
         self.traffic = ClusterTraffic(scene.cluster.client)
-        self.asking = Asking("default", OWNER, (ref,), selectors=Selectors("rev", "v1", "v2"))
-        self.marks: Mapping[str, str] = {}
+        self.request = TrafficRequest("default", OWNER, (ref,), selectors=Selectors("rev", "v1", "v2"))
+        self.grace_times: Mapping[str, str] = {}
 
     async def finish(self, operation: str, step: TrafficStep | None = None) -> None:
         while True:
-            asking = msgspec.structs.replace(self.asking, step=step or TrafficStep(), marks=self.marks)
-            answer = await getattr(self.traffic, operation)(asking)
-            self.marks = answer.marks
-            assert answer.state != "problem", answer.text
-            if answer.done:
-                return
-            await asyncio.sleep(answer.seconds)
+            request = msgspec.structs.replace(self.request, step=step or TrafficStep(), grace_times=self.grace_times)
+            match await getattr(self.traffic, operation)(request):
+                case Done(grace_times=times):
+                    self.grace_times = self.grace_times if times is None else times
+                    return
+                case Waiting(seconds=seconds, grace_times=times):
+                    self.grace_times = self.grace_times if times is None else times
+                    await asyncio.sleep(seconds)
+                case Problem(text=text):
+                    raise AssertionError(text)
 
 
 class Client:
@@ -89,7 +93,7 @@ async def test_a_release_loses_no_request_and_keeps_its_shares(way) -> None:  # 
             user.ended = True
             await asyncio.gather(*running)
         assert {status for status, _ in user.answers} == {200}
-        for operation in ("restore_stable", "remove_canary_service"):
+        for operation in ("unpin_stable", "remove_canary_service"):
             await release.finish(operation)
         await release.traffic.close()
         assert scene.cluster.find(SERVICES, "llm-canary", "default") is None

@@ -88,7 +88,7 @@ def custom_object(spec: Json, original: Json, written: Json) -> JsonObject:
 def test_an_edit_that_would_keep_a_route_to_the_canary_is_refused_in_words() -> None:
     theirs = WRITTEN | {"http": [{"route": WEIGHTED, "timeout": "5s"}, {"name": "theirs"}]}
     plan = custom_scripts.plan_restore(custom_object(theirs, ORIGINAL, WRITTEN), VIRTUAL_SERVICES, "llm-canary")
-    (write,), (note,) = plan.writes, plan.notes
+    (write,), (event,) = plan.writes, plan.events
     assert write.body["spec"] == {"http": ORIGINAL["http"]}
-    assert (note.reason, note.warning) == ("EditLost", True)
-    assert "VirtualService default/llm" in note.message and "apply your edit again" in note.message
+    assert (event.reason, event.warning) == ("EditLost", True)
+    assert "VirtualService default/llm" in event.message and "apply your edit again" in event.message

@@ -5,7 +5,6 @@ import pytest
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import ingress
 from kohort.rollouts.traffic.model import (
-    Asking,
     Header,
     HeaderMatch,
     HeaderModifier,
@@ -13,6 +12,7 @@ from kohort.rollouts.traffic.model import (
     Match,
     QueryParamMatch,
     RouteRef,
+    TrafficRequest,
     TrafficStep,
 )
 from kohort.rollouts.traffic.pending_writes import TrafficProblem
@@ -116,10 +116,10 @@ def test_mse_marks_its_subset() -> None:
 
 def test_what_an_ingress_cannot_say_is_reported() -> None:
     match = Match(headers=(HeaderMatch("a", "1"), HeaderMatch("b", "2")), query_params=(QueryParamMatch("q", "1"),))
-    (note,) = ingress.not_expressible(IngressRef("llm"), TrafficStep(matches=(match,)))
-    assert note.warning
-    assert "only header a" in note.message
-    assert "no queryParams" in note.message
+    (event,) = ingress.not_expressible(IngressRef("llm"), TrafficStep(matches=(match,)))
+    assert event.warning
+    assert "only header a" in event.message
+    assert "no queryParams" in event.message
     assert ingress.not_expressible(IngressRef("llm"), TrafficStep(matches=(header("a", "1"),))) == ()
 
 
@@ -152,7 +152,7 @@ def user_ingress() -> JsonObject:
 
 
 def test_the_canary_ingress_has_the_paths_of_the_stable_service_only() -> None:
-    copy = ingress.canary_ingress(user_ingress(), REF, Asking("default", OWNER, (REF,)))
+    copy = ingress.canary_ingress(user_ingress(), REF, TrafficRequest("default", OWNER, (REF,)))
     assert copy["metadata"] == {
         "name": "llm-canary",
         "namespace": "default",

@@ -23,10 +23,10 @@ AGAIN: JsonObject = {"spec": {"rules": user_route()["spec"]["rules"]}}
 """What `kubectl apply` of the manifest does to an HTTPRoute."""
 
 
-async def astray(story: Story) -> str:
+async def drift(story: Story) -> str:
     traffic = ClusterTraffic(story.cluster.client)
     try:
-        return await traffic.astray(story.asking(STEP))
+        return await traffic.find_drift(story.request(STEP))
     finally:
         await traffic.close()
 
@@ -48,15 +48,15 @@ async def test_what_others_changed_is_found_and_set_again(
     async with Cluster() as cluster:
         story = await Story(cluster, ref).prepare()
         await story.finish("route", STEP)
-        assert await astray(story) == ""
+        assert await drift(story) == ""
         if patch is None:
             await cluster.client.delete(resource, name, "default")
         else:
             await cluster.client.patch(resource, name, "default", patch)
-        assert words in await astray(story)
+        assert words in await drift(story)
         if (resource, patch) != (HTTP_ROUTES, None):
             await story.finish("route", STEP)
-            assert await astray(story) == ""
+            assert await drift(story) == ""
 
 
 async def test_nothing_is_missed_while_there_is_nobody_to_route_to() -> None:
@@ -66,4 +66,4 @@ async def test_nothing_is_missed_while_there_is_nobody_to_route_to() -> None:
         slow = slice_for("llm-canary", ready=False)
         await cluster.client.update(ENDPOINT_SLICES, slow, "default")
         await cluster.client.patch(HTTP_ROUTES, "llm", "default", AGAIN)
-        assert await astray(story) == ""
+        assert await drift(story) == ""

@@ -23,9 +23,8 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.traffic.model import (
-    Answer,
-    Asking,
     GatewayRef,
     HeaderMatch,
     IngressRef,
@@ -33,6 +32,7 @@ from kohort.rollouts.traffic.model import (
     NetworkRef,
     RouteRef,
     Selectors,
+    TrafficRequest,
     TrafficStep,
 )
 from kohort.rollouts.traffic.routing import ClusterTraffic
@@ -84,13 +84,13 @@ EVERYTHING = RouteRef("llm", 3, IngressRef("llm"), GatewayRef("llm"), BY_ISTIO.c
 
 
 class Story:
-    """A caller: it stores marks, and counts on nothing else. Each question goes to a new object, as after a restart."""
+    """A caller that stores grace times and nothing else. Each call goes to a new object, as after a restart."""
 
     def __init__(self, cluster: Cluster, *refs: RouteRef) -> None:
         self.cluster = cluster
         self.refs = refs
-        self.marks: Mapping[str, str] = {}
-        self.answers: list[Answer] = []
+        self.grace_times: Mapping[str, str] = {}
+        self.results: list[ActionResult] = []
 
     async def prepare(self, routes: Resource = HTTP_ROUTES) -> "Story":
         client = self.cluster.client
@@ -105,30 +105,39 @@ class Story:
         await client.create(ENDPOINT_SLICES, slice_for("llm-canary"))
         return self
 
-    def asking(self, step: TrafficStep = NO_STEP, **more: Json) -> Asking:
+    def request(self, step: TrafficStep = NO_STEP, **more: Json) -> TrafficRequest:
         given: Json = {"selectors": SELECTORS, **more}
-        return Asking("default", OWNER, self.refs, step=step, marks=self.marks, **given)
+        return TrafficRequest("default", OWNER, self.refs, step=step, grace_times=self.grace_times, **given)
 
-    async def ask(self, operation: str, step: TrafficStep = NO_STEP, **more: Json) -> Answer:
+    async def ask(self, operation: str, step: TrafficStep = NO_STEP, **more: Json) -> ActionResult:
         traffic = ClusterTraffic(self.cluster.client)
         try:
-            answer: Answer = await getattr(traffic, operation)(self.asking(step, **more))
+            result: ActionResult = await getattr(traffic, operation)(self.request(step, **more))
         finally:
             await traffic.close()
-        self.marks = answer.marks
-        self.answers.append(answer)
-        return answer
+        if result.grace_times is not None:
+            self.grace_times = result.grace_times
+        self.results.append(result)
+        return result
+
+    async def waits(self, operation: str, step: TrafficStep = NO_STEP) -> Waiting:
+        result = await self.ask(operation, step)
+        assert isinstance(result, Waiting), result
+        return result
 
     async def finish(self, operation: str, step: TrafficStep = NO_STEP, **more: Json) -> float:
         """Ask until it is done; how long that took."""
         clock_of_loop = asyncio.get_running_loop().time
         start = clock_of_loop()
         for _ in range(50):
-            answer = await self.ask(operation, step, **more)
-            assert answer.state != "problem", answer.text
-            if answer.done:
-                return clock_of_loop() - start
-            await asyncio.sleep(answer.seconds)
+            result = await self.ask(operation, step, **more)
+            match result:
+                case Done():
+                    return clock_of_loop() - start
+                case Waiting(seconds=seconds):
+                    await asyncio.sleep(seconds)
+                case Problem(text=text):
+                    raise AssertionError(text)
         raise AssertionError(f"{operation} is never done")
 
     def object(self, resource: Resource, name: str) -> JsonObject:
@@ -152,26 +161,26 @@ async def test_a_release_leaves_no_trace_of_itself(ref: RouteRef) -> None:
         story = await Story(cluster, ref).prepare()
         kinds = (SERVICES, INGRESSES, HTTP_ROUTES, VIRTUAL_SERVICES)
         before = [without_traces(obj) for kind in kinds for obj in cluster.objects(kind, "default")]
-        assert (await story.ask("check")).done
+        assert isinstance(await story.ask("check"), Done)
         await story.finish("pin_stable")
         match = Match(headers=(HeaderMatch("user", "demo"),))
         for step in (TrafficStep(matches=(match,)), TrafficStep(20), TrafficStep(50), TrafficStep(100)):
             await story.finish("route", step)
             writes = cluster.writes
-            assert (await story.ask("route", step)).done
+            assert isinstance(await story.ask("route", step), Done)
             assert cluster.writes == writes, "nothing is written when nothing changes"
         await story.finish("route_all_to_new")
-        for operation in ("route_all_to_stable", "restore_stable", "remove_canary_service"):
+        for operation in ("route_all_to_stable", "unpin_stable", "remove_canary_service"):
             await story.finish(operation)
         assert [without_traces(obj) for kind in kinds for obj in cluster.objects(kind, "default")] == before
-        assert story.marks == {}
+        assert story.grace_times == {}
 
 
 async def test_the_order_of_a_first_weighted_step() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
         took = await story.finish("route", TrafficStep(20), since=clock.now())
-        texts = [answer.text for answer in story.answers if answer.changed]
+        texts = [result.text for result in story.results if isinstance(result, Waiting) and result.changed]
         assert len(texts) == 3
         assert "create Service llm-canary" in texts[0] and "pin Service llm" in texts[0]
         assert "create Ingress llm-canary without traffic" in texts[1]
@@ -182,27 +191,27 @@ async def test_the_order_of_a_first_weighted_step() -> None:
 async def test_w02_a_change_is_noted_before_it_is_made_and_waits_are_kept_over_restarts() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
-        noted = await story.ask("pin_stable")
-        assert (noted.state, noted.seconds, noted.changed) == ("wait", 0.0, False)
+        noted = await story.waits("pin_stable")
+        assert (noted.seconds, noted.changed) == (0.0, False)
         assert REVISION not in story.object(SERVICES, "llm")["spec"]["selector"]
-        made = await story.ask("pin_stable")
+        made = await story.waits("pin_stable")
         assert (made.changed, made.seconds) == (True, 3)
         await asyncio.sleep(1)
-        assert 1.9 < (await story.ask("pin_stable")).seconds <= 2.0
+        assert 1.9 < (await story.waits("pin_stable")).seconds <= 2.0
         await asyncio.sleep(2)
-        assert (await story.ask("pin_stable")).done
+        assert isinstance(await story.ask("pin_stable"), Done)
 
 
 async def test_w02_a_crash_between_a_change_and_its_answer_does_not_skip_the_grace_period() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
         await story.finish("route", TrafficStep(20))
-        noted = await story.ask("route_all_to_stable")
+        noted = await story.waits("route_all_to_stable")
         await story.ask("route_all_to_stable")
-        story.marks = noted.marks
+        assert noted.grace_times is not None
+        story.grace_times = noted.grace_times
         assert cluster.find(INGRESSES, "llm-canary", "default") is None
-        again = await story.ask("route_all_to_stable")
-        assert again.state == "wait" and again.seconds > 2
+        assert (await story.waits("route_all_to_stable")).seconds > 2
 
 
 async def test_a_grace_of_zero_waits_for_nothing_when_a_release_ends() -> None:
@@ -210,8 +219,8 @@ async def test_a_grace_of_zero_waits_for_nothing_when_a_release_ends() -> None:
         hasty = msgspec.structs.replace(BY_GATEWAY, grace_period_seconds=0)
         story = await Story(cluster, hasty).prepare()
         await story.finish("route", TrafficStep(20))
-        answer = await story.ask("route_all_to_stable")
-        assert answer.done and answer.changed
+        result = await story.ask("route_all_to_stable")
+        assert isinstance(result, Done) and result.changed
         assert story.object(HTTP_ROUTES, "llm")["spec"] == user_route()["spec"]
 
 
@@ -220,15 +229,15 @@ async def test_traffic_waits_for_a_ready_endpoint() -> None:
         story = await Story(cluster, BY_GATEWAY).prepare()
         await cluster.client.update(ENDPOINT_SLICES, slice_for("llm-canary", ready=False))
         for _ in range(10):
-            answer = await story.ask("route", TrafficStep(20))
-            await asyncio.sleep(answer.seconds)
-        assert answer.state == "wait" and "llm-canary has no ready endpoint" in answer.text
+            result = await story.waits("route", TrafficStep(20))
+            await asyncio.sleep(result.seconds)
+        assert "llm-canary has no ready endpoint" in result.text
         assert story.object(HTTP_ROUTES, "llm")["spec"] == user_route()["spec"]
         await cluster.client.update(ENDPOINT_SLICES, slice_for("llm-canary"))
         await story.finish("route", TrafficStep(20))
         await cluster.client.update(ENDPOINT_SLICES, slice_for("llm-canary", ready=False))
         lost = await story.ask("route", TrafficStep(20))
-        assert [note.reason for note in lost.notes] == ["CanaryUnavailable"]
+        assert [event.reason for event in lost.events] == ["CanaryUnavailable"]
 
 
 async def test_a_ready_pod_on_loopback_counts_although_no_slice_can_name_it() -> None:
@@ -240,9 +249,9 @@ async def test_a_ready_pod_on_loopback_counts_although_no_slice_can_name_it() ->
         status = {"podIP": "127.16.0.1", "conditions": [{"type": "Ready", "status": "False"}]}
         await cluster.client.patch(PODS, "new-0", "default", {"status": status}, subresource="status")
         for _ in range(8):
-            answer = await story.ask("route", TrafficStep(20))
-            await asyncio.sleep(answer.seconds)
-        assert "no ready endpoint" in answer.text
+            result = await story.waits("route", TrafficStep(20))
+            await asyncio.sleep(result.seconds)
+        assert "no ready endpoint" in result.text
         status["conditions"] = [{"type": "Ready", "status": "True"}]
         await cluster.client.patch(PODS, "new-0", "default", {"status": status}, subresource="status")
         await story.finish("route", TrafficStep(20))
@@ -266,7 +275,7 @@ async def test_row_36_all_providers_of_a_reference_are_driven() -> None:
 async def test_a_cluster_that_serves_routes_only_in_v1beta1() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_GATEWAY).prepare(HTTP_ROUTES_V1BETA1)
-        assert (await story.ask("check")).done
+        assert isinstance(await story.ask("check"), Done)
         await story.finish("route", TrafficStep(20))
         (rule,) = story.object(HTTP_ROUTES_V1BETA1, "llm")["spec"]["rules"]
         assert [one["weight"] for one in rule["backendRefs"]] == [80, 20]
@@ -281,7 +290,7 @@ async def test_ending_a_release_whose_objects_are_gone_is_no_obstacle() -> None:
         await story.finish("route", TrafficStep(20))
         for resource in (INGRESSES, HTTP_ROUTES, VIRTUAL_SERVICES, SERVICES):
             await cluster.client.delete(resource, "llm", "default")
-        for operation in ("route_all_to_stable", "restore_stable", "remove_canary_service"):
+        for operation in ("route_all_to_stable", "unpin_stable", "remove_canary_service"):
             await story.finish(operation, selectors=Selectors(""))
         assert cluster.objects(INGRESSES, "default") == []
         assert [one["metadata"]["name"] for one in cluster.objects(SERVICES, "default")] in ([], ["kubernetes"])
@@ -293,7 +302,7 @@ async def test_a_release_can_succeed_without_what_was_deleted_meanwhile(resource
         story = await Story(cluster, EVERYTHING).prepare()
         await story.finish("route", TrafficStep(50))
         await cluster.client.delete(resource, "llm", "default")
-        for operation in ("route_all_to_new", "restore_stable", "route_all_to_stable", "remove_canary_service"):
+        for operation in ("route_all_to_new", "unpin_stable", "route_all_to_stable", "remove_canary_service"):
             await story.finish(operation)
         assert cluster.find(SERVICES, "llm-canary", "default") is None
 
@@ -307,10 +316,10 @@ async def test_no_references_are_always_done() -> None:
             "route",
             "route_all_to_new",
             "route_all_to_stable",
-            "restore_stable",
+            "unpin_stable",
             "remove_canary_service",
         ):
-            assert (await story.ask(operation, TrafficStep(5))).done
+            assert isinstance(await story.ask(operation, TrafficStep(5)), Done)
 
 
 @pytest.mark.parametrize(
@@ -335,9 +344,9 @@ async def test_what_is_missing_is_named_with_its_remedy(ref: RouteRef, words: st
     async with Cluster() as cluster:
         story = await Story(cluster, ref).prepare()
         writes = cluster.writes
-        answer = await story.ask("check")
-        assert answer.state == "problem"
-        assert re.search(words, answer.text), answer.text
+        result = await story.ask("check")
+        assert isinstance(result, Problem)
+        assert re.search(words, result.text), result.text
         assert cluster.writes == writes
 
 
@@ -347,9 +356,9 @@ async def test_leaders_are_looked_at_before_a_release() -> None:
         for index in ("0", "1"):
             member = pod(f"llm-0-{index}").labels({"app": "llm", WORKER: index}).containers(container())
             await cluster.client.create(PODS, member)
-        answer = await story.ask("check")
-        assert answer.done
-        assert [note.reason for note in answer.notes] == ["ServiceSelectsWorkers"]
+        result = await story.ask("check")
+        assert isinstance(result, Done)
+        assert [event.reason for event in result.events] == ["ServiceSelectsWorkers"]
 
 
 async def configure(cluster: Cluster, **scripts: str) -> None:
@@ -381,11 +390,12 @@ async def test_a_bad_script_is_a_problem_in_words_and_changes_nothing(script: st
     async with Cluster() as cluster:
         story = await Story(cluster, BY_INGRESS).prepare()
         await configure(cluster, **{"ingress.nginx": script})
-        answer = await story.ask("route", TrafficStep(20))
-        while answer.state == "wait":
-            await asyncio.sleep(answer.seconds)
-            answer = await story.ask("route", TrafficStep(20))
-        assert words in answer.text and "lua.traffic.routing.ingress.nginx" in answer.text
+        result = await story.ask("route", TrafficStep(20))
+        while isinstance(result, Waiting):
+            await asyncio.sleep(result.seconds)
+            result = await story.ask("route", TrafficStep(20))
+        assert isinstance(result, Problem)
+        assert words in result.text and "lua.traffic.routing.ingress.nginx" in result.text
         assert cluster.find(INGRESSES, "llm-canary", "default") is None
 
 

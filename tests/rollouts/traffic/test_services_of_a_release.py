@@ -5,7 +5,7 @@ from tests.builders import service
 
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import services
-from kohort.rollouts.traffic.model import Asking, RouteRef, Selectors
+from kohort.rollouts.traffic.model import RouteRef, Selectors, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import NotYet, TrafficProblem
 
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
@@ -16,8 +16,8 @@ REF = RouteRef(service="llm")
 GROUPS = Selectors(REVISION, "v1", "v2", {WORKER: "0", SET: "llm-x7k2p"})
 
 
-def asking(selectors: Selectors = GROUPS) -> Asking:
-    return Asking("default", OWNER, (REF,), selectors=selectors)
+def request(selectors: Selectors = GROUPS) -> TrafficRequest:
+    return TrafficRequest("default", OWNER, (REF,), selectors=selectors)
 
 
 def stable() -> JsonObject:
@@ -58,7 +58,7 @@ def test_w15_the_canary_service_is_a_copy_without_what_only_one_service_can_have
         "sessionAffinity": "ClientIP",
     }.items():
         given = given.but(f"spec.{field}", value)
-    copy = services.canary_service(given, "llm-canary", asking())
+    copy = services.canary_service(given, "llm-canary", request())
     assert copy["metadata"]["labels"] == {"team": "a"}
     assert copy["metadata"]["annotations"] == {"note": "x"}
     assert copy["metadata"]["ownerReferences"] == [OWNER]
@@ -71,15 +71,15 @@ def test_w15_the_canary_service_is_a_copy_without_what_only_one_service_can_have
 
 
 def test_row_51_a_node_port_service_stays_one() -> None:
-    copy = services.canary_service(stable().but("spec.type", "NodePort"), "llm-canary", asking())  # type: ignore[attr-defined]
+    copy = services.canary_service(stable().but("spec.type", "NodePort"), "llm-canary", request())  # type: ignore[attr-defined]
     assert copy["spec"]["type"] == "NodePort"
 
 
 def test_a_recreated_canary_moves_the_selector_and_nothing_else() -> None:
-    existing = services.canary_service(stable(), "llm-canary", asking())
-    assert services.plan_canary(stable(), existing, REF, asking()).writes == ()
+    existing = services.canary_service(stable(), "llm-canary", request())
+    assert services.plan_canary(stable(), existing, REF, request()).writes == ()
     third = Selectors(REVISION, "v1", "v3", {WORKER: "0", SET: "llm-zzzzz"})
-    (write,) = services.plan_canary(stable(), existing, REF, asking(third)).writes
+    (write,) = services.plan_canary(stable(), existing, REF, request(third)).writes
     assert write.verb == "patch"
     assert write.body == {"spec": {"selector": {REVISION: "v3", SET: "llm-zzzzz"}}}
 
@@ -87,15 +87,15 @@ def test_a_recreated_canary_moves_the_selector_and_nothing_else() -> None:
 def test_a_service_of_somebody_else_is_neither_changed_nor_deleted() -> None:
     foreign = service("llm-canary").uid("f").version(1).selecting(app="other")
     with pytest.raises(TrafficProblem, match=r"Service default/llm-canary exists already.*delete or rename"):
-        services.plan_canary(stable(), foreign, REF, asking())
-    assert services.plan_removal(foreign, asking()).writes == ()
+        services.plan_canary(stable(), foreign, REF, request())
+    assert services.plan_removal(foreign, request()).writes == ()
 
 
 def test_a_canary_service_that_is_going_is_waited_for() -> None:
     going = service("llm-canary").uid("f").deleting()
     with pytest.raises(NotYet):
-        services.plan_canary(stable(), going, REF, asking())
-    assert services.plan_removal(going, asking()).writes == ()
+        services.plan_canary(stable(), going, REF, request())
+    assert services.plan_removal(going, request()).writes == ()
 
 
 # The pin
@@ -103,7 +103,7 @@ def test_a_canary_service_that_is_going_is_waited_for() -> None:
 
 def pinned(given: JsonObject, selectors: Selectors = GROUPS) -> JsonObject:
     """The Service after the planned patch."""
-    (write,) = services.plan_pin(given, asking(selectors)).writes
+    (write,) = services.plan_pin(given, request(selectors)).writes
     return _patched(given, write.body)
 
 
@@ -123,7 +123,7 @@ def test_w03_the_pin_comes_off_without_a_trace_even_when_the_workload_is_gone(se
     given = service("llm").version(7).annotations(mine="x").selecting(selector)
     on = pinned(given)
     assert on["spec"]["selector"] == {**selector, REVISION: "v1"}
-    assert services.plan_pin(on, asking()).writes == ()
+    assert services.plan_pin(on, request()).writes == ()
     off = unpinned(on, Selectors(""))
     assert off["spec"]["selector"] == selector
     assert off["metadata"]["annotations"] == {"mine": "x"}
@@ -143,7 +143,7 @@ def test_a_pin_whose_note_was_lost_comes_off_if_it_has_our_revision() -> None:
 
 
 def test_the_canary_copies_the_selector_of_the_user_not_the_pin() -> None:
-    copy = services.canary_service(pinned(stable()), "llm-canary", asking(Selectors("other-key", "v1", "v2")))
+    copy = services.canary_service(pinned(stable()), "llm-canary", request(Selectors("other-key", "v1", "v2")))
     assert copy["spec"]["selector"] == {"app": "llm", "other-key": "v2"}
 
 
@@ -187,13 +187,13 @@ def member(index: str, *ports: JsonObject) -> JsonObject:
     ],
 )
 def test_what_leaders_say_about_their_service(pods: list[JsonObject], reasons: list[str]) -> None:
-    assert [note.reason for note in services.check_leaders(stable(), pods)] == reasons
+    assert [event.reason for event in services.check_leaders(stable(), pods)] == reasons
 
 
 def test_a_named_port_that_leaders_lack_is_reported() -> None:
     named = service("llm").selecting(app="x").port(80, target="http")
-    (note,) = services.check_leaders(named, [member("0", {"name": "grpc", "containerPort": 8000})])
-    assert (note.reason, note.warning) == ("LeaderPortMissing", True)
+    (event,) = services.check_leaders(named, [member("0", {"name": "grpc", "containerPort": 8000})])
+    assert (event.reason, event.warning) == ("LeaderPortMissing", True)
 
 
 def test_a_service_of_workers_only_is_refused() -> None:
@@ -203,4 +203,4 @@ def test_a_service_of_workers_only_is_refused() -> None:
 
 def test_a_service_is_never_pinned_to_a_key_that_both_versions_have() -> None:
     with pytest.raises(TrafficProblem, match="same revision key v1"):
-        services.plan_pin(stable(), asking(Selectors(REVISION, "v1", "v1")))
+        services.plan_pin(stable(), request(Selectors(REVISION, "v1", "v1")))

@@ -9,13 +9,15 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, INGRESSES, SERVICES, TRAFFIC_ROUTINGS
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import crd
+from kohort.rollouts.action_result import DONE, Waiting
 from kohort.rollouts.traffic import trafficrouting_phases
-from kohort.rollouts.traffic.model import Answer
+from kohort.rollouts.traffic.actions import CheckReferences, RouteAllToStable, RouteStep, TrafficAction
 from kohort.rollouts.traffic.registration import register
 from kohort.testing import Cluster
 from kohort.testing.crashes import sweep
 
-DONE, WAIT = Answer("done"), Answer("wait", 3, "waiting")
+WAIT = Waiting("waiting", 3)
+CHECK, ROUTE, RESTORE = CheckReferences(), RouteStep(), RouteAllToStable()
 OWN, FIRST, SECOND = (
     "rollouts.kruise.io/trafficrouting",
     "progressing.rollouts.kruise.io/first",
@@ -26,24 +28,24 @@ OWN, FIRST, SECOND = (
 @pytest.mark.parametrize(
     ("phase", "used", "deleting", "action", "done", "waiting"),
     [
-        ("", False, False, "none", "Initial", "Initial"),
-        ("Initial", False, False, "check", "Healthy", "Initial"),
-        ("Healthy", False, False, "none", "Healthy", "Healthy"),
-        ("Healthy", True, False, "none", "Progressing", "Progressing"),
-        ("Progressing", True, False, "route", "Progressing", "Progressing"),
-        ("Progressing", False, False, "none", "Finalizing", "Progressing"),
-        ("Finalizing", False, False, "restore", "Healthy", "Finalizing"),
-        ("Finalizing", True, False, "none", "Progressing", "Finalizing"),
-        ("Progressing", True, True, "restore", "Terminating", "Terminating"),
-        ("Terminating", False, True, "restore", "Terminating", "Terminating"),
+        ("", False, False, None, "Initial", "Initial"),
+        ("Initial", False, False, CHECK, "Healthy", "Initial"),
+        ("Healthy", False, False, None, "Healthy", "Healthy"),
+        ("Healthy", True, False, None, "Progressing", "Progressing"),
+        ("Progressing", True, False, ROUTE, "Progressing", "Progressing"),
+        ("Progressing", False, False, None, "Finalizing", "Progressing"),
+        ("Finalizing", False, False, RESTORE, "Healthy", "Finalizing"),
+        ("Finalizing", True, False, None, "Progressing", "Finalizing"),
+        ("Progressing", True, True, RESTORE, "Terminating", "Terminating"),
+        ("Terminating", False, True, RESTORE, "Terminating", "Terminating"),
     ],
 )
-def test_phases(phase: str, used: bool, deleting: bool, action: str, done: str, waiting: str) -> None:
-    assert trafficrouting_phases.action(phase, used=used, deleting=deleting) == action
-    after = trafficrouting_phases.after(phase, DONE, used=used, deleting=deleting)
+def test_phases(phase: str, used: bool, deleting: bool, action: TrafficAction | None, done: str, waiting: str) -> None:
+    assert trafficrouting_phases.decide(phase, used=used, deleting=deleting) == action
+    after = trafficrouting_phases.decide_after(phase, DONE, used=used, deleting=deleting)
     assert after.phase == done
     assert after.released is deleting
-    still = trafficrouting_phases.after(phase, WAIT, used=used, deleting=deleting)
+    still = trafficrouting_phases.decide_after(phase, WAIT, used=used, deleting=deleting)
     assert still.phase == waiting
     assert not still.released
 

@@ -1,4 +1,4 @@
-"""Annotations by which traffic remembers, on the objects themselves, how they were."""
+"""Annotations on Services and routes that record how they were before a release."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ ADDED_SELECTOR: Final = "rollouts.kruise.io/added-selector"
 ORIGINAL_SPEC: Final = "rollouts.kruise.io/original-spec-configuration"
 """On custom network objects: JSON `{"spec", "labels", "annotations"}` from before the release."""
 WRITTEN_SPEC: Final = "rollouts.kruise.io/routed-spec-configuration"
-"""On custom network objects: the same as we made it, so that edits of others can be told from ours."""
+"""On custom network objects: the same as we made it, so that edits of other clients can be told from ours."""
 ORIGINAL_RULES: Final = "rollouts.kruise.io/original-rules"
 """On HTTPRoutes: JSON list, `spec.rules` from before the release."""
-MARKS: Final = "rollouts.kruise.io/traffic-marks"
+GRACE_TIMES: Final = "rollouts.kruise.io/traffic-marks"
 """On TrafficRoutings: JSON map of when which change was made. An annotation, since a strict definition would prune an
 unknown field of the status, and then no grace period would ever begin."""
 

@@ -1,4 +1,6 @@
-"""The reconciler of TrafficRouting objects: routes that Rollouts share, changed without touching any Service."""
+"""Reconciles TrafficRoutings: routes that Rollouts share, changed without touching any Service."""
+
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,10 +16,13 @@ from kohort.kube.resources import TRAFFIC_ROUTINGS, Key
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.release_events import recorder
-from kohort.rollouts.traffic import trafficrouting_phases
-from kohort.rollouts.traffic.annotations import MARKS
-from kohort.rollouts.traffic.model import Answer, Asking, HeaderModifier, Match, Note, RouteRef, Traffic, TrafficStep
+from kohort.rollouts.traffic import actions, trafficrouting_phases
+from kohort.rollouts.traffic.actions import RouteStep
+from kohort.rollouts.traffic.annotations import GRACE_TIMES
+from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, Traffic, TrafficRequest, TrafficStep
 from kohort.rules import rollout_labels
 
 
@@ -44,20 +49,20 @@ class TrafficRouting(View, frozen=True):
     status: Status = Status()
 
 
-def asking_of(routing: TrafficRouting) -> Asking:
+def traffic_request(routing: TrafficRouting) -> TrafficRequest:
     metadata, strategy = routing.metadata, routing.spec.strategy
-    return Asking(
+    return TrafficRequest(
         namespace=metadata.namespace,
         owner=owner_reference(TRAFFIC_ROUTINGS, metadata.name, metadata.uid),
         refs=routing.spec.object_ref,
         step=TrafficStep(strategy.weight, strategy.matches, strategy.request_header_modifier),
         only_traffic=True,
-        marks=_marks(metadata.annotations.get(MARKS)),
+        grace_times=_grace_times(metadata.annotations.get(GRACE_TIMES)),
     )
 
 
-def _marks(text: str | None) -> dict[str, str]:
-    """Unreadable marks are none: a grace period begins anew, which is the safe side."""
+def _grace_times(text: str | None) -> dict[str, str]:
+    """Without readable times a grace period begins anew, which is the safe side."""
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, str])
     except (msgspec.DecodeError, msgspec.ValidationError):
@@ -87,42 +92,37 @@ class TrafficRoutingController:
     async def _advance(self, routing: TrafficRouting) -> Requeue | None:
         used = trafficrouting_phases.is_used(routing.metadata.finalizers)
         deleting, phase = routing.metadata.deleting, routing.status.phase
-        action = trafficrouting_phases.action(phase, used=used, deleting=deleting)
-        asking = asking_of(routing)
-        answer = await self._perform(action, asking)
-        self._tell(routing, answer)
-        following = trafficrouting_phases.after(phase, answer, used=used, deleting=deleting)
-        if dict(answer.marks) != dict(asking.marks):
-            await self._store_marks(routing, answer)
+        action = trafficrouting_phases.decide(phase, used=used, deleting=deleting)
+        request = traffic_request(routing)
+        result = DONE if action is None else await actions.perform(self.traffic, action, request)
+        self._emit(routing, result)
+        following = trafficrouting_phases.decide_after(phase, result, used=used, deleting=deleting)
+        if result.grace_times is not None and dict(result.grace_times) != dict(request.grace_times):
+            await self._store_grace_times(routing, result.grace_times)
         await self._store_status(routing, following)
         if following.released:
             await self._set_finalizer(routing, present=False)
             return None
-        # With marks just stored, or a new phase, an event brings us back; a time that must pass does not, nor does
-        # somebody else who changes the routes.
-        if answer.done:
-            return Requeue(after=rollout_labels.LOOK_SECONDS) if action == "route" else None
-        return Requeue(after=max(answer.seconds, 0.01))
+        # A stored time or a new phase comes back as an event. Nothing announces the end of a grace period, nor routes
+        # that another client changes.
+        match result:
+            case Done():
+                return Requeue(after=rollout_labels.LOOK_SECONDS) if isinstance(action, RouteStep) else None
+            case Waiting(seconds=seconds):
+                return Requeue(after=max(seconds, 0.01))
+            case Problem():
+                return Requeue(after=rollout_labels.RECHECK)
 
-    async def _perform(self, action: trafficrouting_phases.Action, asking: Asking) -> Answer:
-        if action == "check":
-            return await self.traffic.check(asking)
-        if action == "route":
-            return await self.traffic.route(asking)
-        if action == "restore":
-            return await self.traffic.route_all_to_stable(asking)
-        return Answer("done", marks=asking.marks)
-
-    def _tell(self, routing: TrafficRouting, answer: Answer) -> None:
-        notes = answer.notes
-        if answer.state == "problem":
-            notes = (*notes, Note("TrafficRoutingFailed", answer.text, warning=True))
+    def _emit(self, routing: TrafficRouting, result: ActionResult) -> None:
+        events = result.events
+        if isinstance(result, Problem):
+            events = (*events, messages.traffic_routing_failed(result.text))
         metadata = routing.metadata
         about = ObjectReference(
             TRAFFIC_ROUTINGS.kind, TRAFFIC_ROUTINGS.api_version, metadata.name, metadata.namespace, metadata.uid
         )
-        for note in notes:
-            self.recorder.event(about, "Warning" if note.warning else "Normal", note.reason, note.message)
+        for event in events:
+            self.recorder.event(about, "Warning" if event.warning else "Normal", event.reason, event.message)
 
     # Writing
 
@@ -138,11 +138,11 @@ class TrafficRoutingController:
         }
         await self._patch(routing, locked(patch, fresh["metadata"]["resourceVersion"]))
 
-    async def _store_marks(self, routing: TrafficRouting, answer: Answer) -> None:
-        text = msgspec.json.encode(dict(answer.marks)).decode() if answer.marks else None
-        await self._patch(routing, {"metadata": {"annotations": {MARKS: text}}})
+    async def _store_grace_times(self, routing: TrafficRouting, times: Mapping[str, str]) -> None:
+        text = msgspec.json.encode(dict(times)).decode() if times else None
+        await self._patch(routing, {"metadata": {"annotations": {GRACE_TIMES: text}}})
 
-    async def _store_status(self, routing: TrafficRouting, following: trafficrouting_phases.Next) -> None:
+    async def _store_status(self, routing: TrafficRouting, following: trafficrouting_phases.NextPhase) -> None:
         status = Status(routing.metadata.generation, following.phase, following.message)
         if status != routing.status:
             await self._patch(routing, {"status": msgspec.to_builtins(status)}, "status")

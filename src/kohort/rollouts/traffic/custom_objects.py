@@ -4,10 +4,11 @@ from kohort.kube.client import Client
 from kohort.kube.discovery import served_resources
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.traffic import custom_scripts
 from kohort.rollouts.traffic.lookup import UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
-from kohort.rollouts.traffic.model import Asking, NetworkRef, RouteRef
+from kohort.rollouts.traffic.model import NetworkRef, RouteRef, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem
 from kohort.rollouts.traffic.scripts import built_in
 
@@ -19,18 +20,18 @@ class CustomRefs:
         self._scripts = scripts
         self._resources: dict[tuple[str, str], Resource] = {}
 
-    async def check(self, ref: NetworkRef, asking: Asking) -> None:
-        await self._object(ref, asking)
-        await self._script(ref, asking)
+    async def check(self, ref: NetworkRef, request: TrafficRequest) -> None:
+        await self._object(ref, request)
+        await self._script(ref, request)
 
-    async def plan_step(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
-        if not asking.step.routes:
+    async def plan_step(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> Plan:
+        if not request.step.routes:
             return NOTHING_TO_DO
-        resource, obj = await self._object(network, asking)
-        script = await self._script(network, asking)
+        resource, obj = await self._object(network, request)
+        script = await self._script(network, request)
         original = custom_scripts.as_it_was(obj)
-        given = custom_scripts.script_input(original, asking.step, ref.service, asking.canary_service(ref))
-        where = f"the script for {custom_scripts.described(network, asking.namespace)}"
+        given = custom_scripts.script_input(original, request.step, ref.service, request.canary_service(ref))
+        where = f"the script for {custom_scripts.described(network, request.namespace)}"
         try:
             result = await self._sandbox.run(script, given)
         except ScriptProblem as problem:
@@ -39,44 +40,44 @@ class CustomRefs:
             ) from None
         return custom_scripts.plan_change(obj, resource, original, custom_scripts.checked(result, where))
 
-    async def exists(self, network: NetworkRef, asking: Asking) -> bool:
+    async def exists(self, network: NetworkRef, request: TrafficRequest) -> bool:
         resource = await self._resource(network)
-        return resource is not None and await self._client.find(resource, network.name, asking.namespace) is not None
+        return resource is not None and await self._client.find(resource, network.name, request.namespace) is not None
 
-    async def edited(self, network: NetworkRef, asking: Asking) -> str:
+    async def edited(self, network: NetworkRef, request: TrafficRequest) -> str:
         """What to do about an object that is not any more what its script made of it; nothing when it is."""
-        _, obj = await self._object(network, asking)
+        _, obj = await self._object(network, request)
         return "" if custom_scripts.is_as_written(obj) else f"route {network.kind} {network.name}"
 
-    async def plan_restore(self, network: NetworkRef, ref: RouteRef, asking: Asking) -> Plan:
+    async def plan_restore(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> Plan:
         """An object or a whole kind that is gone needs no restoring."""
         resource = await self._resource(network)
-        obj = None if resource is None else await self._client.find(resource, network.name, asking.namespace)
+        obj = None if resource is None else await self._client.find(resource, network.name, request.namespace)
         if resource is None or obj is None:
             return NOTHING_TO_DO
-        canary = asking.canary_service(ref)
+        canary = request.canary_service(ref)
         return custom_scripts.plan_restore(obj, resource, canary if canary != ref.service else "")
 
-    async def _object(self, ref: NetworkRef, asking: Asking) -> tuple[Resource, JsonObject]:
+    async def _object(self, ref: NetworkRef, request: TrafficRequest) -> tuple[Resource, JsonObject]:
         resource = await self._resource(ref)
-        where = custom_scripts.described(ref, asking.namespace)
+        where = custom_scripts.described(ref, request.namespace)
         if resource is None:
             raise TrafficProblem(
                 f"{where}: the cluster serves no kind {ref.kind} in {ref.api_version}; install its definition or "
                 "correct apiVersion and kind"
             )
-        obj = await self._client.find(resource, ref.name, asking.namespace)
+        obj = await self._client.find(resource, ref.name, request.namespace)
         if obj is None:
-            raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
+            raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
         return resource, obj
 
-    async def _script(self, ref: NetworkRef, asking: Asking) -> str:
+    async def _script(self, ref: NetworkRef, request: TrafficRequest) -> str:
         group = ref.api_version.rpartition("/")[0]
         key = f"lua.traffic.routing.{ref.kind}.{group}"
         script = built_in(group, ref.kind) or await self._scripts.find(key)
         if script is None:
             raise TrafficProblem(
-                f"{custom_scripts.described(ref, asking.namespace)}: there is no script for this kind; "
+                f"{custom_scripts.described(ref, request.namespace)}: there is no script for this kind; "
                 "put one into the "
                 f"{self._scripts.place} under the key {key}"
             )

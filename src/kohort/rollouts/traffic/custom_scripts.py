@@ -12,9 +12,10 @@ import msgspec
 from kohort.kube.merge_patch import locked, merge_patch
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.traffic.annotations import ORIGINAL_SPEC, WRITTEN_SPEC
 from kohort.rollouts.traffic.foreign_edits import rebased
-from kohort.rollouts.traffic.model import NetworkRef, Note, TrafficStep
+from kohort.rollouts.traffic.model import NetworkRef, TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
 
 
@@ -133,7 +134,7 @@ def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> Plan:
             f"{resource.kind} {metadata['namespace']}/{metadata['name']} was edited where the release had changed it, "
             f"and still names {canary}; it is put back as it was before the release, apply your edit again"
         )
-        return _write(obj, resource, original, "restore") + Plan(notes=(Note("EditLost", text, warning=True),))
+        return _write(obj, resource, original, "restore") + Plan(events=(ReleaseEvent(EventReason.EDIT_LOST, text),))
     return _write(obj, resource, wanted, "restore")
 
 

@@ -25,6 +25,7 @@ import msgspec
 from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.traffic.annotations import ORIGINAL_RULES
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
@@ -231,7 +232,7 @@ def check_route(route: JsonObject | None, ref: RouteRef, namespace: str) -> Json
     assert ref.gateway is not None
     where = f"HTTPRoute {namespace}/{ref.gateway.http_route_name} (trafficRoutings[0].gateway.httpRouteName)"
     if route is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
     if not any(_stable_refs(rule, ref.service) for rule in (route.get("spec") or {}).get("rules") or ()):
         raise TrafficProblem(
             f"{where} has no rule with backendRef {ref.service}, so there is nothing to divide; "

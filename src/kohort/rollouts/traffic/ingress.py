@@ -20,8 +20,10 @@ from typing import Final
 from kohort.kube.merge_patch import merge_patch
 from kohort.kube.resources import INGRESSES
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.action_result import ProblemReason
+from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.traffic.annotations import NOT_COPIED
-from kohort.rollouts.traffic.model import Asking, HeaderMatch, IngressRef, Note, RouteRef, TrafficStep
+from kohort.rollouts.traffic.model import HeaderMatch, IngressRef, RouteRef, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
     NotYet,
@@ -108,7 +110,7 @@ CLASSES: Final[Mapping[str, ClassRule]] = {
 }
 
 
-def not_expressible(ref: IngressRef, step: TrafficStep) -> tuple[Note, ...]:
+def not_expressible(ref: IngressRef, step: TrafficStep) -> tuple[ReleaseEvent, ...]:
     """Parts of a step that the built-in rules of a class leave out."""
     lost = []
     used = [match for match in step.matches if match.headers or (match.query_params and ref.class_type == "mse")]
@@ -126,7 +128,7 @@ def not_expressible(ref: IngressRef, step: TrafficStep) -> tuple[Note, ...]:
     if not lost:
         return ()
     text = f"Ingress {ref.name} of class {ref.class_type} can use {', '.join(dict.fromkeys(lost))}"
-    return (Note("MatchNotExpressible", text, warning=True),)
+    return (ReleaseEvent(EventReason.MATCH_NOT_EXPRESSIBLE, text),)
 
 
 # The canary's Ingress
@@ -144,10 +146,10 @@ def canary_rules(ingress: JsonObject, stable: str, canary: str) -> list[JsonObje
             path for path in (rule.get("http") or {}).get("paths") or () if _service(path.get("backend")) == stable
         ]
         if paths:
-            moved = copy.deepcopy(paths)
-            for path in moved:
+            phase_decision = copy.deepcopy(paths)
+            for path in phase_decision:
                 path["backend"]["service"]["name"] = canary
-            rules.append({**rule, "http": {"paths": moved}})
+            rules.append({**rule, "http": {"paths": phase_decision}})
     return rules
 
 
@@ -155,7 +157,7 @@ def _service(backend: JsonObject | None) -> str:
     return str(((backend or {}).get("service") or {}).get("name", ""))
 
 
-def canary_ingress(ingress: JsonObject, ref: RouteRef, asking: Asking) -> JsonObject:
+def canary_ingress(ingress: JsonObject, ref: RouteRef, request: TrafficRequest) -> JsonObject:
     """Without the annotations of its class yet."""
     assert ref.ingress is not None
     metadata, spec = ingress["metadata"], ingress["spec"]
@@ -166,13 +168,13 @@ def canary_ingress(ingress: JsonObject, ref: RouteRef, asking: Asking) -> JsonOb
         "metadata": {
             "name": canary_name(ref.ingress),
             "namespace": metadata["namespace"],
-            "ownerReferences": [dict(asking.owner)],
+            "ownerReferences": [dict(request.owner)],
             "annotations": kept,
             **({"labels": dict(metadata["labels"])} if metadata.get("labels") else {}),
         },
         "spec": {
             **{field: copy.deepcopy(spec[field]) for field in ("ingressClassName", "tls") if field in spec},
-            "rules": canary_rules(ingress, ref.service, asking.canary_service(ref)),
+            "rules": canary_rules(ingress, ref.service, request.canary_service(ref)),
         },
     }
 
@@ -181,7 +183,7 @@ def check_ingress(ingress: JsonObject | None, ref: RouteRef, namespace: str) -> 
     assert ref.ingress is not None
     where = f"Ingress {namespace}/{ref.ingress.name} (trafficRoutings[0].ingress.name)"
     if ingress is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
     if not canary_rules(ingress, ref.service, ref.service):
         raise TrafficProblem(
             f"{where} has no path with backend service {ref.service}, so there is nothing to divide; "
@@ -197,16 +199,16 @@ def plan_creation(canary: JsonObject, annotations: Annotations) -> Plan:
     return Plan((Write("create", INGRESSES, metadata["namespace"], metadata["name"], text, body),))
 
 
-def plan_annotations(existing: JsonObject, desired: Annotations, asking: Asking) -> Plan:
+def plan_annotations(existing: JsonObject, desired: Annotations, request: TrafficRequest) -> Plan:
     metadata = existing["metadata"]
     if is_going(existing):
         raise NotYet(f"Ingress {metadata['name']} of an earlier release is still being deleted")
-    refuse_foreign(existing, "Ingress", asking.owner)
+    refuse_foreign(existing, "Ingress", request.owner)
     patch = merge_patch({"annotations": metadata.get("annotations") or {}}, {"annotations": desired})
     if patch is None:
         return NOTHING_TO_DO
     text = f"set Ingress {metadata['name']}: {_described(patch['annotations'])}"
-    return Plan((Write("patch", INGRESSES, asking.namespace, metadata["name"], text, {"metadata": patch}),))
+    return Plan((Write("patch", INGRESSES, request.namespace, metadata["name"], text, {"metadata": patch}),))
 
 
 def _described(changes: Mapping[str, str | None]) -> str:
@@ -216,9 +218,9 @@ def _described(changes: Mapping[str, str | None]) -> str:
     )
 
 
-def plan_deletion(existing: JsonObject | None, asking: Asking) -> Plan:
-    if existing is None or is_going(existing) or not belongs_to(existing, asking.owner):
+def plan_deletion(existing: JsonObject | None, request: TrafficRequest) -> Plan:
+    if existing is None or is_going(existing) or not belongs_to(existing, request.owner):
         return NOTHING_TO_DO
     metadata = existing["metadata"]
     text = f"delete Ingress {metadata['name']}"
-    return Plan((Write("delete", INGRESSES, asking.namespace, metadata["name"], text, uid=metadata["uid"]),))
+    return Plan((Write("delete", INGRESSES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))

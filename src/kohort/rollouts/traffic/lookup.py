@@ -15,48 +15,50 @@ from kohort.objects.discovery import EndpointSlice
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import SERVICE_NAME
-from kohort.rollouts.traffic.model import Asking, RouteRef
+from kohort.rollouts.traffic.model import RouteRef, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import is_going
 
 
-class Found:
+class ClusterLookup:
     """Never from a cache: a pin that is seen late would be written twice. What must be there and is not is a problem in
     words."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def find(self, resource: Resource, name: str, asking: Asking) -> JsonObject | None:
-        found: JsonObject | None = await self._client.find(resource, name, asking.namespace) if name else None
+    async def find(self, resource: Resource, name: str, request: TrafficRequest) -> JsonObject | None:
+        found: JsonObject | None = await self._client.find(resource, name, request.namespace) if name else None
         return found
 
-    async def stable(self, ref: RouteRef, asking: Asking) -> JsonObject:
-        return services.check_service(await self.find(SERVICES, ref.service, asking), ref, asking.namespace)
+    async def stable(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
+        return services.check_service(await self.find(SERVICES, ref.service, request), ref, request.namespace)
 
-    async def ingress(self, ref: RouteRef, asking: Asking) -> JsonObject:
+    async def ingress(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
         assert ref.ingress is not None
-        return ingress.check_ingress(await self.find(INGRESSES, ref.ingress.name, asking), ref, asking.namespace)
+        return ingress.check_ingress(await self.find(INGRESSES, ref.ingress.name, request), ref, request.namespace)
 
-    async def route(self, ref: RouteRef, asking: Asking) -> JsonObject:
+    async def route(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
         assert ref.gateway is not None
-        found = await self.http_route(ref.gateway.http_route_name or "", asking)
-        return httproute.check_route(found, ref, asking.namespace)
+        found = await self.http_route(ref.gateway.http_route_name or "", request)
+        return httproute.check_route(found, ref, request.namespace)
 
-    async def http_route(self, name: str, asking: Asking) -> JsonObject | None:
-        return await find_http_route(self._client, name, asking.namespace) if name else None
+    async def http_route(self, name: str, request: TrafficRequest) -> JsonObject | None:
+        return await find_http_route(self._client, name, request.namespace) if name else None
 
     async def selected(self, service: JsonObject) -> list[JsonObject]:
         selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
         namespace = service["metadata"]["namespace"]
         return (await self._client.list(PODS, namespace, label_selector=selector)).items
 
-    async def has_ready_endpoint(self, service: str, asking: Asking) -> bool:
+    async def has_ready_endpoint(self, service: str, request: TrafficRequest) -> bool:
         """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""
         selector = f"{SERVICE_NAME}={service}"
-        slices = await self._client.list(ENDPOINT_SLICES, asking.namespace, type=EndpointSlice, label_selector=selector)
+        slices = await self._client.list(
+            ENDPOINT_SLICES, request.namespace, type=EndpointSlice, label_selector=selector
+        )
         if any(endpoint.conditions.ready is not False for one in slices.items for endpoint in one.endpoints or ()):
             return True
-        live = await self.find(SERVICES, service, asking)
+        live = await self.find(SERVICES, service, request)
         if live is None or not live["spec"].get("selector"):
             return False
         return any(_is_ready_on_loopback(pod) for pod in await self.selected(live))

@@ -1,43 +1,43 @@
-"""What the step machines ask of traffic, and what they are told.
+"""Requests to change traffic, and the interface that carries them out.
 
-The step machines know steps, revisions and phases; this side knows Services, Ingresses, HTTPRoutes and custom network
-objects. Between them stands `Traffic`: one operation per thing that a step or a finalising step wants. An operation
-looks at the cluster, does at most what is still missing, and answers `done`, `wait` (look again in so many seconds) or
-`problem` (something a person must repair, in words that name the object, the field and the remedy). Operations are
+The decisions about a release know steps, revisions and phases; this side knows Services, Ingresses, HTTPRoutes and
+custom network objects. Between them stands `Traffic`: one operation per thing that a step or a finalising step wants.
+An operation looks at the cluster, does at most what is still missing, and returns an `ActionResult`. Operations are
 idempotent: after a crash at any point, calling again continues.
 
 **Grace periods survive a restart.** Proxies need time to see a change. The time of a change is therefore not kept in
-memory but in *marks*: a map from an action to a time stamp that the caller stores in the status of its object. A mark
-is stored *before* the change is made, since a crash between the change and the note of it would otherwise lose the
-grace period:
+memory but in the *grace times*: a map from a kind of change to a time stamp that the caller stores in the status of its
+object. The time is stored *before* the change is made, since a crash in between would otherwise lose the grace period:
 
-| change still needed | mark                    | pace                                                        |
-|---------------------|-------------------------|-------------------------------------------------------------|
-| yes                 | none, or not fresh      | `note`: answer wait 0 with the mark set to now, change nothing |
-| yes                 | fresh                   | `change`: make it, mark again, wait for the grace period    |
-| no                  | younger than the grace  | `wait` for the rest                                         |
-| no                  | older, or none          | `done`, the mark is dropped                                 |
+| change still needed | stored time             | pace                                                          |
+|---------------------|-------------------------|---------------------------------------------------------------|
+| yes                 | none, or not fresh      | `RECORD_TIME`: return the time to store, change nothing       |
+| yes                 | fresh                   | `CHANGE`: make it, store the time again, wait for the grace period |
+| no                  | younger than the grace  | `WAIT` for the rest                                           |
+| no                  | older, or none          | `FINISHED`, the time is dropped                               |
 
-With a grace of 0 there is no mark: `change`, then `done`.
+With a grace period of 0 no time is stored: `CHANGE`, then `FINISHED`.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import Enum, auto
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import field
 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
+from kohort.rollouts.action_result import ActionResult
 
 DEFAULT_GRACE: Final = 3
 FRESH_SECONDS: Final = 5.0
-"""A mark must be stored before its change and may be as old as one slow round trip; older, and it is noted anew."""
+"""A time is stored before its change and may be as old as one slow round trip; an older one is stored anew."""
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
-# What is asked for: steps
+# Steps
 
 
 class HeaderMatch(View, frozen=True):
@@ -88,7 +88,7 @@ class TrafficStep(msgspec.Struct, frozen=True):
         return self.weight is not None or bool(self.matches)
 
 
-# What is routed with: one element of trafficRoutings
+# References: one element of trafficRoutings
 
 
 class IngressRef(View, frozen=True):
@@ -128,7 +128,7 @@ def finalising_grace(refs: tuple[RouteRef, ...]) -> int:
     )
 
 
-# Who asks
+# Requests
 
 
 class ServingPods(msgspec.Struct, frozen=True):
@@ -161,8 +161,8 @@ class Selectors(msgspec.Struct, frozen=True):
     """Whether patched labels are added where the stable selector lacks their keys."""
 
 
-class Asking(msgspec.Struct, frozen=True):
-    """The whole context of a question; nothing else is remembered between two of them."""
+class TrafficRequest(msgspec.Struct, frozen=True):
+    """Everything that an operation on traffic needs to know; nothing is remembered between two of them."""
 
     namespace: str
     owner: JsonObject
@@ -179,108 +179,84 @@ class Asking(msgspec.Struct, frozen=True):
     """The pods that the stable Service should select, where the workload exists."""
     since: datetime | None = None
     """Since when the step is as it is (the sub-status' lastUpdateTime): routing begins a grace period later."""
-    marks: Mapping[str, str] = NOTHING
-    """When which action was last done, as stored."""
+    grace_times: Mapping[str, str] = NOTHING
+    """When which change was last made, as stored."""
 
     def canary_service(self, ref: RouteRef) -> str:
         shared = self.only_traffic or not self.generates_canary_service
         return ref.service if shared else f"{ref.service}-canary"
 
 
-# What is answered
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Something that was done or seen, for an event on the owner."""
-
-    reason: str
-    message: str
-    warning: bool = False
-
-
-ProblemReason = Literal["RefNotFound", "ServiceSelectsNoPods", "InvalidRef"]
-"""Why references of a Rollout cannot be used, for its condition ResolvedRefs."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    state: Literal["done", "wait", "problem"]
-    seconds: float = 0.0
-    """How long to wait; 0 with `wait` means at once, after the marks are stored."""
-    text: str = ""
-    """What is waited for, or what is wrong and what to do."""
-    marks: Mapping[str, str] = NOTHING
-    """All marks, to be stored in place of those that were given."""
-    changed: bool = False
-    """Whether something in the cluster was changed by this call."""
-    notes: tuple[Note, ...] = ()
-    reason: ProblemReason = "InvalidRef"
-    """Of a `problem`."""
-
-    @property
-    def done(self) -> bool:
-        return self.state == "done"
+# Operations
 
 
 class Traffic(Protocol):
-    """Every operation may be called with no refs: nothing to do, `done`."""
+    """Every operation may be called with no refs: nothing to do, `Done`."""
 
-    async def check(self, asking: Asking) -> Answer:
-        """Whether the Service and every object that `refs` names exist and can be used. Changes nothing. `problem`
+    async def check(self, request: TrafficRequest) -> ActionResult:
+        """Whether the Service and every object that `refs` names exist and can be used. Changes nothing. A `Problem`
         names all that are missing. Warnings (a Service that also selects workers, a port that no leader has) are
-        notes."""
+        events."""
         ...
 
-    async def pin_stable(self, asking: Asking) -> Answer:
-        """The stable Service selects `revision_key: stable_revision` only, and notes in its annotation
+    async def pin_stable(self, request: TrafficRequest) -> ActionResult:
+        """Let the stable Service select `revision_key: stable_revision` only, and record in its annotation
         `rollouts.kruise.io/added-selector` what was added. Waits for the grace period after a change."""
         ...
 
-    async def route(self, asking: Asking) -> Answer:
+    async def route(self, request: TrafficRequest) -> ActionResult:
         """Route as the step says: not before `since` plus grace; canary Service with the selector that `selectors`
-        says; pin; then the providers. `done` only when a whole call changed nothing. A weight above 0 or a match is
-        set only while the canary Service has a ready endpoint. A step that routes nothing is `done`."""
+        says; pin; then the providers. `Done` only when a whole call changed nothing. A weight above 0 or a match is
+        set only while the canary Service has a ready endpoint. A step that routes nothing is `Done`."""
         ...
 
-    async def astray(self, asking: Asking) -> str:
-        """What somebody else has changed since `route` was done, as what would have to be written; empty when nothing.
-        While the canary has no ready endpoint, nothing is missed: it would not be routed to now."""
+    async def find_drift(self, request: TrafficRequest) -> str:
+        """What other clients have changed since `route` was done, as what would have to be written; empty when nothing.
+        While the canary has no ready endpoint, nothing is missing: it would not be routed to now."""
         ...
 
-    async def route_all_to_new(self, asking: Asking) -> Answer:
-        """Everything to the canary Service: no matches, weight 100. Waits for the grace period after a change. An
+    async def route_all_to_new(self, request: TrafficRequest) -> ActionResult:
+        """Route everything to the canary Service: no matches, weight 100. Waits for the grace period after a change. An
         object that no longer exists is no obstacle."""
         ...
 
-    async def route_all_to_stable(self, asking: Asking) -> Answer:
-        """The routes are as they were before the release, byte for byte: canary Ingress deleted, HTTPRoute and custom
-        objects restored. Waits for the grace period after a change. An object that no longer exists is no obstacle."""
+    async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
+        """Put the routes back as they were before the release, byte for byte: delete the canary Ingress, restore the
+        HTTPRoute and custom objects. Waits for the grace period after a change. An object that no longer exists is no
+        obstacle."""
         ...
 
-    async def restore_stable(self, asking: Asking) -> Answer:
-        """The pin is gone from the stable Service, even where `selectors` is empty because the workload is gone: the
+    async def unpin_stable(self, request: TrafficRequest) -> ActionResult:
+        """Remove the pin from the stable Service, even where `selectors` is empty because the workload is gone: the
         Service's annotation says what was added. Waits for the grace period after a change."""
         ...
 
-    async def remove_canary_service(self, asking: Asking) -> Answer:
-        """The canary Service is gone. Waits for the grace period after a change."""
+    async def remove_canary_service(self, request: TrafficRequest) -> ActionResult:
+        """Delete the canary Service. Waits for the grace period after a change."""
         ...
 
 
 # Pace
 
 
-Pace = Literal["note", "change", "wait", "done"]
+class Pace(Enum):
+    """What may happen now, by the table at the head of this module."""
+
+    RECORD_TIME = auto()
+    CHANGE = auto()
+    WAIT = auto()
+    FINISHED = auto()
 
 
-def pace(*, needed: bool, mark: str | None, now: datetime, grace: float) -> tuple[Pace, float]:
-    """What may happen now, by the table at the head of this module, and how many seconds to wait."""
+def pace(*, needed: bool, changed_at: str | None, now: datetime, grace: float) -> tuple[Pace, float]:
+    """What may happen now, and how many seconds to wait."""
     if grace <= 0:
-        return ("change" if needed else "done"), 0.0
-    age = None if mark is None else (now - datetime.fromisoformat(mark)).total_seconds()
+        return (Pace.CHANGE if needed else Pace.FINISHED), 0.0
+    age = None if changed_at is None else (now - datetime.fromisoformat(changed_at)).total_seconds()
     if needed:
-        # A mark from the future is a clock that was set back; it must not stop the change for ever.
+        # A time in the future is a clock that was set back; it must not stop the change for ever.
         fresh = age is not None and abs(age) <= FRESH_SECONDS
-        return ("change" if fresh else "note"), 0.0
+        return (Pace.CHANGE if fresh else Pace.RECORD_TIME), 0.0
     if age is None or age >= grace:
-        return "done", 0.0
-    return "wait", min(grace - age, grace)
+        return Pace.FINISHED, 0.0
+    return Pace.WAIT, min(grace - age, grace)

@@ -10,19 +10,20 @@ import msgspec
 
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.traffic.model import Note, ProblemReason
+from kohort.rollouts.action_result import ProblemReason
+from kohort.rollouts.messages import ReleaseEvent
 
 
 class TrafficProblem(Exception):
     """Something that a person must repair; the text names the object, the field and the remedy."""
 
-    def __init__(self, text: str, reason: ProblemReason = "InvalidRef") -> None:
+    def __init__(self, text: str, reason: ProblemReason = ProblemReason.INVALID_REF) -> None:
         super().__init__(text)
-        self.reason: ProblemReason = reason
+        self.reason = reason
 
 
 class NotYet(Exception):
-    """Something that comes by itself; the text says what is waited for."""
+    """Nothing to repair, only to wait; the text says what is waited for."""
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -39,10 +40,10 @@ class Write(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
-    notes: tuple[Note, ...] = ()
+    events: tuple[ReleaseEvent, ...] = ()
 
     def __add__(self, other: "Plan") -> "Plan":
-        return Plan(self.writes + other.writes, self.notes + other.notes)
+        return Plan(self.writes + other.writes, self.events + other.events)
 
     @property
     def text(self) -> str:

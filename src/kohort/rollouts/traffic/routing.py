@@ -1,9 +1,9 @@
 """Traffic on a cluster: the operations of `model.Traffic`.
 
 Each operation plans what is missing from what the cluster says now, and carries the plan out when the pace allows it.
-Reads are a handful per call; a step that is done is only looked at (`astray`), for as long as it waits.
+Reads are a handful per call; while a step waits, its routes are only compared (`find_drift`).
 
-A step that routes has three stages, each with a mark of its own, so that each has its own grace period:
+A step that routes has three stages, each with a stored time of its own, so that each has its own grace period:
 
 | stage    | what                                                      | why before the next                           |
 |----------|-----------------------------------------------------------|-----------------------------------------------|
@@ -26,17 +26,19 @@ from kohort.kube.resources import (
     Key,
 )
 from kohort.objects.json_types import Json
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.custom_objects import CustomRefs
 from kohort.rollouts.traffic.ingress_classes import IngressClasses
-from kohort.rollouts.traffic.lookup import Found, UserScripts
+from kohort.rollouts.traffic.lookup import ClusterLookup, UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
 from kohort.rollouts.traffic.model import (
-    Answer,
-    Asking,
-    Note,
+    Pace,
     RouteRef,
+    TrafficRequest,
     TrafficStep,
     finalising_grace,
     pace,
@@ -45,7 +47,6 @@ from kohort.rollouts.traffic.model import (
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
 from kohort.rules import rollout_labels
 
-RECHECK: Final = rollout_labels.RECHECK
 EVERYTHING: Final = TrafficStep(weight=100)
 
 SCRIPTS: Final = Key(CONFIGURATION_NAMESPACE, CONFIGURATION)
@@ -63,30 +64,32 @@ ENDS: Final[Mapping[str, frozenset[str]]] = {
     RESTORE_SERVICE: frozenset({PIN}),
     ROUTES: frozenset({RESTORE_ROUTES}),
 }
-"""Actions whose marks mean nothing any more once another has begun."""
+"""Changes whose times mean nothing any more once another has begun."""
 
 REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest)
 P = ParamSpec("P")
 Planner = Callable[[RouteRef], Awaitable[Plan]]
 
 
-def _answering(operation: Callable[P, Awaitable[Answer]]) -> Callable[P, Coroutine[Json, Json, Answer]]:
-    """Turn what went wrong into an answer. Conflicts and lost connections stay exceptions: the caller looks again."""
+def _returning_problems(
+    operation: Callable[P, Awaitable[ActionResult]],
+) -> Callable[P, Coroutine[Json, Json, ActionResult]]:
+    """Turn what went wrong into a result. Conflicts and lost connections stay exceptions: the caller tries again."""
 
-    async def guarded(*given: P.args, **named: P.kwargs) -> Answer:
-        asking = cast(Asking, named["asking"] if "asking" in named else given[1])
-        if not asking.refs:
-            return Answer("done", marks=asking.marks)
+    async def guarded(*given: P.args, **named: P.kwargs) -> ActionResult:
+        request = cast(TrafficRequest, named["request"] if "request" in named else given[1])
+        if not request.refs:
+            return DONE
         try:
             return await operation(*given, **named)
         except NotYet as wait:
-            return Answer("wait", RECHECK, str(wait), asking.marks)
+            return Waiting(str(wait))
         except TrafficProblem as problem:
             # A TrafficRouting has the same references under another name.
-            text = str(problem).replace("trafficRoutings[", "objectRef[") if asking.only_traffic else str(problem)
-            return Answer("problem", RECHECK, text, asking.marks, reason=problem.reason)
+            text = str(problem).replace("trafficRoutings[", "objectRef[") if request.only_traffic else str(problem)
+            return Problem(text, problem.reason)
         except REFUSALS as refusal:
-            return Answer("problem", RECHECK, refusal.message, asking.marks)
+            return Problem(refusal.message)
 
     guarded.__doc__ = operation.__doc__
     return guarded
@@ -102,7 +105,7 @@ class ClusterTraffic:
     ) -> None:
         """`configuration` is the ConfigMap with scripts of the user."""
         self.client = client
-        self._found = Found(client)
+        self._lookup = ClusterLookup(client)
         self.sandbox = sandbox or Sandbox()
         scripts = UserScripts(client, configuration)
         self._classes = IngressClasses(self.sandbox, scripts)
@@ -113,77 +116,77 @@ class ClusterTraffic:
 
     # The operations
 
-    @_answering
-    async def check(self, asking: Asking) -> Answer:
-        notes: tuple[Note, ...] = ()
+    @_returning_problems
+    async def check(self, request: TrafficRequest) -> ActionResult:
+        events: tuple[ReleaseEvent, ...] = ()
         problems: list[TrafficProblem] = []
-        for ref in asking.refs:
+        for ref in request.refs:
             try:
-                notes += await self._check_service(ref, asking)
+                events += await self._check_service(ref, request)
             except TrafficProblem as problem:
                 problems.append(problem)
-            for check in self._route_checks(ref, asking):
+            for check in self._route_checks(ref, request):
                 try:
                     await check
                 except TrafficProblem as problem:
                     problems.append(problem)
         if problems:
             raise TrafficProblem("; ".join(map(str, problems)), problems[0].reason)
-        return Answer("done", marks=asking.marks, notes=notes)
+        return Done(events=events)
 
-    async def _check_service(self, ref: RouteRef, asking: Asking) -> tuple[Note, ...]:
-        stable = await self._found.stable(ref, asking)
-        if asking.only_traffic:
+    async def _check_service(self, ref: RouteRef, request: TrafficRequest) -> tuple[ReleaseEvent, ...]:
+        stable = await self._lookup.stable(ref, request)
+        if request.only_traffic:
             return ()
-        selected = await self._found.selected(stable)
-        groups = asking.selectors.revision_key == rollout_labels.GROUP_REVISION
-        notes = services.check_leaders(stable, selected) if groups else ()
-        if asking.serving is not None:
-            notes += services.check_selection(stable, selected, asking.serving)
-        return notes
+        selected = await self._lookup.selected(stable)
+        groups = request.selectors.revision_key == rollout_labels.GROUP_REVISION
+        events = services.check_leaders(stable, selected) if groups else ()
+        if request.serving is not None:
+            events += services.check_selection(stable, selected, request.serving)
+        return events
 
-    async def _check_ingress(self, ref: RouteRef, asking: Asking) -> None:
+    async def _check_ingress(self, ref: RouteRef, request: TrafficRequest) -> None:
         assert ref.ingress is not None
-        await self._found.ingress(ref, asking)
+        await self._lookup.ingress(ref, request)
         await self._classes.check(ref.ingress)
 
-    def _route_checks(self, ref: RouteRef, asking: Asking) -> Iterator[Awaitable[object]]:
+    def _route_checks(self, ref: RouteRef, request: TrafficRequest) -> Iterator[Awaitable[object]]:
         if ref.ingress is not None:
-            yield self._check_ingress(ref, asking)
+            yield self._check_ingress(ref, request)
         if ref.gateway is not None:
-            yield self._found.route(ref, asking)
+            yield self._lookup.route(ref, request)
         for network in ref.custom_network_refs:
-            yield self._custom.check(network, asking)
+            yield self._custom.check(network, request)
 
-    @_answering
-    async def pin_stable(self, asking: Asking) -> Answer:
-        if _shares_service(asking):
-            return Answer("done", marks=asking.marks)
-        if not asking.selectors.stable_revision:
+    @_returning_problems
+    async def pin_stable(self, request: TrafficRequest) -> ActionResult:
+        if _shares_service(request):
+            return DONE
+        if not request.selectors.stable_revision:
             raise NotYet("waiting for the stable revision to be known")
 
         async def pin(ref: RouteRef) -> Plan:
-            return services.plan_pin(await self._found.stable(ref, asking), asking)
+            return services.plan_pin(await self._lookup.stable(ref, request), request)
 
-        return await self._paced(PIN, asking, finalising_grace(asking.refs), pin)
+        return await self._paced(PIN, request, finalising_grace(request.refs), pin)
 
-    @_answering
-    async def route(self, asking: Asking) -> Answer:
-        if not asking.step.routes:
-            return Answer("done", marks=asking.marks)
-        grace = routing_grace(asking.refs)
-        if asking.since is not None and (early := _early(asking, grace)) > 0:
+    @_returning_problems
+    async def route(self, request: TrafficRequest) -> ActionResult:
+        if not request.step.routes:
+            return DONE
+        grace = routing_grace(request.refs)
+        if request.since is not None and (early := _early(request, grace)) > 0:
             text = f"waiting for proxies to know the new pods (grace period of {grace:g} s)"
-            return Answer("wait", early, text, asking.marks)
-        return await self._routed(asking, grace)
+            return Waiting(text, early)
+        return await self._routed(request, grace)
 
-    async def astray(self, asking: Asking) -> str:
-        """Grace periods are none of it: the routes were as they should be before. Nor is any script run: what it made
-        of an object is known."""
-        if not asking.step.routes:
+    async def find_drift(self, request: TrafficRequest) -> str:
+        """Grace periods do not count: the routes were as they should be before. No script is run: an annotation of the
+        object says what it wrote."""
+        if not request.step.routes:
             return ""
         try:
-            found = [await self._astray(ref, asking) for ref in asking.refs]
+            found = [await self._drift_of(ref, request) for ref in request.refs]
         except NotYet:
             return ""
         except TrafficProblem as problem:
@@ -192,167 +195,173 @@ class ClusterTraffic:
             return refusal.message
         return "; ".join(filter(None, found))
 
-    async def _astray(self, ref: RouteRef, asking: Asking) -> str:
-        plan = await self._plan_services(ref, asking)
-        plan += await self._plan_opening(ref, asking)
-        plan += await self._reachable(await self._plan_own_routes(ref, asking), ref, asking)
-        edited = [await self._custom.edited(network, asking) for network in ref.custom_network_refs]
+    async def _drift_of(self, ref: RouteRef, request: TrafficRequest) -> str:
+        plan = await self._plan_services(ref, request)
+        plan += await self._plan_opening(ref, request)
+        plan += await self._reachable(await self._plan_own_routes(ref, request), ref, request)
+        edited = [await self._custom.edited(network, request) for network in ref.custom_network_refs]
         return "; ".join(filter(None, (plan.text, *edited)))
 
-    @_answering
-    async def route_all_to_new(self, asking: Asking) -> Answer:
-        refs = [await self._existing(ref, asking) for ref in asking.refs]
+    @_returning_problems
+    async def route_all_to_new(self, request: TrafficRequest) -> ActionResult:
+        refs = [await self._existing(ref, request) for ref in request.refs]
         kept = tuple(ref for ref in refs if ref is not None)
-        everything = msgspec.structs.replace(asking, refs=kept, step=EVERYTHING)
-        return await self._routed(everything, finalising_grace(asking.refs))
+        everything = msgspec.structs.replace(request, refs=kept, step=EVERYTHING)
+        return await self._routed(everything, finalising_grace(request.refs))
 
-    @_answering
-    async def route_all_to_stable(self, asking: Asking) -> Answer:
+    @_returning_problems
+    async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
         async def restore(ref: RouteRef) -> Plan:
-            canary = asking.canary_service(ref)
+            canary = request.canary_service(ref)
             plan = NOTHING_TO_DO
             for network in ref.custom_network_refs:
-                plan += await self._custom.plan_restore(network, ref, asking)
+                plan += await self._custom.plan_restore(network, ref, request)
             if ref.ingress is not None:
-                copy = await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking)
-                plan += ingress.plan_deletion(copy, asking)
+                copy = await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request)
+                plan += ingress.plan_deletion(copy, request)
             if ref.gateway is not None:
-                route = await self._found.http_route(ref.gateway.http_route_name or "", asking)
+                route = await self._lookup.http_route(ref.gateway.http_route_name or "", request)
                 plan += httproute.plan_restore(route, ref.service, canary)
             return plan
 
-        return await self._paced(RESTORE_ROUTES, asking, finalising_grace(asking.refs), restore)
+        return await self._paced(RESTORE_ROUTES, request, finalising_grace(request.refs), restore)
 
-    @_answering
-    async def restore_stable(self, asking: Asking) -> Answer:
-        if asking.only_traffic:
-            return Answer("done", marks=asking.marks)
+    @_returning_problems
+    async def unpin_stable(self, request: TrafficRequest) -> ActionResult:
+        if request.only_traffic:
+            return DONE
 
         async def unpin(ref: RouteRef) -> Plan:
-            return services.plan_unpin(await self._found.find(SERVICES, ref.service, asking), asking.selectors)
+            return services.plan_unpin(await self._lookup.find(SERVICES, ref.service, request), request.selectors)
 
-        return await self._paced(RESTORE_SERVICE, asking, finalising_grace(asking.refs), unpin)
+        return await self._paced(RESTORE_SERVICE, request, finalising_grace(request.refs), unpin)
 
-    @_answering
-    async def remove_canary_service(self, asking: Asking) -> Answer:
-        if _shares_service(asking):
-            return Answer("done", marks=asking.marks)
+    @_returning_problems
+    async def remove_canary_service(self, request: TrafficRequest) -> ActionResult:
+        if _shares_service(request):
+            return DONE
 
         async def remove(ref: RouteRef) -> Plan:
-            existing = await self._found.find(SERVICES, asking.canary_service(ref), asking)
-            return services.plan_removal(existing, asking)
+            existing = await self._lookup.find(SERVICES, request.canary_service(ref), request)
+            return services.plan_removal(existing, request)
 
-        return await self._paced(REMOVE_SERVICE, asking, finalising_grace(asking.refs), remove)
+        return await self._paced(REMOVE_SERVICE, request, finalising_grace(request.refs), remove)
 
     # The stages of routing
 
-    async def _routed(self, asking: Asking, grace: float) -> Answer:
-        answer = Answer("done", marks=asking.marks)
+    async def _routed(self, request: TrafficRequest, grace: float) -> ActionResult:
         stages: tuple[tuple[str, Planner], ...] = (
-            (PREPARE, lambda ref: self._plan_services(ref, asking)),
-            (OPEN, lambda ref: self._plan_opening(ref, asking)),
-            (ROUTES, lambda ref: self._plan_routes(ref, asking)),
+            (PREPARE, lambda ref: self._plan_services(ref, request)),
+            (OPEN, lambda ref: self._plan_opening(ref, request)),
+            (ROUTES, lambda ref: self._plan_routes(ref, request)),
         )
-        notes: tuple[Note, ...] = ()
+        result: ActionResult = DONE
+        events: tuple[ReleaseEvent, ...] = ()
         for action, planner in stages:
-            asking = msgspec.structs.replace(asking, marks=answer.marks)
-            answer = await self._paced(action, asking, grace, planner)
-            notes += answer.notes
-            if not answer.done:
+            result = await self._paced(action, request, grace, planner)
+            events += result.events
+            if not isinstance(result, Done):
                 break
-        return msgspec.structs.replace(answer, notes=notes)
+            if result.grace_times is not None:
+                request = msgspec.structs.replace(request, grace_times=result.grace_times)
+        return msgspec.structs.replace(result, events=events)
 
-    async def _plan_services(self, ref: RouteRef, asking: Asking) -> Plan:
-        stable = await self._found.stable(ref, asking)
-        if _shares_service(asking):
+    async def _plan_services(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+        stable = await self._lookup.stable(ref, request)
+        if _shares_service(request):
             return NOTHING_TO_DO
         for revision, whose in (
-            (asking.selectors.stable_revision, "stable"),
-            (asking.selectors.canary_revision, "new"),
+            (request.selectors.stable_revision, "stable"),
+            (request.selectors.canary_revision, "new"),
         ):
             if not revision:
                 raise NotYet(f"waiting for the {whose} revision to be known")
-        existing = await self._found.find(SERVICES, asking.canary_service(ref), asking)
-        return services.plan_canary(stable, existing, ref, asking) + services.plan_pin(stable, asking)
+        existing = await self._lookup.find(SERVICES, request.canary_service(ref), request)
+        return services.plan_canary(stable, existing, ref, request) + services.plan_pin(stable, request)
 
-    async def _plan_opening(self, ref: RouteRef, asking: Asking) -> Plan:
+    async def _plan_opening(self, ref: RouteRef, request: TrafficRequest) -> Plan:
         """An Ingress for the canary, where the step wants traffic for it and there is none yet."""
-        step = asking.step
+        step = request.step
         if ref.ingress is None or not (step.weight or step.matches):
             return NOTHING_TO_DO
-        if await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking) is not None:
+        if await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request) is not None:
             return NOTHING_TO_DO
-        desired = ingress.canary_ingress(await self._found.ingress(ref, asking), ref, asking)
+        desired = ingress.canary_ingress(await self._lookup.ingress(ref, request), ref, request)
         silent = TrafficStep(weight=0)
         annotations = desired["metadata"]["annotations"]
         return ingress.plan_creation(
-            desired, await self._classes.annotations(ref.ingress, annotations, silent, asking.canary_service(ref))
+            desired, await self._classes.annotations(ref.ingress, annotations, silent, request.canary_service(ref))
         )
 
-    async def _plan_routes(self, ref: RouteRef, asking: Asking) -> Plan:
+    async def _plan_routes(self, ref: RouteRef, request: TrafficRequest) -> Plan:
         plan = NOTHING_TO_DO
         for network in ref.custom_network_refs:
-            plan += await self._custom.plan_step(network, ref, asking)
-        return await self._reachable(plan + await self._plan_own_routes(ref, asking), ref, asking)
+            plan += await self._custom.plan_step(network, ref, request)
+        return await self._reachable(plan + await self._plan_own_routes(ref, request), ref, request)
 
-    async def _plan_own_routes(self, ref: RouteRef, asking: Asking) -> Plan:
+    async def _plan_own_routes(self, ref: RouteRef, request: TrafficRequest) -> Plan:
         """Of the kinds that need no script of the user."""
         plan = NOTHING_TO_DO
         if ref.ingress is not None:
-            plan += await self._plan_ingress(ref, asking)
+            plan += await self._plan_ingress(ref, request)
         if ref.gateway is not None:
-            route = await self._found.route(ref, asking)
-            plan += httproute.plan_step(route, ref.service, asking.canary_service(ref), asking.step)
+            route = await self._lookup.route(ref, request)
+            plan += httproute.plan_step(route, ref.service, request.canary_service(ref), request.step)
         return plan
 
-    async def _reachable(self, plan: Plan, ref: RouteRef, asking: Asking) -> Plan:
-        """The plan, if there is somebody to route to."""
-        step, canary = asking.step, asking.canary_service(ref)
-        if not (step.weight or step.matches) or _shares_service(asking):
+    async def _reachable(self, plan: Plan, ref: RouteRef, request: TrafficRequest) -> Plan:
+        """The plan, if the canary has a ready endpoint."""
+        step, canary = request.step, request.canary_service(ref)
+        if not (step.weight or step.matches) or _shares_service(request):
             return plan
-        if await self._found.has_ready_endpoint(canary, asking):
+        if await self._lookup.has_ready_endpoint(canary, request):
             return plan
         if plan.writes:
             raise NotYet(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
         text = f"Service {canary} has no ready endpoint, and requests are routed to it"
-        return Plan(plan.writes, (*plan.notes, Note("CanaryUnavailable", text, warning=True)))
+        return Plan(plan.writes, (*plan.events, messages.canary_unavailable(text)))
 
-    async def _plan_ingress(self, ref: RouteRef, asking: Asking) -> Plan:
+    async def _plan_ingress(self, ref: RouteRef, request: TrafficRequest) -> Plan:
         assert ref.ingress is not None
-        existing = await self._found.find(INGRESSES, ingress.canary_name(ref.ingress), asking)
+        existing = await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request)
         if existing is None:
             return NOTHING_TO_DO
         known: Mapping[str, str] = existing["metadata"].get("annotations") or {}
-        desired = await self._classes.annotations(ref.ingress, known, asking.step, asking.canary_service(ref))
-        plan = ingress.plan_annotations(existing, desired, asking)
+        desired = await self._classes.annotations(ref.ingress, known, request.step, request.canary_service(ref))
+        plan = ingress.plan_annotations(existing, desired, request)
         if not plan.writes or not await self._classes.is_built_in(ref.ingress):
             return plan
-        return Plan(plan.writes, ingress.not_expressible(ref.ingress, asking.step))
+        return Plan(plan.writes, ingress.not_expressible(ref.ingress, request.step))
 
     # Pace
 
-    async def _paced(self, action: str, asking: Asking, grace: float, planner: Planner) -> Answer:
-        """Carry out what is planned, when it is time, by the table of `model`. The time is that of the question:
-        however long the planning takes (a script's process may have to start), a mark noted just before stays fresh."""
+    async def _paced(self, action: str, request: TrafficRequest, grace: float, planner: Planner) -> ActionResult:
+        """Carry out what is planned, when it is time, by the table of `model`. The time is that of the call: however
+        long the planning takes (a script's process may have to start), a time stored just before stays fresh."""
         now = clock.now()
         plan = NOTHING_TO_DO
-        for ref in asking.refs:
+        for ref in request.refs:
             plan += await planner(ref)
-        what, seconds = pace(needed=bool(plan.writes), mark=asking.marks.get(action), now=now, grace=grace)
+        changed_at = request.grace_times.get(action)
+        what, seconds = pace(needed=bool(plan.writes), changed_at=changed_at, now=now, grace=grace)
         over = ENDS.get(action, frozenset()) | {action}
-        without = {name: mark for name, mark in asking.marks.items() if name not in over}
-        if what == "done":
-            return Answer("done", marks=without, notes=plan.notes)
-        if what == "wait":
-            text = f"waiting for proxies to see the change (grace period of {grace:g} s)"
-            return Answer("wait", seconds, text, asking.marks, notes=plan.notes)
-        if what == "note":
-            return Answer("wait", 0.0, plan.text, {**without, action: clock.micro_timestamp()}, notes=plan.notes)
-        await self._carry_out(plan)
-        notes = (*plan.notes, *(Note("TrafficChanged", write.text) for write in plan.writes))
-        if grace <= 0:
-            return Answer("done", 0.0, plan.text, without, True, notes)
-        return Answer("wait", grace, plan.text, {**without, action: clock.micro_timestamp()}, True, notes)
+        without = {name: time for name, time in request.grace_times.items() if name not in over}
+        match what:
+            case Pace.FINISHED:
+                return Done(grace_times=without, events=plan.events)
+            case Pace.WAIT:
+                text = f"waiting for proxies to see the change (grace period of {grace:g} s)"
+                return Waiting(text, seconds, grace_times=request.grace_times, events=plan.events)
+            case Pace.RECORD_TIME:
+                recorded = {**without, action: clock.micro_timestamp()}
+                return Waiting(plan.text, 0.0, grace_times=recorded, events=plan.events)
+            case Pace.CHANGE:
+                await self._carry_out(plan)
+                events = (*plan.events, *(messages.traffic_changed(write.text) for write in plan.writes))
+                if grace <= 0:
+                    return Done(True, without, events)
+                recorded = {**without, action: clock.micro_timestamp()}
+                return Waiting(plan.text, grace, True, recorded, events)
 
     async def _carry_out(self, plan: Plan) -> None:
         """All of it, even if one write is refused; then the first refusal."""
@@ -377,30 +386,30 @@ class ClusterTraffic:
             if write.verb != "delete":
                 raise
         except errors.AlreadyExists:
-            pass  # by an answer that was lost; the next pass looks at it
+            pass  # an earlier response was lost; the next pass compares what exists
 
-    # Looking
+    # Reading
 
-    async def _existing(self, ref: RouteRef, asking: Asking) -> RouteRef | None:
+    async def _existing(self, ref: RouteRef, request: TrafficRequest) -> RouteRef | None:
         """What is still there of what carries the traffic. A release must be able to end without the rest."""
-        if await self._found.find(SERVICES, ref.service, asking) is None:
+        if await self._lookup.find(SERVICES, ref.service, request) is None:
             return None
-        if ref.ingress is not None and await self._found.find(INGRESSES, ref.ingress.name, asking) is None:
+        if ref.ingress is not None and await self._lookup.find(INGRESSES, ref.ingress.name, request) is None:
             ref = msgspec.structs.replace(ref, ingress=None)
         if ref.gateway is not None:
-            route = await self._found.http_route(ref.gateway.http_route_name or "", asking)
+            route = await self._lookup.http_route(ref.gateway.http_route_name or "", request)
             ref = ref if route is not None else msgspec.structs.replace(ref, gateway=None)
-        networks = tuple([one for one in ref.custom_network_refs if await self._custom.exists(one, asking)])
+        networks = tuple([one for one in ref.custom_network_refs if await self._custom.exists(one, request)])
         return msgspec.structs.replace(ref, custom_network_refs=networks)
 
 
-def _shares_service(asking: Asking) -> bool:
-    return asking.only_traffic or not asking.generates_canary_service
+def _shares_service(request: TrafficRequest) -> bool:
+    return request.only_traffic or not request.generates_canary_service
 
 
-def _early(asking: Asking, grace: float) -> float:
+def _early(request: TrafficRequest, grace: float) -> float:
     """Seconds until routing may begin. A time in the future (a clock that was set back) does not stop it for longer
     than the grace period."""
-    assert asking.since is not None
-    rest = (asking.since + timedelta(seconds=grace) - clock.now()).total_seconds()
+    assert request.since is not None
+    rest = (request.since + timedelta(seconds=grace) - clock.now()).total_seconds()
     return min(rest, grace)

@@ -12,8 +12,11 @@ import msgspec
 from kohort.kube.merge_patch import locked, merge_patch
 from kohort.kube.resources import SERVICES
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import ProblemReason
+from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.traffic.annotations import ADDED_SELECTOR, NOT_COPIED
-from kohort.rollouts.traffic.model import Asking, Note, RouteRef, Selectors, ServingPods
+from kohort.rollouts.traffic.model import RouteRef, Selectors, ServingPods, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
     NotYet,
@@ -53,7 +56,7 @@ def canary_selector(stable: Mapping[str, str], selectors: Selectors) -> dict[str
     return {**stable, **patched, selectors.revision_key: selectors.canary_revision, **selectors.pinned}
 
 
-def canary_service(stable: JsonObject, name: str, asking: Asking) -> JsonObject:
+def canary_service(stable: JsonObject, name: str, request: TrafficRequest) -> JsonObject:
     """A copy of the stable Service that selects the canary. Never a second load balancer: that costs money and takes
     minutes; a NodePort stays one, with ports of its own."""
     metadata = stable["metadata"]
@@ -67,14 +70,14 @@ def canary_service(stable: JsonObject, name: str, asking: Asking) -> JsonObject:
             spec.pop(field, None)
     for port in spec.get("ports") or ():
         port.pop("nodePort", None)
-    spec["selector"] = canary_selector(unpinned_selector(stable), asking.selectors)
+    spec["selector"] = canary_selector(unpinned_selector(stable), request.selectors)
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": name,
             "namespace": metadata["namespace"],
-            "ownerReferences": [dict(asking.owner)],
+            "ownerReferences": [dict(request.owner)],
             **({"labels": dict(metadata["labels"])} if metadata.get("labels") else {}),
             **({"annotations": kept} if kept else {}),
         },
@@ -82,30 +85,30 @@ def canary_service(stable: JsonObject, name: str, asking: Asking) -> JsonObject:
     }
 
 
-def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, asking: Asking) -> Plan:
-    name = asking.canary_service(ref)
-    desired = canary_service(stable, name, asking)
+def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> Plan:
+    name = request.canary_service(ref)
+    desired = canary_service(stable, name, request)
     if existing is None:
         text = f"create Service {name} for the canary"
-        return Plan((Write("create", SERVICES, asking.namespace, name, text, desired),))
+        return Plan((Write("create", SERVICES, request.namespace, name, text, desired),))
     if is_going(existing):
         raise NotYet(f"Service {name} of an earlier release is still being deleted")
-    refuse_foreign(existing, "Service", asking.owner)
+    refuse_foreign(existing, "Service", request.owner)
     before = {"spec": {"selector": existing["spec"].get("selector") or {}}}
     patch = merge_patch(before, {"spec": {"selector": desired["spec"]["selector"]}})
     if patch is None:
         return NOTHING_TO_DO
-    text = f"point Service {name} at revision {asking.selectors.canary_revision}"
-    return Plan((Write("patch", SERVICES, asking.namespace, name, text, patch),))
+    text = f"point Service {name} at revision {request.selectors.canary_revision}"
+    return Plan((Write("patch", SERVICES, request.namespace, name, text, patch),))
 
 
-def plan_removal(existing: JsonObject | None, asking: Asking) -> Plan:
+def plan_removal(existing: JsonObject | None, request: TrafficRequest) -> Plan:
     """Only what is ours and still there."""
-    if existing is None or is_going(existing) or not belongs_to(existing, asking.owner):
+    if existing is None or is_going(existing) or not belongs_to(existing, request.owner):
         return NOTHING_TO_DO
     metadata = existing["metadata"]
     text = f"delete Service {metadata['name']}"
-    return Plan((Write("delete", SERVICES, asking.namespace, metadata["name"], text, uid=metadata["uid"]),))
+    return Plan((Write("delete", SERVICES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))
 
 
 # The pin of the stable Service
@@ -140,10 +143,10 @@ def unpinned_selector(service: JsonObject) -> dict[str, str]:
     return selector
 
 
-def plan_pin(service: JsonObject, asking: Asking) -> Plan:
+def plan_pin(service: JsonObject, request: TrafficRequest) -> Plan:
     """The Service selects the stable revision only, and says so in an annotation."""
-    _check_keys(asking.selectors)
-    key, value = asking.selectors.revision_key, asking.selectors.stable_revision
+    _check_keys(request.selectors)
+    key, value = request.selectors.revision_key, request.selectors.stable_revision
     known = pin_of(service)
     before = unpinned_selector(service).get(key)
     pin = _Pin(key, value, before if known is not None or before != value else None)
@@ -201,7 +204,7 @@ def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> 
         raise TrafficProblem("trafficRoutings[0].service is empty; name the Service that clients of the workload use")
     where = f"Service {namespace}/{ref.service} (trafficRoutings[0].service)"
     if service is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", "RefNotFound")
+        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
     spec = service["spec"]
     if spec.get("clusterIP") == "None":
         raise TrafficProblem(
@@ -218,17 +221,10 @@ def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> 
 def _check_keys(selectors: Selectors) -> None:
     """A Service that is pinned to a key which both versions carry would send requests to both."""
     if selectors.stable_revision and selectors.stable_revision == selectors.canary_revision:
-        raise TrafficProblem(same_keys(selectors.stable_revision))
+        raise TrafficProblem(messages.same_revision_keys(selectors.stable_revision))
 
 
-def same_keys(key: str) -> str:
-    return (
-        f"the stable and the new version have the same revision key {key}, so that Services cannot tell their pods "
-        "apart; no request is moved: put the old template back, or change the new one, for example by an annotation"
-    )
-
-
-def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[Note, ...]:
+def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[ReleaseEvent, ...]:
     """What the pods that a Service selects say about it, where they are members of groups."""
     members = [pod for pod in selected if rollout_labels.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
     leaders = [
@@ -240,21 +236,23 @@ def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[
         raise TrafficProblem(
             f"service {name} selects no leader pod of LeaderWorkerSet {group_set}; spec.selector must name labels of "
             f'leaders, for example {rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"',
-            "ServiceSelectsNoPods",
+            ProblemReason.SERVICE_SELECTS_NO_PODS,
         )
-    notes = []
+    events = []
     if len(members) > len(leaders):
         missing = f'{rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"'
         text = f"Service {name} also selects workers; add {missing} to spec.selector"
-        notes.append(Note("ServiceSelectsWorkers", text, warning=True))
-    notes += [
-        Note("LeaderPortMissing", f"Service {name}: no leader container has port {port}", warning=True)
+        events.append(ReleaseEvent(EventReason.SERVICE_SELECTS_WORKERS, text))
+    events += [
+        ReleaseEvent(EventReason.LEADER_PORT_MISSING, f"Service {name}: no leader container has port {port}")
         for port in _missing_ports(service, leaders)
     ]
-    return tuple(notes)
+    return tuple(events)
 
 
-def check_selection(service: JsonObject, selected: Iterable[JsonObject], serving: ServingPods) -> tuple[Note, ...]:
+def check_selection(
+    service: JsonObject, selected: Iterable[JsonObject], serving: ServingPods
+) -> tuple[ReleaseEvent, ...]:
     """Whether requests to the Service can reach the workload. Pods that are there decide; before there are any, the
     labels of its template do. Webhooks of others may add labels, so that a template alone says only what to expect."""
     reaches = any(
@@ -273,13 +271,13 @@ def check_selection(service: JsonObject, selected: Iterable[JsonObject], serving
     wrong = ", ".join(f"{key}={value}" for key, value in sorted(unmatched.items()))
     if reaches:
         text = f"Service {name} selects by {wrong}, which the template of {serving.workload} does not have any more"
-        return (Note("ServiceMissesNewPods", text, warning=True),)
+        return (ReleaseEvent(EventReason.SERVICE_MISSES_NEW_PODS, text),)
     found = ", ".join(f"{key}={value}" for key, value in sorted(serving.labels.items()))
     raise TrafficProblem(
         f"Service {service['metadata']['namespace']}/{name} (trafficRoutings[0].service) selects no pod of "
         f"{serving.workload}: spec.selector asks for {wrong}, the pods that serve have {found}; correct the selector, "
         "or the labels of the template",
-        "ServiceSelectsNoPods",
+        ProblemReason.SERVICE_SELECTS_NO_PODS,
     )
 
 

@@ -1,6 +1,6 @@
-"""The phases of a TrafficRouting, as a function of what is known of it.
+"""Decides the phase of a TrafficRouting.
 
-| phase       | guard                          | do       | then                                  |
+| phase       | guard                          | action   | then                                  |
 |-------------|--------------------------------|----------|---------------------------------------|
 | any         | being deleted                  | restore  | Terminating; done: finalizer dropped  |
 | ""          |                                |          | Initial                               |
@@ -11,16 +11,17 @@
 | Finalizing  | a Rollout progresses again     |          | Progressing                           |
 | Finalizing  | routes restored                | restore  | Healthy                               |
 
-Rollouts say that they progress by finalizers of their own; several may share one TrafficRouting. The routes are
+Each Rollout that progresses has a finalizer of its own on it; several may share one TrafficRouting. The routes are
 restored before the last finalizer goes, never after.
 """
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from kohort.rollouts.traffic.model import Answer
+from kohort.rollouts.action_result import ActionResult, Done
+from kohort.rollouts.traffic.actions import CheckReferences, RouteAllToStable, RouteStep, TrafficAction
 from kohort.rules import rollout_labels
 
 INITIAL: Final = "Initial"
@@ -29,39 +30,38 @@ PROGRESSING: Final = "Progressing"
 FINALIZING: Final = "Finalizing"
 TERMINATING: Final = "Terminating"
 
-Action = Literal["none", "check", "route", "restore"]
-
-_WORDS: Final = {INITIAL: "TrafficRouting is Initializing"}
+_MESSAGES: Final = {INITIAL: "TrafficRouting is Initializing"}
 
 
-class Next(msgspec.Struct, frozen=True):
+class NextPhase(msgspec.Struct, frozen=True):
     phase: str
     message: str
     released: bool = False
-    """Whether the own finalizer may go."""
+    """Whether the finalizer of kohort may go."""
 
 
 def is_used(finalizers: Iterable[str]) -> bool:
     return any(name.startswith(rollout_labels.PROGRESSING_FINALIZER) for name in finalizers)
 
 
-def action(phase: str, *, used: bool, deleting: bool) -> Action:
+def decide(phase: str, *, used: bool, deleting: bool) -> TrafficAction | None:
     if deleting:
-        return "restore"
+        return RouteAllToStable()
     if phase == INITIAL:
-        return "check"
+        return CheckReferences()
     if phase == PROGRESSING and used:
-        return "route"
-    return "restore" if phase == FINALIZING and not used else "none"
+        return RouteStep()
+    return RouteAllToStable() if phase == FINALIZING and not used else None
 
 
-def after(phase: str, answer: Answer, *, used: bool, deleting: bool) -> Next:
-    """The phase after `action` was answered with `answer` (done, if there was none)."""
+def decide_after(phase: str, result: ActionResult, *, used: bool, deleting: bool) -> NextPhase:
+    """The phase after the action of `decide` came to `result` (`Done`, if there was no action)."""
     if deleting:
-        text = "TrafficRouting is Terminating" if answer.done else answer.text
-        return Next(TERMINATING, text, released=answer.done)
-    if not answer.done and phase in (INITIAL, PROGRESSING, FINALIZING):
-        return Next(phase, answer.text)
+        if isinstance(result, Done):
+            return NextPhase(TERMINATING, "TrafficRouting is Terminating", released=True)
+        return NextPhase(TERMINATING, result.text)
+    if not isinstance(result, Done) and phase in (INITIAL, PROGRESSING, FINALIZING):
+        return NextPhase(phase, result.text)
     following = {
         "": INITIAL,
         INITIAL: HEALTHY,
@@ -69,4 +69,4 @@ def after(phase: str, answer: Answer, *, used: bool, deleting: bool) -> Next:
         PROGRESSING: PROGRESSING if used else FINALIZING,
         FINALIZING: PROGRESSING if used else HEALTHY,
     }.get(phase, INITIAL)
-    return Next(following, _WORDS.get(following, f"TrafficRouting is {following}"))
+    return NextPhase(following, _MESSAGES.get(following, f"TrafficRouting is {following}"))

@@ -7,18 +7,18 @@ from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import find_condition
-from kohort.rollouts import step_arithmetic
+from kohort.rollouts import messages, step_arithmetic
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads import deployment_hold, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
-from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
+from kohort.rollouts.workloads.model import ReplicaCounts, Workload
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
     batch_label,
     control_info,
     is_blue_green,
-    owned,
+    is_owned_by,
     release_id,
 )
 from kohort.rules import rollout_labels
@@ -39,24 +39,24 @@ class DeploymentControl(WorkloadControl[Deployment]):
     def size(self, subject: Deployment) -> int:
         return 1 if subject.spec.replicas is None else subject.spec.replicas
 
-    def has_been_seen(self, subject: Deployment) -> bool:
+    def is_seen_by_its_controller(self, subject: Deployment) -> bool:
         return subject.status.observed_generation >= subject.metadata.generation
 
     def version(self, subject: Deployment) -> str:
         return deployment_hold.revision_of(subject.spec.template)
 
-    def is_bound(self, stable: Deployment) -> bool:
-        return deployment_hold.is_marked(stable.metadata)
+    def has_release_marks(self, stable: Deployment) -> bool:
+        return deployment_hold.has_release_marks(stable.metadata)
 
-    def freed(self, stable: Deployment, token: str) -> JsonObject:
-        return deployment_hold.freed(stable, token)
+    def release_hold_patch(self, stable: Deployment, token: str) -> JsonObject:
+        return deployment_hold.release_hold_patch(stable, token)
 
-    def left_held(self, stable: Deployment, token: str) -> JsonObject:
-        return deployment_hold.freed(stable, token, paused=True)
+    def leave_held_patch(self, stable: Deployment, token: str) -> JsonObject:
+        return deployment_hold.release_hold_patch(stable, token, paused=True)
 
-    # Looking
+    # Observing
 
-    def view(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> Workload | None:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
         stable = self.live(key)
         if stable is None:
@@ -72,7 +72,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             name=key.name,
             generation=metadata.generation,
             revision_key=rollout_labels.TEMPLATE_HASH,
-            consistent=self.has_been_seen(stable) and bool(live or stable.spec.replicas == 0),
+            consistent=self.is_seen_by_its_controller(stable) and bool(live or stable.spec.replicas == 0),
             replicas=self.size(stable),
             guarded=rollout_labels.WORKLOAD_TYPE in metadata.labels,
             in_progress=in_progress,
@@ -95,7 +95,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             new = self._set_of(stable)
             return (_hash(new) if new is not None else ""), "", False
         key = Key(stable.metadata.namespace, stable.metadata.name)
-        ours = [one for one in self.copies(key) if owned(one, release)]
+        ours = [one for one in self.copies(key) if is_owned_by(one, release)]
         canary = next((one for one in ours if not one.metadata.deleting), None)
         if canary is None:
             return "", "", bool(ours)
@@ -124,19 +124,19 @@ class DeploymentControl(WorkloadControl[Deployment]):
         count = step_arithmetic.planned_in_place if is_blue_green(release) else step_arithmetic.planned
         return count(batches[batch].canary_replicas, replicas)
 
-    def counts(self, release: BatchRelease, desired: int) -> Counts:
+    def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
         if is_blue_green(release):
             new = self._new_set(release)
             updated, ready = (new.status.replicas, new.status.ready_replicas) if new is not None else (0, 0)
-            observed = new is not None and self.observed(release)
+            observed = new is not None and self.is_observed(release)
             failure = _failure(new)
         else:
             canary = self.canary(release)
             updated, ready = (canary.status.replicas, canary.status.available_replicas) if canary else (0, 0)
-            observed = canary is not None and self.has_been_seen(canary)
+            observed = canary is not None and self.is_seen_by_its_controller(canary)
             failure = _failure(canary)
         text = f"{ready}/{desired} pods ready"
-        return Counts(updated, ready, observed=observed, text=f"{text}, {failure}" if failure else text)
+        return ReplicaCounts(updated, ready, observed=observed, text=f"{text}, {failure}" if failure else text)
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
@@ -170,40 +170,41 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     # Acting
 
-    async def take_up(self, rollout: Rollout) -> None:
+    async def adopt_held(self, rollout: Rollout) -> None:
         """A Deployment that was left paused is an ordinary paused one: the next change of its template is held."""
 
-    async def initialize(self, release: BatchRelease) -> Outcome:
+    async def initialize(self, release: BatchRelease) -> ActionResult:
         stable = self.stable(release)
         if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
-            return wait(f"Deployment {release.spec.workload_ref.name} is not held: nothing is released")
+            return Waiting(f"Deployment {release.spec.workload_ref.name} is not held: nothing is released")
         info = control_info(release)
         if is_blue_green(release):
             return await self._hold_in_place(stable, info)
-        notes = await self.ensure_hold(stable, release)
+        events = await self.ensure_hold(stable, release)
         if self.canary(release) is not None:
-            return Outcome("done", notes=notes)
+            return Done(events=events)
         whole: JsonObject = await self.client.get(DEPLOYMENTS, stable.metadata.name, stable.metadata.namespace)
         made = deployment_hold.canary_deployment(stable, whole["spec"], release, info)
         name = made["metadata"]["name"]
         try:
             await self.client.create(DEPLOYMENTS, made)
         except AlreadyExists:
-            return wait(f"canary {name} is not in sight yet", *notes)
-        return wait(f"canary {name} is not in sight yet", *notes, Note("CanaryCreated", f"created {name}, 0 pods"))
+            return Waiting(f"canary {name} is not observed yet", events=events)
+        created = messages.canary_created(name, self.unit)
+        return Waiting(f"canary {name} is not observed yet", events=(*events, created))
 
     def is_held(self, stable: Deployment) -> bool:
         in_place = rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations
         return deployment_hold.held_in_place(stable) if in_place else stable.spec.paused
 
-    def held_again(self, stable: Deployment) -> JsonObject:
+    def hold_again_patch(self, stable: Deployment) -> JsonObject:
         if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations:
             return deployment_hold.hold_in_place(
                 stable, stable.metadata.annotations.get(rollout_labels.CONTROL_INFO, "")
             )
         return {"spec": {"paused": True}}
 
-    async def _hold_in_place(self, stable: Deployment, info: str) -> Outcome:
+    async def _hold_in_place(self, stable: Deployment, info: str) -> ActionResult:
         await self.set_autoscalers(stable, enabled=False, blue_green=True)
         for one in deployment_hold.active(self.cache.replica_sets_of(stable.metadata.uid)):
             if one.spec.min_ready_seconds != deployment_hold.NEVER_AVAILABLE:
@@ -215,21 +216,21 @@ class DeploymentControl(WorkloadControl[Deployment]):
         ):
             return DONE
         await self.patch(stable, deployment_hold.hold_in_place(stable, info))
-        return wait(f"{stable.metadata.name} is prepared for both versions")
+        return Waiting(f"{stable.metadata.name} is prepared for both versions")
 
-    async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
+    async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
         stable = self.stable(release)
         if stable is None:
-            return wait("the Deployment does not exist")
+            return Waiting("the Deployment does not exist")
         if is_blue_green(release):
             return await self._grow_in_place(stable, release, desired)
         canary = self.canary(release)
         return await self.initialize(release) if canary is None else await self.resize_copy(canary, desired, release)
 
-    async def _grow_in_place(self, stable: Deployment, release: BatchRelease, desired: int) -> Outcome:
+    async def _grow_in_place(self, stable: Deployment, release: BatchRelease, desired: int) -> ActionResult:
         """By the surge, spelled as in the plan: a percentage then follows the size of the Deployment."""
         if not deployment_hold.held_in_place(stable):
-            return Outcome("problem", f"Deployment {stable.metadata.name} lost its blue-green settings: roll back")
+            return Problem(f"Deployment {stable.metadata.name} lost its blue-green settings: roll back")
         rolling, replicas = stable.spec.strategy.rolling_update, self.size(stable)
         surge = rolling.max_surge if rolling is not None else None
         wanted = release.plan.batches[release.status.canary_status.current_batch].canary_replicas
@@ -239,7 +240,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
                 return DONE
         strategy = {"rollingUpdate": {"maxSurge": wanted, "maxUnavailable": 0}}
         await self.patch(stable, {"spec": {"paused": False, "strategy": strategy}})
-        return wait(f"{stable.metadata.name} starts {desired} pods of the new version")
+        return Waiting(f"{stable.metadata.name} starts {desired} pods of the new version")
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
         name, replicas, value = release.plan.rollout_id, self.replicas(release), self._new_hash(release)
@@ -263,19 +264,19 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     # Ending
 
-    async def finalize_stable(self, stable: Deployment, release: BatchRelease) -> Outcome:
+    async def finalize_stable(self, stable: Deployment, release: BatchRelease) -> ActionResult:
         if release.plan.batch_partition is not None:
-            return DONE if is_blue_green(release) else await self.keep_held(stable)
-        if self.is_bound(stable):
-            await self.patch(stable, self.freed(stable, release.metadata.uid))
-            return wait(f"{stable.metadata.name} goes on by itself")
-        await self.awakened(stable)
+            return DONE if is_blue_green(release) else await self.detach_release(stable)
+        if self.has_release_marks(stable):
+            await self.patch(stable, self.release_hold_patch(stable, release.metadata.uid))
+            return Waiting(f"{stable.metadata.name} goes on by itself")
+        await self.restore_after_hold(stable)
         if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME and (text := self._not_promoted(stable)):
-            return wait(text)
+            return Waiting(text)
         await self.set_autoscalers(stable, enabled=True, blue_green=is_blue_green(release))
         return DONE
 
-    async def awakened(self, stable: Deployment) -> None:
+    async def restore_after_hold(self, stable: Deployment) -> None:
         """ReplicaSets whose pods we kept from being available get the patience of their Deployment back: old ones are
         never synchronised by their controller."""
         seconds = stable.spec.min_ready_seconds
@@ -289,7 +290,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
     def _not_promoted(self, stable: Deployment) -> str:
         status, replicas = stable.status, self.size(stable)
         name = stable.metadata.name
-        if not self.has_been_seen(stable):
+        if not self.is_seen_by_its_controller(stable):
             return f"{name} has not been looked at by its controller yet"
         if status.replicas != status.updated_replicas or status.updated_replicas < replicas:
             return f"{name}: {status.updated_replicas} of {status.replicas} pods have the new version"

@@ -74,8 +74,8 @@ def with_template(replica_sets: list[ReplicaSet], template: JsonObject) -> Repli
     return next((one for one in replica_sets if same_pod_template(one.spec.template, template)), None)
 
 
-def is_marked(metadata: ObjectMeta) -> bool:
-    """Something of a release is on it. Others take their marks off one by one and un-pause it last."""
+def has_release_marks(metadata: ObjectMeta) -> bool:
+    """Something of a release is on it. Other implementations remove their marks one by one and un-pause it last."""
     return rollout_labels.STABLE_REVISION in metadata.labels or any(
         name in metadata.annotations for name in _OUR_ANNOTATIONS
     )
@@ -84,7 +84,7 @@ def is_marked(metadata: ObjectMeta) -> bool:
 # Admission
 
 
-def enter(new: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
+def hold(new: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
     result = copy.deepcopy(new)
     metadata = result["metadata"]
     metadata.setdefault("labels", {})[rollout_labels.STABLE_REVISION] = stable_revision
@@ -94,7 +94,7 @@ def enter(new: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
     return result
 
 
-def keep(new: JsonObject, old: JsonObject) -> JsonObject:
+def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held Deployment. In blue-green the release itself un-pauses it, until another template comes."""
     result = copy.deepcopy(new)
     metadata, before = result["metadata"], old["metadata"]
@@ -186,7 +186,7 @@ def hold_in_place(deployment: Deployment, control_info: str) -> JsonObject:
     }
 
 
-def freed(deployment: Deployment, token: str, *, paused: bool = False) -> JsonObject:
+def release_hold_patch(deployment: Deployment, token: str, *, paused: bool = False) -> JsonObject:
     """Nothing of a release is on it any more, and its settings are those of the user."""
     theirs = (rollout_labels.PARTITION_STRATEGY, rollout_labels.PARTITION_STATUS)
     annotations = {rollout_labels.HOLD_RELEASE: token} | dict.fromkeys((*_OUR_ANNOTATIONS, *theirs))

@@ -11,21 +11,22 @@ from kohort.kube.errors import AlreadyExists
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts import step_arithmetic
+from kohort.rollouts import messages, step_arithmetic
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.group_set import GroupSet, is_held
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads import canary_set, group_hold, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
-from kohort.rollouts.workloads.group_readiness import groups_of, ready_groups, told, unschedulable
-from kohort.rollouts.workloads.model import DONE, Counts, Outcome, Workload, wait
+from kohort.rollouts.workloads.group_readiness import groups_of, readiness_text, ready_groups, unschedulable
+from kohort.rollouts.workloads.model import ReplicaCounts, Workload
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
     batch_label,
     control_info,
     is_blue_green,
+    is_owned_by,
     key_of,
-    owned,
     release_id,
 )
 from kohort.rules import rollout_labels
@@ -48,31 +49,31 @@ class GroupControl(WorkloadControl[GroupSet]):
     def size(self, subject: GroupSet) -> int:
         return subject.replicas
 
-    def has_been_seen(self, subject: GroupSet) -> bool:
+    def is_seen_by_its_controller(self, subject: GroupSet) -> bool:
         return subject.observed
 
     def version(self, subject: GroupSet) -> str:
         return subject.fingerprint
 
-    def is_bound(self, stable: GroupSet) -> bool:
+    def has_release_marks(self, stable: GroupSet) -> bool:
         return stable.in_progress or stable.promoting or stable.left_held
 
-    def freed(self, stable: GroupSet, token: str) -> JsonObject:
-        return group_hold.restore(stable, token)
+    def release_hold_patch(self, stable: GroupSet, token: str) -> JsonObject:
+        return group_hold.release_hold_patch(stable, token)
 
-    def left_held(self, stable: GroupSet, token: str) -> JsonObject:
-        return group_hold.leave(token)
+    def leave_held_patch(self, stable: GroupSet, token: str) -> JsonObject:
+        return group_hold.leave_held_patch(token)
 
-    # Looking
+    # Observing
 
-    def view(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> Workload | None:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
         stable = self.live(key)
         if stable is None:
             return None
         live = self.cache.live_hash(key)
         release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
-        ours = [one for one in self.cache.canaries(key) if owned(one, release)]
+        ours = [one for one in self.cache.canaries(key) if is_owned_by(one, release)]
         canary = next((one for one in ours if not one.metadata.deleting), None)
         stable_revision = self._stable_revision(stable, live)
         back = stable.in_progress and (live == stable_revision or stable.is_stable_again)
@@ -109,7 +110,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         old = Counter(
             pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "")
             for pod in self.cache.pods_of(key_of(stable))
-            if _leads(pod) and pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "") != live
+            if _is_leader(pod) and pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "") != live
         )
         return old.most_common(1)[0][0] if old else live
 
@@ -122,16 +123,18 @@ class GroupControl(WorkloadControl[GroupSet]):
         batches = release.plan.batches
         return step_arithmetic.planned(batches[batch].canary_replicas, replicas) if batch < len(batches) else 0
 
-    def counts(self, release: BatchRelease, desired: int) -> Counts:
+    def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
         canary = self.canary(release)
         if canary is None:
-            return Counts(observed=False, text=f"0/{desired} groups ready (0 pods), the canary set does not exist yet")
+            return ReplicaCounts(
+                observed=False, text=f"0/{desired} groups ready (0 pods), the canary set does not exist yet"
+            )
         pods = self.cache.pods_of(key_of(canary))
         ready = min(canary.status.ready_replicas, ready_groups(pods, canary.size))
-        text = told(ready, desired, pods)
+        text = readiness_text(ready, desired, pods)
         if waiting := unschedulable(pods):
             text += f"; {waiting} groups unschedulable"
-        return Counts(canary.status.replicas, ready, observed=canary.observed, text=text)
+        return ReplicaCounts(canary.status.replicas, ready, observed=canary.observed, text=text)
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
@@ -139,7 +142,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             return False
         progress = rollout.status.progress
         name = progress.canary_name if progress is not None else ""
-        return not name or not any(_leads(pod) for pod in self.cache.pods_of(Key(key.namespace, name)))
+        return not name or not any(_is_leader(pod) for pod in self.cache.pods_of(Key(key.namespace, name)))
 
     def canary(self, release: BatchRelease) -> GroupSet | None:
         stable = self.stable(release)
@@ -153,31 +156,33 @@ class GroupControl(WorkloadControl[GroupSet]):
 
     # Acting
 
-    async def take_up(self, rollout: Rollout) -> None:
+    async def adopt_held(self, rollout: Rollout) -> None:
         stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
         if stable is not None and stable.left_held:
             revision = self._stable_revision(stable, self.cache.live_hash(key_of(stable)))
-            await self.patch(stable, group_hold.taken_up(rollout.metadata.name, revision))
+            await self.patch(stable, group_hold.adopt_held_patch(rollout.metadata.name, revision))
 
-    async def initialize(self, release: BatchRelease) -> Outcome:
+    async def initialize(self, release: BatchRelease) -> ActionResult:
         stable = self.stable(release)
         if stable is None:
-            return wait("the LeaderWorkerSet does not exist")
+            return Waiting("the LeaderWorkerSet does not exist")
         if not stable.in_progress:
-            return wait(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
-        notes = await self.ensure_hold(stable, release)
+            return Waiting(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
+        events = await self.ensure_hold(stable, release)
         await self.set_autoscalers(stable, enabled=False, blue_green=is_blue_green(release))
         if self.canary(release) is not None:
-            return Outcome("done", notes=notes)
-        return await self._create_canary(stable, release, notes)
+            return Done(events=events)
+        return await self._create_canary(stable, release, events)
 
     def is_held(self, stable: GroupSet) -> bool:
         return is_held(stable.spec)
 
-    def held_again(self, stable: GroupSet) -> JsonObject:
-        return group_hold.hold_again(stable)
+    def hold_again_patch(self, stable: GroupSet) -> JsonObject:
+        return group_hold.hold_again_patch(stable)
 
-    async def _create_canary(self, stable: GroupSet, release: BatchRelease, notes: tuple[Note, ...]) -> Outcome:
+    async def _create_canary(
+        self, stable: GroupSet, release: BatchRelease, events: tuple[ReleaseEvent, ...]
+    ) -> ActionResult:
         for salt in range(_SALTS):
             body = canary_set.canary_set(stable, release, control_info(release), salt)
             name = body["metadata"]["name"]
@@ -187,15 +192,14 @@ class GroupControl(WorkloadControl[GroupSet]):
                 found: GroupSet = await self.client.get(
                     LEADER_WORKER_SETS, name, stable.metadata.namespace, type=GroupSet
                 )
-                if owned(found, release):
-                    return wait(f"canary {name} is not in sight yet", *notes)
+                if is_owned_by(found, release):
+                    return Waiting(f"canary {name} is not observed yet", events=events)
                 continue
-            return wait(
-                f"canary {name} is not in sight yet", *notes, Note("CanaryCreated", f"created {name}, 0 groups")
-            )
-        return Outcome("problem", f"every name for a canary of {stable.metadata.name} is taken by others")
+            created = messages.canary_created(name, self.unit)
+            return Waiting(f"canary {name} is not observed yet", events=(*events, created))
+        return Problem(f"every name for a canary of {stable.metadata.name} is taken by others")
 
-    async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
+    async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
         canary = self.canary(release)
         if canary is None:
             return await self.initialize(release)
@@ -218,25 +222,25 @@ class GroupControl(WorkloadControl[GroupSet]):
 
     # Ending
 
-    async def finalize_stable(self, stable: GroupSet, release: BatchRelease) -> Outcome:
+    async def finalize_stable(self, stable: GroupSet, release: BatchRelease) -> ActionResult:
         if release.plan.batch_partition is not None:
-            return await self.keep_held(stable)
+            return await self.detach_release(stable)
         token, blue_green = release.metadata.uid, is_blue_green(release)
         if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME:
             if stable.in_progress:
-                await self.patch(stable, group_hold.lift(stable, token, at_once=blue_green))
-                return wait(f"{stable.metadata.name} begins to roll to the new version")
+                await self.patch(stable, group_hold.promote_patch(stable, token, at_once=blue_green))
+                return Waiting(f"{stable.metadata.name} begins to roll to the new version")
             if stable.promoting and (text := _not_promoted(stable)):
-                return wait(text)
-        if self.is_bound(stable):
-            await self.patch(stable, self.freed(stable, token))
-            return wait(f"{stable.metadata.name} gets its own strategy back")
+                return Waiting(text)
+        if self.has_release_marks(stable):
+            await self.patch(stable, self.release_hold_patch(stable, token))
+            return Waiting(f"{stable.metadata.name} gets its own strategy back")
         await self.set_autoscalers(stable, enabled=True, blue_green=blue_green)
         return DONE
 
 
 def _pinned(canary: GroupSet) -> dict[str, str]:
-    """Leaders of the canary, and nobody else."""
+    """Only leaders of the canary."""
     return {rollout_labels.WORKER_INDEX: rollout_labels.LEADER, rollout_labels.GROUP_SET: canary.metadata.name}
 
 
@@ -245,13 +249,13 @@ def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
     return revision_key({**stable.spec, "leaderWorkerTemplate": canary_set.canary_template(stable.spec, patch)})
 
 
-def _leads(pod: Pod) -> bool:
+def _is_leader(pod: Pod) -> bool:
     return pod.metadata.labels.get(rollout_labels.WORKER_INDEX) == rollout_labels.LEADER
 
 
 def _batch_of(members: list[Pod], name: str) -> int | None:
     """The leader decides for its group."""
-    leader = next((pod for pod in members if _leads(pod)), None)
+    leader = next((pod for pod in members if _is_leader(pod)), None)
     return batch_label(leader.metadata.labels, name) if leader is not None else None
 
 
@@ -270,5 +274,5 @@ def _not_promoted(stable: GroupSet) -> str:
 
 def _remark(stable: GroupSet) -> str:
     if stable.in_progress and stable.replicas == 0:
-        return "the stable set is scaled to 0: the old version serves nobody until it has groups again"
+        return "the stable set is scaled to 0: no request reaches the old version until it has groups again"
     return ""

@@ -75,7 +75,7 @@ def _encode(value: JsonObject) -> str:
 # Admission
 
 
-def enter(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
+def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
     """The set with its new template, held."""
     result = copy.deepcopy(new)
     metadata = result["metadata"]
@@ -92,7 +92,7 @@ def enter(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) 
     return result
 
 
-def keep(new: JsonObject, old: JsonObject) -> JsonObject:
+def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held set: ours stays on, what the user wrote of the strategy goes to the annotation."""
     result = copy.deepcopy(new)
     _copy_back(result["metadata"], old["metadata"])
@@ -113,9 +113,9 @@ def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
     return result
 
 
-def given_up(new: JsonObject) -> JsonObject:
-    """An update of a set whose release was given up. As long as it is held, another Rollout may take it up; who takes
-    the hold off has decided, and what was kept for giving it back means nothing any more."""
+def without_stale_strategy(new: JsonObject) -> JsonObject:
+    """An update of a set whose release was given up. As long as it is held, another Rollout may adopt it; once a user
+    removes the hold, the saved strategy means nothing any more."""
     annotations = new["metadata"].get("annotations") or {}
     if is_held(new["spec"]) or rollout_labels.ORIGINAL_LWS_STRATEGY not in annotations:
         return new
@@ -135,8 +135,8 @@ def _copy_back(metadata: JsonObject, before: JsonObject) -> None:
 # Patches of the controllers
 
 
-def hold_again(group_set: GroupSet) -> JsonObject:
-    """For a set that says it is in progress but is not held: somebody wrote past the webhook."""
+def hold_again_patch(group_set: GroupSet) -> JsonObject:
+    """For a set that says it is in progress but is not held: an update was made past the webhook."""
     saved = saved_strategy(group_set.metadata)
     edited = {name: value for name, value in original_strategy(group_set.spec).items() if value is not None}
     held = held_values(group_set.spec, saved | edited)
@@ -146,7 +146,7 @@ def hold_again(group_set: GroupSet) -> JsonObject:
     }
 
 
-def lift(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
+def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
     """The hold is gone and groups roll: by the user's pace, or all together. The user's own partition waits until they
     have rolled, or the release would never arrive."""
     saved = saved_strategy(group_set.metadata)
@@ -165,7 +165,7 @@ def lift(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
     }
 
 
-def leave(token: str) -> JsonObject:
+def leave_held_patch(token: str) -> JsonObject:
     """Nothing of a release is left but the hold, and what the user had written."""
     annotations = {
         rollout_labels.HOLD_RELEASE: token,
@@ -176,7 +176,7 @@ def leave(token: str) -> JsonObject:
     return {"metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations}}
 
 
-def taken_up(rollout: str, stable_revision: str) -> JsonObject:
+def adopt_held_patch(rollout: str, stable_revision: str) -> JsonObject:
     """A set that was left held is released by another Rollout, or by the same one when it is enabled again."""
     labels = {rollout_labels.STABLE_REVISION: stable_revision}
     return {
@@ -187,7 +187,7 @@ def taken_up(rollout: str, stable_revision: str) -> JsonObject:
     }
 
 
-def restore(group_set: GroupSet, token: str) -> JsonObject:
+def release_hold_patch(group_set: GroupSet, token: str) -> JsonObject:
     """Everything of ours is gone, the strategy is as the user wrote it."""
     saved = saved_strategy(group_set.metadata)
     annotations = {

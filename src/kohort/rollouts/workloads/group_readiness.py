@@ -31,7 +31,7 @@ def _whole(members: list[Pod], size: int) -> bool:
     return led and len(members) >= size and all(pod.status.phase == "Running" and pod.ready for pod in members)
 
 
-def told(ready: int, wanted: int, pods: Iterable[Pod], unit: str = "groups") -> str:
+def readiness_text(ready: int, wanted: int, pods: Iterable[Pod], unit: str = "groups") -> str:
     """How far a batch is, and the first pod that it waits for."""
     members = [pod for pod in pods if not pod.metadata.deleting]
     text = f"{ready}/{wanted} {unit} ready"

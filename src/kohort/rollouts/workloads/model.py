@@ -1,18 +1,20 @@
-"""What the machines know of a workload, and what they can ask of it.
+"""What decisions know of a workload, and the operations on it.
 
-The machines of Rollouts and BatchReleases are written once, against this module. A kind of workload is added by
-implementing `Control`; nothing above changes.
+The decisions about Rollouts and BatchReleases are written once, against this module. A kind of workload is added by
+implementing `WorkloadOperations`; nothing above changes.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from kohort.kube.resources import Key
+from kohort.rollouts.action_result import ActionResult
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.traffic.model import Note, ServingPods
+from kohort.rollouts.traffic.model import ServingPods
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -49,7 +51,7 @@ class Workload(msgspec.Struct, frozen=True):
     extra_workload: bool = True
     """The new version lives in a workload of its own, so the stable one is whole until promotion."""
     canary_lost: bool = False
-    """Somebody deleted the extra workload by hand: it goes, and a new one is needed."""
+    """A user deleted the extra workload: it goes, and a new one is needed."""
     serving: ServingPods | None = None
     """The pods that should get requests."""
     remark: str = ""
@@ -63,26 +65,7 @@ class Workload(msgspec.Struct, frozen=True):
         return f"rollback-{self.canary_revision}" if self.in_rollback else self.canary_revision
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """`wait` is no error: the world has to move on first, and an event will tell when it has."""
-
-    state: Literal["done", "wait", "problem"]
-    text: str = ""
-    notes: tuple[Note, ...] = ()
-
-    @property
-    def done(self) -> bool:
-        return self.state == "done"
-
-
-DONE = Outcome("done")
-
-
-def wait(text: str, *notes: Note) -> Outcome:
-    return Outcome("wait", text, notes)
-
-
-class Counts(msgspec.Struct, frozen=True):
+class ReplicaCounts(msgspec.Struct, frozen=True):
     """Replicas of the new version."""
 
     updated: int = 0
@@ -93,10 +76,10 @@ class Counts(msgspec.Struct, frozen=True):
     """`1/2 groups ready (8 pods), llm-x7k2p-1-3 is Pending: …`"""
 
 
-class Control(Protocol):
-    """One kind of workload. Every operation is idempotent, and names in its outcome what it waits for."""
+class WorkloadOperations(Protocol):
+    """The operations on one kind of workload. Each is idempotent, and names in its result what it waits for."""
 
-    def view(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> Workload | None:
         """None when it does not exist."""
         ...
 
@@ -106,7 +89,7 @@ class Control(Protocol):
         """Of the stable workload now; None when it is gone."""
         ...
 
-    def observed(self, release: BatchRelease) -> bool:
+    def is_observed(self, release: BatchRelease) -> bool:
         """Whether the newest generation of the stable workload has been seen by its controller."""
         ...
 
@@ -115,50 +98,50 @@ class Control(Protocol):
         ...
 
     def released(self, release: BatchRelease) -> str:
-        """The version that what the release has made runs; empty where it has made nothing yet."""
+        """The version that the canary of the release runs; empty where there is no canary yet."""
         ...
 
-    def counts(self, release: BatchRelease, desired: int) -> Counts: ...
+    def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts: ...
 
-    async def guard(self, key: Key) -> None:
-        """Put on the label that makes the webhook see changes."""
+    async def add_webhook_label(self, key: Key) -> None:
+        """Add the label that makes the webhook see changes."""
         ...
 
-    async def initialize(self, release: BatchRelease) -> Outcome:
-        """Hold the stable workload, make the place for the new version."""
+    async def initialize(self, release: BatchRelease) -> ActionResult:
+        """Hold the stable workload, and create the canary without replicas."""
         ...
 
-    async def upgrade(self, release: BatchRelease, desired: int) -> Outcome:
+    async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
         """`desired` replicas of the new version; never fewer than there are."""
         ...
 
-    async def keep_hold(self, release: BatchRelease) -> tuple[Note, ...]:
-        """Put a hold back that somebody has taken off."""
+    async def restore_lost_hold(self, release: BatchRelease) -> tuple[ReleaseEvent, ...]:
+        """Put the hold back where an update past the webhook has removed it."""
         ...
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
-        """Pods carry the release and the batch that brought them."""
+        """Label pods with the release and the batch that brought them."""
         ...
 
-    async def finalize(self, release: BatchRelease) -> Outcome:
-        """With a batchPartition: let go, the hold stays. Without: the stable workload moves on by itself, and with
-        WaitResume the outcome is done only when it has arrived."""
+    async def finalize(self, release: BatchRelease) -> ActionResult:
+        """With a batchPartition: detach the release, the hold stays. Without: the stable workload is rolled by its own
+        controller, and with WaitResume the result is `Done` only when all of it has the new version."""
         ...
 
-    async def discard(self, release: BatchRelease) -> Outcome:
-        """Delete what the release has made; done when none of it is left that is not going already."""
+    async def delete_canary(self, release: BatchRelease) -> ActionResult:
+        """Delete what the release has created; `Done` when all of it is being deleted."""
         ...
 
-    async def resume(self, rollout: Rollout) -> Outcome:
-        """Lift a hold that no BatchRelease knows of."""
+    async def release_hold(self, rollout: Rollout) -> ActionResult:
+        """Give a held workload back to its own controller, where there is no BatchRelease."""
         ...
 
-    async def leave_held(self, rollout: Rollout) -> Outcome:
-        """Take everything of a release off the workload but the hold."""
+    async def leave_held(self, rollout: Rollout) -> ActionResult:
+        """Remove everything of a release from the workload but the hold."""
         ...
 
-    async def take_up(self, rollout: Rollout) -> None:
-        """A workload that was left held is released from here on."""
+    async def adopt_held(self, rollout: Rollout) -> None:
+        """Start to release a workload that was left held."""
         ...
 
     def canary_gone(self, rollout: Rollout) -> bool:

@@ -1,4 +1,4 @@
-"""What happens to an update of a workload on its way into the store.
+"""Decides what the webhook does with an update of a workload.
 
 | the stored workload is | the update | what follows |
 |---|---|---|
@@ -7,7 +7,7 @@
 | being promoted | the stable template again | passes: promotion becomes rollback |
 | being promoted | another template | refused: half of it has one version, half another |
 | left held by a release that was given up | takes the hold off | passes, and what was kept for the hold goes |
-| free | changes the template, and a Rollout wants it | is held in the same breath |
+| free | changes the template, and a Rollout wants it | is held in the same response |
 | free | the same, but cannot be held | passes with a warning: rolled out natively |
 """
 
@@ -23,7 +23,7 @@ from kohort.rules import rollout_labels
 from kohort.rules.group_template import has_fingerprint, same_revision, with_default_template
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class AdmissionDecision(msgspec.Struct, frozen=True):
     document: JsonObject
     warnings: tuple[str, ...] = ()
     refusal: str = ""
@@ -49,7 +49,7 @@ class Situation(msgspec.Struct, frozen=True):
         )
 
 
-def token_taken_off(document: JsonObject, tokens: frozenset[str]) -> JsonObject | None:
+def without_token(document: JsonObject, tokens: frozenset[str]) -> JsonObject | None:
     """The document without its token, or None when it carries none that counts."""
     annotations = document["metadata"].get("annotations") or {}
     if annotations.get(rollout_labels.HOLD_RELEASE) not in tokens:
@@ -58,38 +58,38 @@ def token_taken_off(document: JsonObject, tokens: frozenset[str]) -> JsonObject 
     return {**document, "metadata": {**document["metadata"], "annotations": rest}}
 
 
-def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
-    ours = token_taken_off(new, situation.tokens)
+def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> AdmissionDecision:
+    ours = without_token(new, situation.tokens)
     if ours is not None:
-        return Admitted(ours)
+        return AdmissionDecision(ours)
     stored = msgspec.convert(old, GroupSet)
     if stored.is_canary:
-        return Admitted(new)
+        return AdmissionDecision(new)
     if stored.in_progress:
-        return Admitted(group_hold.keep(new, old))
+        return AdmissionDecision(group_hold.keep_held(new, old))
     if stored.promoting and situation.tokens:
         return _promoting(new, old, stored)
     if stored.promoting or stored.left_held:
-        return Admitted(group_hold.given_up(new))
+        return AdmissionDecision(group_hold.without_stale_strategy(new))
     # The webhook that fills in defaults is asked after this one.
     changed = not same_revision(with_default_template(stored.spec), with_default_template(new["spec"]))
     return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
 
 
-def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> Admitted:
+def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> AdmissionDecision:
     wanted = with_default_template(new["spec"])
     back = has_fingerprint(wanted, stored.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
     if back or same_revision(with_default_template(stored.spec), wanted):
-        return Admitted(group_hold.keep_promoting(new, old))
+        return AdmissionDecision(group_hold.keep_promoting(new, old))
     return _refused(new, f"LeaderWorkerSet {stored.metadata.name}")
 
 
-def _refused(new: JsonObject, name: str) -> Admitted:
+def _refused(new: JsonObject, name: str) -> AdmissionDecision:
     text = (
         f"{name} is being promoted to the version that was released last; put another template on it when its Rollout "
         "is Healthy, or disable the Rollout to change it without steps"
     )
-    return Admitted(new, refusal=text)
+    return AdmissionDecision(new, refusal=text)
 
 
 def _free(
@@ -97,11 +97,11 @@ def _free(
     old: JsonObject,
     situation: Situation,
     changed: bool,
-    hold: Callable[[str], "Admitted"],
-) -> Admitted:
+    hold: Callable[[str], "AdmissionDecision"],
+) -> AdmissionDecision:
     """By the rule of release ids: where the user gives one, it alone says whether this is a release."""
     if situation.rollout is None:
-        return Admitted(new)
+        return AdmissionDecision(new)
     given, before = (_annotation(one, rollout_labels.ROLLOUT_ID) for one in (new, old))
     name = situation.rollout.metadata.name
     if given and given == before and changed:
@@ -109,19 +109,23 @@ def _free(
             f"annotation {rollout_labels.ROLLOUT_ID} is unchanged: "
             f"the new template is rolled out natively, not by Rollout {name}"
         )
-        return Admitted(new, (text,))
+        return AdmissionDecision(new, (text,))
     if not changed:
         unlike = given and given != before
         text = f"annotation {rollout_labels.ROLLOUT_ID} changed but the template did not: there is nothing to release"
-        return Admitted(new, (text,) if unlike else ())
+        return AdmissionDecision(new, (text,) if unlike else ())
     return hold(name)
 
 
-def _held_set(new: JsonObject, old: JsonObject, stored: GroupSet, situation: Situation, rollout: str) -> Admitted:
+def _held_set(
+    new: JsonObject, old: JsonObject, stored: GroupSet, situation: Situation, rollout: str
+) -> AdmissionDecision:
     obstacle = _obstacle(new, stored, situation)
     if obstacle:
-        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
-    return Admitted(group_hold.enter(new, old, rollout, situation.live_revision))
+        return AdmissionDecision(
+            new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
+        )
+    return AdmissionDecision(group_hold.hold(new, old, rollout, situation.live_revision))
 
 
 def _obstacle(new: JsonObject, stored: GroupSet, situation: Situation) -> str:
@@ -135,20 +139,20 @@ def _obstacle(new: JsonObject, stored: GroupSet, situation: Situation) -> str:
     return ""
 
 
-def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> Admitted:
-    ours = token_taken_off(new, situation.tokens)
+def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> AdmissionDecision:
+    ours = without_token(new, situation.tokens)
     if ours is not None:
-        return Admitted(ours)
+        return AdmissionDecision(ours)
     if _annotation(old, rollout_labels.IN_PROGRESSING):
-        return Admitted(deployment_hold.keep(new, old))
+        return AdmissionDecision(deployment_hold.keep_held(new, old))
     before, after = (deployment_hold.revision_of(one["spec"]["template"]) for one in (old, new))
     if situation.promoting and len(situation.active) > 1 and before != after:
         back = after in situation.active
-        return Admitted(new) if back else _refused(new, f"Deployment {old['metadata']['name']}")
+        return AdmissionDecision(new) if back else _refused(new, f"Deployment {old['metadata']['name']}")
     return _free(new, old, situation, before != after, lambda name: _held_deployment(new, situation, name))
 
 
-def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> Admitted:
+def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> AdmissionDecision:
     assert situation.rollout is not None
     routed = bool(situation.rollout.strategy.traffic_routings)
     obstacle = ""
@@ -159,8 +163,10 @@ def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> Adm
     elif routed and len(situation.active) > 1:
         obstacle = f"an earlier update is not complete ({len(situation.active)} versions are active)"
     if obstacle:
-        return Admitted(new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",))
-    return Admitted(deployment_hold.enter(new, rollout, situation.live_revision))
+        return AdmissionDecision(
+            new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
+        )
+    return AdmissionDecision(deployment_hold.hold(new, rollout, situation.live_revision))
 
 
 def _annotation(document: JsonObject, name: str) -> str:

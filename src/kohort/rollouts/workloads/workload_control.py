@@ -1,8 +1,8 @@
-"""What all kinds of workloads do alike under release.
+"""Holding, growing, promoting and giving back a workload: what is the same for every kind.
 
-A stable object is held; beside it there may be copies that a BatchRelease owns and that carry the new version. Letting
-go of copies, deleting them, growing them, lifting the hold: the order is the same for every kind. A kind says how its
-objects are found, counted and patched.
+The stable object is held; beside it there may be copies that a BatchRelease owns and that carry the new version.
+Detaching copies, deleting them, growing them, releasing the hold: the order is the same for every kind. A kind says how
+its objects are found, counted and patched.
 """
 
 from abc import ABC, abstractmethod
@@ -18,11 +18,12 @@ from kohort.kube.resources import PODS, Key, Resource
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rollouts import messages
+from kohort.rollouts.action_result import DONE, ActionResult, Done, Waiting
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.traffic.model import Note
 from kohort.rollouts.workloads import autoscaler_pause
-from kohort.rollouts.workloads.model import DONE, Outcome, wait
 from kohort.rules import rollout_labels
 
 
@@ -46,7 +47,7 @@ class WorkloadControl(ABC, Generic[T]):
         self.client = client
         self.cache = cache
 
-    # What a kind says of its objects
+    # What a kind defines
 
     @abstractmethod
     def find(self, key: Key) -> T | None: ...
@@ -60,8 +61,8 @@ class WorkloadControl(ABC, Generic[T]):
         """How many replicas it should have."""
 
     @abstractmethod
-    def has_been_seen(self, subject: T) -> bool:
-        """Its controller knows its newest generation."""
+    def is_seen_by_its_controller(self, subject: T) -> bool:
+        """Its controller has observed its newest generation."""
 
     @abstractmethod
     def version(self, subject: T) -> str:
@@ -72,32 +73,32 @@ class WorkloadControl(ABC, Generic[T]):
         """The live copy that carries the template of the stable workload as it is now."""
 
     @abstractmethod
-    def is_bound(self, stable: T) -> bool:
-        """Something of a release is still on it."""
+    def has_release_marks(self, stable: T) -> bool:
+        """It still carries labels, annotations or settings of a release."""
 
     @abstractmethod
-    def freed(self, stable: T, token: str) -> JsonObject:
+    def release_hold_patch(self, stable: T, token: str) -> JsonObject:
         """The patch that gives the workload back to its own controller, as the user wrote it."""
 
     @abstractmethod
-    def left_held(self, stable: T, token: str) -> JsonObject:
-        """The patch that takes everything of a release off but the hold itself."""
+    def leave_held_patch(self, stable: T, token: str) -> JsonObject:
+        """The patch that removes everything of a release but the hold."""
 
     @abstractmethod
     def is_held(self, stable: T) -> bool: ...
 
     @abstractmethod
-    def held_again(self, stable: T) -> JsonObject:
+    def hold_again_patch(self, stable: T) -> JsonObject:
         """The patch that puts a lost hold back."""
 
     @abstractmethod
-    async def finalize_stable(self, stable: T, release: BatchRelease) -> Outcome: ...
+    async def finalize_stable(self, stable: T, release: BatchRelease) -> ActionResult: ...
 
-    async def awakened(self, stable: T) -> None:
-        """After the hold: what else has to be put back. Nothing by default."""
+    async def restore_after_hold(self, stable: T) -> None:
+        """What else has to be put back after the hold. Nothing by default."""
         del stable
 
-    # Looking
+    # Observing
 
     def stable(self, release: BatchRelease) -> T | None:
         return self.live(Key(release.metadata.namespace, release.spec.workload_ref.name))
@@ -108,15 +109,15 @@ class WorkloadControl(ABC, Generic[T]):
 
     def owned_copies(self, release: BatchRelease) -> list[T]:
         key = Key(release.metadata.namespace, release.spec.workload_ref.name)
-        return [one for one in self.copies(key) if owned(one, release)]
+        return [one for one in self.copies(key) if is_owned_by(one, release)]
 
     def replicas(self, release: BatchRelease) -> int | None:
         stable = self.stable(release)
         return None if stable is None else self.size(stable)
 
-    def observed(self, release: BatchRelease) -> bool:
+    def is_observed(self, release: BatchRelease) -> bool:
         stable = self.stable(release)
-        return stable is not None and self.has_been_seen(stable)
+        return stable is not None and self.is_seen_by_its_controller(stable)
 
     def revision(self, release: BatchRelease) -> str:
         stable = self.stable(release)
@@ -129,37 +130,36 @@ class WorkloadControl(ABC, Generic[T]):
 
     # Acting
 
-    async def guard(self, key: Key) -> None:
+    async def add_webhook_label(self, key: Key) -> None:
         body = {"metadata": {"labels": {rollout_labels.WORKLOAD_TYPE: self.type_label}}}
         await self.client.patch(self.resource, key.name, key.namespace, body)
 
-    async def keep_hold(self, release: BatchRelease) -> tuple[Note, ...]:
-        """As long as something is released. A webhook that was away must not cost the stable version."""
+    async def restore_lost_hold(self, release: BatchRelease) -> tuple[ReleaseEvent, ...]:
+        """Only during a release. The stable version must survive updates that were made while the webhook was down."""
         stable = self.stable(release)
         if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
             return ()
         return await self.ensure_hold(stable, release)
 
-    async def ensure_hold(self, stable: T, release: BatchRelease) -> tuple[Note, ...]:
+    async def ensure_hold(self, stable: T, release: BatchRelease) -> tuple[ReleaseEvent, ...]:
         metadata = stable.metadata
         if not self.is_held(stable):
-            await self.patch(stable, self.held_again(stable))
-            text = f"the hold of {metadata.name} was gone (somebody wrote past the webhook); it is back"
-            return (Note("HoldLost", text, warning=True),)
+            await self.patch(stable, self.hold_again_patch(stable))
+            return (messages.hold_lost(metadata.name),)
         info = control_info(release)
         if metadata.annotations.get(rollout_labels.CONTROL_INFO) != info:
             await self.patch(stable, {"metadata": {"annotations": {rollout_labels.CONTROL_INFO: info}}})
         return ()
 
-    async def resize_copy(self, copy: T, desired: int, release: BatchRelease) -> Outcome:
+    async def resize_copy(self, copy: T, desired: int, release: BatchRelease) -> ActionResult:
         """It only grows, unless the release says that traffic has left what is too much."""
         size, metadata = self.size(copy), copy.metadata
         if size == desired or (size > desired and not may_shrink(release)):
             return DONE
         await self.client.patch(self.resource, metadata.name, metadata.namespace, {"spec": {"replicas": desired}})
-        note = Note("CanaryScaled", f"{metadata.name}: {size} to {desired} {self.unit}")
-        word = "grows" if desired > size else "shrinks"
-        return wait(f"{metadata.name} {word} to {desired} {self.unit}", note)
+        event = messages.canary_scaled(metadata.name, size, desired, self.unit)
+        verb = "grows" if desired > size else "shrinks"
+        return Waiting(f"{metadata.name} {verb} to {desired} {self.unit}", events=(event,))
 
     async def label_pod(self, pod: Pod, name: str, batch: int) -> None:
         wanted = {rollout_labels.ROLLOUT_ID: name, rollout_labels.BATCH_ID: str(batch)}
@@ -172,47 +172,47 @@ class WorkloadControl(ABC, Generic[T]):
 
     # Ending
 
-    async def finalize(self, release: BatchRelease) -> Outcome:
+    async def finalize(self, release: BatchRelease) -> ActionResult:
         stable = self.stable(release)
         if stable is not None:
-            outcome = await self.finalize_stable(stable, release)
-            if not outcome.done:
-                return outcome
+            result = await self.finalize_stable(stable, release)
+            if not isinstance(result, Done):
+                return result
         for copy in self.owned_copies(release):
-            await self._let_go(copy)
+            await self._remove_canary_finalizer(copy)
         return DONE
 
-    async def keep_held(self, stable: T) -> Outcome:
+    async def detach_release(self, stable: T) -> ActionResult:
         """The release goes, the hold stays for the next one."""
         if rollout_labels.CONTROL_INFO in stable.metadata.annotations:
             await self.patch(stable, {"metadata": {"annotations": {rollout_labels.CONTROL_INFO: None}}})
         return DONE
 
-    async def resume(self, rollout: Rollout) -> Outcome:
+    async def release_hold(self, rollout: Rollout) -> ActionResult:
         stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
         if stable is None:
             return DONE
-        if self.is_bound(stable):
-            await self.patch(stable, self.freed(stable, rollout.metadata.uid))
-            return wait(f"{stable.metadata.name} goes on by itself")
-        await self.awakened(stable)
+        if self.has_release_marks(stable):
+            await self.patch(stable, self.release_hold_patch(stable, rollout.metadata.uid))
+            return Waiting(f"{stable.metadata.name} goes on by itself")
+        await self.restore_after_hold(stable)
         await self.set_autoscalers(stable, enabled=True, blue_green=rollout.blue_green)
         return DONE
 
-    async def leave_held(self, rollout: Rollout) -> Outcome:
+    async def leave_held(self, rollout: Rollout) -> ActionResult:
         stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
         if stable is None:
             return DONE
         if rollout_labels.IN_PROGRESSING in stable.metadata.annotations:
-            await self.patch(stable, self.left_held(stable, rollout.metadata.uid))
-            return wait(f"{stable.metadata.name} is left held, without a release")
+            await self.patch(stable, self.leave_held_patch(stable, rollout.metadata.uid))
+            return Waiting(f"{stable.metadata.name} is left held, without a release")
         await self.set_autoscalers(stable, enabled=True, blue_green=rollout.blue_green)
         return DONE
 
-    async def discard(self, release: BatchRelease) -> Outcome:
+    async def delete_canary(self, release: BatchRelease) -> ActionResult:
         left = []
         for copy in self.owned_copies(release):
-            await self._let_go(copy)
+            await self._remove_canary_finalizer(copy)
             if copy.metadata.deleting:
                 continue
             left.append(copy.metadata.name)
@@ -227,9 +227,9 @@ class WorkloadControl(ABC, Generic[T]):
             except NotFound:
                 continue
         text = f"deleted {', '.join(left)}"
-        return wait(text, Note("CanaryDeleted", text)) if left else DONE
+        return Waiting(text, events=(messages.canary_deleted(text),)) if left else DONE
 
-    async def _let_go(self, copy: T) -> None:
+    async def _remove_canary_finalizer(self, copy: T) -> None:
         if rollout_labels.CANARY_FINALIZER in copy.metadata.finalizers:
             rest = [name for name in copy.metadata.finalizers if name != rollout_labels.CANARY_FINALIZER]
             try:
@@ -256,7 +256,7 @@ def key_of(subject: Subject) -> Key:
     return Key(subject.metadata.namespace, subject.metadata.name)
 
 
-def owned(copy: Subject, release: BatchRelease | None) -> bool:
+def is_owned_by(copy: Subject, release: BatchRelease | None) -> bool:
     owner = copy.metadata.controller
     return release is not None and owner is not None and owner.uid == release.metadata.uid
 
@@ -285,6 +285,6 @@ def batch_label(labels: Mapping[str, str], name: str) -> int | None:
 
 def release_id(stable: Subject) -> str:
     """What the user calls this release. One concept with two places: the label is what pods get, the annotation is
-    what the webhook looks at; whoever fills in only one of them means both."""
+    what the webhook looks at; a user who sets only one of them means both."""
     metadata = stable.metadata
     return metadata.labels.get(rollout_labels.ROLLOUT_ID) or metadata.annotations.get(rollout_labels.ROLLOUT_ID, "")

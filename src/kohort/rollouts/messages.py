@@ -1,0 +1,339 @@
+"""The words of releases: reasons and texts of events, and the messages that Rollouts and BatchReleases carry.
+
+Decisions name what happened by a function of this module; the wording is in no other place. Kruise Rollouts users know
+several of these messages, so their wording does not change.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from kohort.rules import rollout_labels
+
+
+class EventReason(StrEnum):
+    """Why an event is emitted on a Rollout, a BatchRelease or a TrafficRouting."""
+
+    CANARY_CREATED = "CanaryCreated"
+    CANARY_DELETED = "CanaryDeleted"
+    CANARY_SCALED = "CanaryScaled"
+    CANARY_UNAVAILABLE = "CanaryUnavailable"
+    EDIT_LOST = "EditLost"
+    FINALISING_FAILED = "FinalisingFailed"
+    HOLD_LOST = "HoldLost"
+    INITIALIZE_FAILED = "InitializeFailed"
+    JUMP_REFUSED = "JumpRefused"
+    LEADER_PORT_MISSING = "LeaderPortMissing"
+    MATCH_NOT_EXPRESSIBLE = "MatchNotExpressible"
+    NOT_SUPPORTED = "NotSupported"
+    PROGRESSING = "Progressing"
+    PROMOTION_STALLED = "PromotionStalled"
+    RELEASE_NOT_CONTROLLED = "ReleaseNotControlled"
+    ROLLBACK_IN_BATCH_IGNORED = "RollbackInBatchIgnored"
+    ROLLED_BACK = "RolledBack"
+    ROUTE_FAILED = "RouteFailed"
+    ROUTES_CHANGED = "RoutesChanged"
+    SERVICE_MISSES_NEW_PODS = "ServiceMissesNewPods"
+    SERVICE_SELECTS_WORKERS = "ServiceSelectsWorkers"
+    STABLE_PROMOTED = "StablePromoted"
+    STEP_PAUSED_FOR_APPROVAL = "StepPausedForApproval"
+    STEP_STARTED = "StepStarted"
+    STEP_TIMEOUT = "StepTimeout"
+    STEP_WAITING = "StepWaiting"
+    SUPERSEDED = "Superseded"
+    TAKEN_UP = "TakenUp"
+    TRAFFIC_CHANGED = "TrafficChanged"
+    TRAFFIC_ROUTING_FAILED = "TrafficRoutingFailed"
+    TRAFFIC_SHIFTED = "TrafficShifted"
+    UNRESOLVED_REFS = "UnresolvedRefs"
+    UNSUPPORTED_WORKLOAD = "UnsupportedWorkload"
+    WITHDRAWN = "Withdrawn"
+    WORKLOAD_GONE = "WorkloadGone"
+    WORKLOAD_NOT_FOUND = "WorkloadNotFound"
+
+
+_NORMAL: Final = frozenset(
+    {
+        EventReason.CANARY_CREATED,
+        EventReason.CANARY_DELETED,
+        EventReason.CANARY_SCALED,
+        EventReason.PROGRESSING,
+        EventReason.ROLLBACK_IN_BATCH_IGNORED,
+        EventReason.ROLLED_BACK,
+        EventReason.STABLE_PROMOTED,
+        EventReason.STEP_PAUSED_FOR_APPROVAL,
+        EventReason.STEP_STARTED,
+        EventReason.STEP_WAITING,
+        EventReason.SUPERSEDED,
+        EventReason.TAKEN_UP,
+        EventReason.TRAFFIC_CHANGED,
+        EventReason.TRAFFIC_SHIFTED,
+        EventReason.WORKLOAD_GONE,
+    }
+)
+
+
+class ReleaseEvent(msgspec.Struct, frozen=True):
+    """Something that was done or seen, to be emitted as an event on the object that is released."""
+
+    reason: EventReason
+    message: str
+
+    @property
+    def warning(self) -> bool:
+        return self.reason not in _NORMAL
+
+
+class ReleaseOutcome(StrEnum):
+    """How a release ended; a label value of `rollout_outcomes_total`."""
+
+    SUCCEEDED = "succeeded"
+    ROLLED_BACK = "rolled_back"
+    SUPERSEDED = "superseded"
+    DISABLED = "disabled"
+    DELETED = "deleted"
+
+
+# Messages of a Rollout outside of releases
+
+WORKLOAD_NOT_FOUND: Final = "Workload Not Found"
+WEBHOOK_LABEL_MISSING: Final = "workload not yet guarded"
+HEALTHY: Final = "rollout is healthy"
+DISABLED: Final = "Rollout is disabled"
+DISABLING: Final = "Disabling rollout, release resources"
+DISABLED_BEFORE_COMPLETION: Final = "Rollout was disabled before the release was completed"
+TERMINATING: Final = "Rollout is in terminating"
+TERMINATED: Final = "Rollout has been terminated"
+NO_STEPS: Final = "spec.strategy has no steps"
+NOTHING_RELEASED_YET: Final = "workload deployment is completed"
+REFERENCES_RESOLVED: Final = "Services and routes exist and lead to the workload"
+
+# Messages of a Rollout during a release
+
+IN_PROGRESS: Final = "Rollout is in Progressing"
+PAUSED_BY_USER: Final = "Rollout has been paused, you can resume it by kube-cli"
+FINALISING: Final = "Rollout has been completed and some closing work is being done"
+COMPLETED: Final = "Rollout progressing has been completed"
+CANCELLING: Final = "The workload has been rolled back and the rollout process will be canceled"
+CANCELED: Final = "Rollout progressing has been canceled"
+NEW_VERSION_DURING_BLUE_GREEN: Final = (
+    "new version releasing detected in the progress of blue-green release, please rollback first"
+)
+REMOVING_SUPERSEDED_VERSION: Final = (
+    "Workload is continuous release: traffic goes back, then the version in between is removed"
+)
+RESTARTED_WITH_NEWEST_VERSION: Final = "Workload is continuous release"
+WAITING_FOR_CANARY_PODS_TO_GO: Final = "waiting for the pods of the canary to go"
+WAITING_FOR_WORKLOAD_TO_RESUME: Final = "waiting for the workload to resume"
+BATCH_RELEASE_GONE: Final = "the BatchRelease is gone"
+WITHDRAWN: Final = (
+    "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
+    f"another one, or raise the annotation {rollout_labels.STEP_TIMEOUT}"
+)
+
+
+def step(index: int, count: int) -> str:
+    """
+    >>> step(1, 3)
+    'step(1/3)'
+    """
+    return f"step({index}/{count})"
+
+
+def in_step(index: int, count: int) -> str:
+    return f"Rollout is in {step(index, count)}"
+
+
+def upgrading(index: int, count: int, waiting_for: str) -> str:
+    text = f"{in_step(index, count)}, and upgrade workload to new version"
+    return f"{text}: {waiting_for}" if waiting_for else text
+
+
+def routing(index: int, count: int, waiting_for: str) -> str:
+    return f"{in_step(index, count)}, and route traffic: {waiting_for}"
+
+
+def needs_approval(index: int, count: int) -> str:
+    return f"{in_step(index, count)}, and you need manually confirm to enter the next step"
+
+
+def pausing(index: int, count: int, seconds: int) -> str:
+    return f"{in_step(index, count)}, and wait duration({seconds} seconds) to enter the next step"
+
+
+def not_ready_in_time(index: int, count: int, seconds: int, waiting_for: str) -> str:
+    return f"{step(index, count)} not ready after {seconds}s: {waiting_for or 'no batch yet'}"
+
+
+def batch_progress(batch_state: str, rollout_id: str, batch: int, release_message: str, workload_remark: str) -> str:
+    """The message of canaryStatus and blueGreenStatus."""
+    text = f"BatchRelease is at state {batch_state}, rollout-id {rollout_id}, step {batch}"
+    return ", ".join(filter(None, (text, release_message, workload_remark)))
+
+
+def growing_to_full_size(waiting_for: str) -> str:
+    return f"new version grows to full size: {waiting_for}"
+
+
+def traffic_routing_missing(name: str) -> str:
+    return f"TrafficRouting {name} does not exist: create it, or drop trafficRoutingRef"
+
+
+def same_revision_keys(key: str) -> str:
+    return (
+        f"the stable and the new version have the same revision key {key}, so that Services cannot tell their pods "
+        "apart; no request is moved: put the old template back, or change the new one, for example by an annotation"
+    )
+
+
+# Messages of a BatchRelease
+
+OTHER_TEMPLATE: Final = "the workload has another template than the one that is released here"
+
+
+# Events of a Rollout
+
+
+def progressing(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.PROGRESSING, text)
+
+
+ROLLBACK_STARTED: Final = progressing("workload has been rollback, then rollout is canceled")
+NEWER_VERSION: Final = progressing("workload continuous publishing canaryRevision, then restart publishing")
+ROLLBACK_IN_BATCH_IGNORED: Final = ReleaseEvent(
+    EventReason.ROLLBACK_IN_BATCH_IGNORED,
+    "the stable workload was never touched: there is nothing to roll back in batches",
+)
+SUPERSEDED: Final = ReleaseEvent(
+    EventReason.SUPERSEDED, "the version in between is gone, the newest one is released from step 1"
+)
+STABLE_PROMOTED: Final = ReleaseEvent(
+    EventReason.STABLE_PROMOTED, "the new version is released, routes and Services are as before"
+)
+ROLLED_BACK: Final = ReleaseEvent(EventReason.ROLLED_BACK, "the stable version serves alone again")
+WORKLOAD_GONE: Final = ReleaseEvent(
+    EventReason.WORKLOAD_GONE, "the workload was deleted while it was released; what the release had made is gone too"
+)
+HELD_WORKLOAD_ADOPTED: Final = ReleaseEvent(
+    EventReason.TAKEN_UP, "the workload was left held by a release that was given up; it is released anew"
+)
+RELEASE_NOT_CONTROLLED: Final = ReleaseEvent(
+    EventReason.RELEASE_NOT_CONTROLLED,
+    "the workload was changed without being held (it had no replicas, several versions at once, "
+    "or the webhook was not asked): this version is rolled out natively, without steps",
+)
+NOT_READY_IN_TIME: Final = ReleaseEvent(EventReason.WITHDRAWN, f"the new version was not ready in time, {WITHDRAWN}")
+
+
+def workload_not_found(kind: str, namespace: str, name: str, api_version: str) -> ReleaseEvent:
+    where = f"spec.workloadRef: {kind} {namespace}/{name} ({api_version})"
+    text = f"{where} does not exist; create it or correct the reference"
+    return ReleaseEvent(EventReason.WORKLOAD_NOT_FOUND, text)
+
+
+def not_supported(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.NOT_SUPPORTED, text)
+
+
+def unresolved_references(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.UNRESOLVED_REFS, text)
+
+
+def initialize_failed(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.INITIALIZE_FAILED, text)
+
+
+def finalising_failed(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.FINALISING_FAILED, text)
+
+
+def route_failed(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.ROUTE_FAILED, text)
+
+
+def traffic_routing_failed(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.TRAFFIC_ROUTING_FAILED, text)
+
+
+def step_started(index: int, count: int) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.STEP_STARTED, step(index, count))
+
+
+def jumped(index: int, count: int) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.STEP_STARTED, f"jumped to {step(index, count)}")
+
+
+def jump_refused(wanted: int, count: int) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.JUMP_REFUSED, f"nextStepIndex {wanted} is no step: there are 1 to {count}")
+
+
+def plan_changed(index: int, count: int) -> ReleaseEvent:
+    return progressing(f"the plan has changed, going on at {step(index, count)}")
+
+
+def step_upgraded(index: int) -> ReleaseEvent:
+    return progressing(f"upgrade step({index}) canary pods with new versions done")
+
+
+def step_waiting(index: int, count: int, waiting_for: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.STEP_WAITING, f"{step(index, count)}: {waiting_for}")
+
+
+def step_timeout(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.STEP_TIMEOUT, text)
+
+
+def step_needs_approval(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.STEP_PAUSED_FOR_APPROVAL, text)
+
+
+def routes_changed(index: int, count: int, drift: str) -> ReleaseEvent:
+    text = f"{step(index, count)}: the traffic is not carried as it should be, it is routed again: {drift}"
+    return ReleaseEvent(EventReason.ROUTES_CHANGED, text)
+
+
+def traffic_shifted(index: int, share: str, service: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.TRAFFIC_SHIFTED, f"step({index}): routed {share} to {service}-canary")
+
+
+def promotion_stalled(waiting_for: str) -> ReleaseEvent:
+    return ReleaseEvent(
+        EventReason.PROMOTION_STALLED, f"the stable workload is not at the new version yet: {waiting_for}"
+    )
+
+
+# Events of workloads
+
+
+def canary_created(name: str, unit: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CANARY_CREATED, f"created {name}, 0 {unit}")
+
+
+def canary_scaled(name: str, before: int, after: int, unit: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CANARY_SCALED, f"{name}: {before} to {after} {unit}")
+
+
+def canary_deleted(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CANARY_DELETED, text)
+
+
+def canary_unavailable(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CANARY_UNAVAILABLE, text)
+
+
+def hold_lost(name: str) -> ReleaseEvent:
+    text = f"the hold of {name} was gone (an update was made past the webhook); it is back"
+    return ReleaseEvent(EventReason.HOLD_LOST, text)
+
+
+def unsupported_workload(api_version: str, kind: str) -> ReleaseEvent:
+    text = f"the workload type '{api_version}, Kind={kind}' is not supported"
+    return ReleaseEvent(EventReason.UNSUPPORTED_WORKLOAD, text)
+
+
+# Events of traffic
+
+
+def traffic_changed(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.TRAFFIC_CHANGED, text)
