@@ -18,7 +18,7 @@ from kohort.kube.http import Request
 
 MALLORY = User("mallory", ("system:masters",))
 JANE = User("jane", ("system:masters",))
-DUPLICATES = b'{"metadata":{"name":"x"},"data":{' + b",".join([b'"a":"b"'] * 100_000) + b"}}"
+DUPLICATES = b'{"metadata":{"name":"x"},"data":{' + b",".join([b'"a":"b"'] * 30_000) + b"}}"
 """Legal, and slow to read."""
 
 
@@ -33,6 +33,83 @@ async def server() -> AsyncIterator[ApiServer]:
 
 def change(method: str, body: bytes, media: str = "application/json") -> Request:
     return Request(method, f"{CONFIG_MAPS}/x", (("dryRun", "All"),), {"content-type": media}, body)
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+LONG_SELECTOR = ",".join(f"k{number}!=v" for number in range(1000))
+
+
+@pytest.fixture
+async def full_server(server: ApiServer) -> ApiServer:
+    """With so many objects that showing or selecting them takes long."""
+    for number in range(600):
+        data = {f"k{key}": "v" * 10 for key in range(40)}
+        document = config_map(data=data, metadata={"name": f"many-{number}"})
+        created = await server.handle(post(CONFIG_MAPS, document, dry_run=False), JANE)
+        assert created.status == 201, created.body
+    return server
+
+
+def listing(accept: str = "application/json", **query: str) -> Request:
+    return Request("GET", CONFIG_MAPS, tuple(query.items()), {"accept": accept})
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        listing(TABLE, includeObject="Object"),
+        listing("application/yaml"),
+        listing("application/vnd.kubernetes.protobuf"),
+        listing("application/yaml;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
+        listing(labelSelector=LONG_SELECTOR),
+        listing(labelSelector=LONG_SELECTOR, limit="700"),
+        listing(METADATA, labelSelector=LONG_SELECTOR),
+    ],
+    ids=["table", "yaml", "protobuf", "metadata as yaml", "selector", "selector and limit", "selector and metadata"],
+)
+async def test_others_are_answered_while_a_large_answer_is_made(full_server: ApiServer, request_: Request) -> None:
+    working = asyncio.ensure_future(full_server.handle(request_, MALLORY))
+    await asyncio.sleep(0)
+    for _ in range(5):
+        answer = await full_server.handle(Request("GET", f"{CONFIG_MAPS}/x"), JANE)
+        assert answer.status == 200
+    assert not working.done()
+    assert (await working).status == 200
+
+
+async def test_users_take_turns_between_the_slices_of_a_large_answer(full_server: ApiServer) -> None:
+    finished: list[str] = []
+
+    async def send(request: Request, user: User) -> None:
+        assert (await full_server.handle(request, user)).status in (200, 409)
+        finished.append(user.name)
+
+    await asyncio.gather(
+        *(send(listing("application/yaml"), MALLORY) for _ in range(2)), send(post(CONFIG_MAPS, DUPLICATES), JANE)
+    )
+    assert finished[0] == "jane"
+
+
+async def test_others_are_answered_between_the_initial_events_of_a_watch(full_server: ApiServer) -> None:
+    query = (("watch", "true"), ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+    request = Request("GET", CONFIG_MAPS, (*query, ("allowWatchBookmarks", "true")), {"accept": TABLE})
+    watch = await full_server.handle(request, MALLORY)
+    assert not isinstance(watch.body, bytes)
+    rounds = 0
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count_rounds())
+    async for frame in watch.body:
+        if b"initial-events-end" in frame:
+            break
+    counting.cancel()
+    assert rounds > 5
 
 
 @pytest.mark.parametrize(

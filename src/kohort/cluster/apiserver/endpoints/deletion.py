@@ -153,7 +153,7 @@ class Deleter:
         status = 200
         if not removed and options.orphan_dependents is False:
             status = 202
-        return object_responses.of_object(call, document, status)
+        return await object_responses.of_object(self.parts, call, document, status)
 
     async def delete_one(
         self, call: Call, options: DeleteOptions, *, admitted: bool = False
@@ -251,10 +251,11 @@ class Deleter:
         listing = list_options(call.request)
         options = await self.parts.large.run(call.user.name, call.size, lambda: read_delete_options(call))
         selection = select(call.kind, call.namespace, listing.label_selector, listing.field_selector)
-        page = await read_page(self.parts.store, call.kind.bucket, selection, listing)
+        page = await read_page(self.parts, call, selection, listing)
         for stored in page.items:
             await self._delete_item(call, options, stored)
-        return of_page(call, Page(page.items, self.parts.store.revision, page.continue_, page.remaining))
+        listed = Page(page.items, self.parts.store.revision, page.continue_, page.remaining)
+        return await of_page(self.parts, call, listed)
 
     async def _delete_item(self, call: Call, options: DeleteOptions, stored: Stored) -> None:
         import msgspec

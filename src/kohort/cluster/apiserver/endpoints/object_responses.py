@@ -1,6 +1,6 @@
 """Answers about objects, in the representation that was negotiated."""
 
-from kohort.cluster.apiserver.endpoints.request_context import Call
+from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.versioned_bucket import View, metadata_of
 from kohort.cluster.apiserver.http import encoding
 from kohort.cluster.apiserver.http.negotiation import Media
@@ -20,13 +20,26 @@ def of_document(status: int, document: JsonObject, media: Media) -> Response:
     return of_bytes(status, encoding.encode(document, media), media.content_type)
 
 
-def of_stored(call: Call, stored: Stored, status: int = 200) -> Response:
+async def of_stored(parts: Parts, call: Call, stored: Stored, status: int = 200) -> Response:
+    if call.media.is_stored_form:
+        return _render_stored(call, stored, status)
+    return await parts.large.run(call.user.name, len(stored.raw), lambda: _render_stored(call, stored, status))
+
+
+def _render_stored(call: Call, stored: Stored, status: int) -> Response:
     if call.media.transform:
-        return of_object(call, call.view.document(stored), status)
+        return render_object(call, call.view.document(stored), status)
     return of_bytes(status, encoding.encode_raw(call.view.raw(stored), call.media), call.media.content_type)
 
 
-def of_object(call: Call, document: JsonObject, status: int = 200) -> Response:
+async def of_object(parts: Parts, call: Call, document: JsonObject, status: int = 200) -> Response:
+    if call.media.is_stored_form:
+        return render_object(call, document, status)
+    size = len(encoding.compact(document))
+    return await parts.large.run(call.user.name, size, lambda: render_object(call, document, status))
+
+
+def render_object(call: Call, document: JsonObject, status: int = 200) -> Response:
     if call.media.transform and document.get("kind") != "Status":
         document = transformed(call, document)
     return of_document(status, document, call.media)

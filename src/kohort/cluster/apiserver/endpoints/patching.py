@@ -56,7 +56,7 @@ async def patch(writer: Writer, call: Call) -> Response:
         lambda: applier(writer, call, options) if media_type == APPLY else patcher(writer, call, options, media_type),
     )
     written = await writer.replace(call, options, produce, create_allowed=media_type == APPLY)
-    return writer.answer(call, written)
+    return await writer.answer(call, written)
 
 
 def patcher(

@@ -17,7 +17,8 @@ import base64
 import binascii
 import posixpath
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -27,6 +28,7 @@ from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_o
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.http.negotiation import Media
 from kohort.cluster.apiserver.schema import json_body
 from kohort.cluster.apiserver.storage.model import HistoryExpired, Store, Stored
 from kohort.kube import errors
@@ -35,6 +37,10 @@ from kohort.kube.http import Response
 from kohort.objects.json_types import JsonObject
 
 FUTURE_WAIT: Final = 3.0
+SLICE_BYTES: Final = 256 * 1024
+"""Stored bytes that are rendered at a time."""
+BYTES_PER_ITEM: Final = 8
+"""Bytes of a document that take as long to read as copying one stored object into a list."""
 TOKEN_VERSION: Final = "meta.k8s.io/v1"
 ANY_STATE: Final = -1
 """The revision in a token that goes on from the present state."""
@@ -48,7 +54,7 @@ async def get(parts: Parts, call: Call) -> Response:
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
     if stored is None:
         raise missing(call)
-    return object_responses.of_stored(call, stored)
+    return await object_responses.of_stored(parts, call, stored)
 
 
 def missing(call: Call) -> errors.ApiError:
@@ -89,34 +95,82 @@ class Page(msgspec.Struct):
 async def list_(parts: Parts, call: Call) -> Response:
     options = list_options(call.request)
     selection = select(call.kind, call.namespace, options.label_selector, options.field_selector)
-    page = await read_page(parts.store, call.kind.bucket, selection, options)
-    return of_page(call, page)
+    page = await read_page(parts, call, selection, options)
+    return await of_page(parts, call, page)
 
 
-def of_page(call: Call, page: Page) -> Response:
+async def of_page(parts: Parts, call: Call, page: Page) -> Response:
+    """Rendered beside the event loop if it is large, in slices between which other users have their turns."""
     view, media = call.view, call.media
     if media.transform == "Table":
-        from kohort.cluster.apiserver.http import tables
-
-        document = tables.table(
-            call.kind,
-            [view.document(stored) for stored in page.items],
-            include_object=object_responses.include_object(call),
-            metadata=page.metadata(),
-            version=media.version,
-        )
-        return object_responses.of_document(200, document, media)
+        return await _table(parts, call, page)
     if media.transform == "PartialObjectMetadata":
         shown = object_responses.go_type(call.kind, of_list=True)
         message = f"you requested PartialObjectMetadata, but the requested object is a list ({shown})"
         raise errors.failure(406, "NotAcceptable", message)
-    if media.transform == "PartialObjectMetadataList":
-        body = encoding.encode_raw(_metadata_list(call, page), media)
-    elif media.format == "json" and not media.pretty:
-        body = view.collection(page.items, page.metadata(custom=call.kind.custom), b"\n")
-    else:
-        body = encoding.encode_raw(view.collection(page.items, page.metadata(custom=call.kind.custom)), media)
+    if media.format == "yaml" and not media.transform:
+        return await _yaml(parts, call, page)
+    metadata = page.metadata(custom=call.kind.custom)
+
+    def render() -> bytes:
+        if media.transform == "PartialObjectMetadataList":
+            return encoding.encode_raw(_metadata_list(call, page), media)
+        if media.format == "json" and not media.pretty:
+            return view.collection(page.items, metadata, b"\n")
+        return encoding.encode_raw(view.collection(page.items, metadata), media)
+
+    stored_form = media.is_stored_form and view.is_direct
+    work = len(page.items) * BYTES_PER_ITEM if stored_form else _size(page.items)
+    body = await parts.large.run(call.user.name, work, render)
     return object_responses.of_bytes(200, body, media.content_type)
+
+
+async def _table(parts: Parts, call: Call, page: Page) -> Response:
+    from kohort.cluster.apiserver.http import tables
+
+    media, rows = call.media, list[msgspec.Raw]()
+    include_object = object_responses.include_object(call)
+
+    def render(part: Sequence[Stored]) -> list[msgspec.Raw]:
+        return tables.rows_of(call.kind, map(call.view.document, part), include_object, media.version)
+
+    for part in _slices(page.items):
+        rows += await parts.large.run(call.user.name, _size(part), partial(render, part))
+    document = tables.table_of_rows(call.kind, rows, page.metadata(), media.version)
+
+    raw = encoding.compact(document)
+    body = await parts.large.run(call.user.name, _rendering_work(media, raw), lambda: encoding.encode_raw(raw, media))
+    return object_responses.of_bytes(200, body, media.content_type)
+
+
+def _rendering_work(media: Media, raw: bytes) -> int:
+    return 0 if media.format == "json" and not media.pretty else len(raw)
+
+
+async def _yaml(parts: Parts, call: Call, page: Page) -> Response:
+    def render(part: Sequence[Stored]) -> bytes:
+        return encoding.to_yaml(msgspec.json.decode(call.view.collection(part, {}))["items"])
+
+    items = [await parts.large.run(call.user.name, _size(part), partial(render, part)) for part in _slices(page.items)]
+    head = msgspec.json.decode(call.view.collection((), page.metadata(custom=call.kind.custom)))
+    del head["items"]
+    return object_responses.of_bytes(200, encoding.yaml_list(head, items), call.media.content_type)
+
+
+def _slices(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
+    """Parts of a list of about SLICE_BYTES each."""
+    start = size = 0
+    for index, stored in enumerate(items):
+        size += len(stored.raw)
+        if size >= SLICE_BYTES:
+            yield items[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(items):
+        yield items[start:]
+
+
+def _size(items: Sequence[Stored]) -> int:
+    return sum([len(stored.raw) for stored in items])
 
 
 def _metadata_list(call: Call, page: Page) -> bytes:
@@ -127,21 +181,36 @@ def _metadata_list(call: Call, page: Page) -> bytes:
     return encoding.compact(head)[:-1] + b',"items":' + (b"[%b]}" % items if items else b"null}")
 
 
-async def read_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
+async def read_page(parts: Parts, call: Call, selection: Selection, options: ListOptions) -> Page:
+    state = await _state(parts.store, call.kind.bucket, selection, options)
+    return await parts.large.run(call.user.name, selection.work(len(state.objects)), lambda: _cut(state, selection))
+
+
+class State(msgspec.Struct):
+    """What a list is cut from: all objects of a namespace or bucket at one revision."""
+
+    objects: Sequence[Stored]
+    revision: int
+    limit: int
+    after: tuple[str, str] | None = None
+    """The key from which on the list goes on."""
+
+
+async def _state(store: Store, bucket: str, selection: Selection, options: ListOptions) -> State:
     if options.continue_:
         await reached(store, max(0, decode_token(options.continue_).rv))
-        return _next_page(store, bucket, selection, options)
+        return _rest(store, bucket, selection, options)
     revision = revision_of(options.resource_version, of_list=True)
     await reached(store, revision)
     exact = options.match == "Exact" or (revision > 0 and not options.match and options.limit > 0)
     if exact:
         try:
-            state = store.list_at(bucket, revision, selection.namespace)
+            objects = store.list_at(bucket, revision, selection.namespace)
         except HistoryExpired:
             raise errors.expired("The resourceVersion for the provided list is too old.") from None
-        return _cut(state, revision, selection, options.limit)
+        return State(objects, revision, options.limit)
     limit = 0 if options.resource_version == "0" else options.limit
-    return _cut(_latest(store, bucket, selection), store.revision, selection, limit)
+    return State(_latest(store, bucket, selection), store.revision, limit)
 
 
 def _latest(store: Store, bucket: str, selection: Selection) -> Sequence[Stored]:
@@ -151,28 +220,24 @@ def _latest(store: Store, bucket: str, selection: Selection) -> Sequence[Stored]
     return store.list(bucket, selection.namespace)
 
 
-def _next_page(store: Store, bucket: str, selection: Selection, options: ListOptions) -> Page:
+def _rest(store: Store, bucket: str, selection: Selection, options: ListOptions) -> State:
+    """What a continue token has not listed yet."""
     token = decode_token(options.continue_)
     if options.resource_version not in ("", "0"):
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     if token.rv == ANY_STATE:
-        state, revision = store.list(bucket, selection.namespace), store.revision
+        objects, revision = store.list(bucket, selection.namespace), store.revision
     else:
         try:
-            state, revision = store.list_at(bucket, token.rv, selection.namespace), token.rv
+            objects, revision = store.list_at(bucket, token.rv, selection.namespace), token.rv
         except HistoryExpired:
             raise _expired_token(token) from None
     limit = 0 if options.resource_version == "0" else options.limit
-    return _cut(state, revision, selection, limit, after=token.key(selection.namespace))
+    return State(objects, revision, limit, token.key(selection.namespace))
 
 
-def _cut(
-    state: Sequence[Stored],
-    revision: int,
-    selection: Selection,
-    limit: int,
-    after: tuple[str, str] | None = None,
-) -> Page:
+def _cut(whole: State, selection: Selection) -> Page:
+    state, revision, limit, after = whole.objects, whole.revision, whole.limit, whole.after
     start = bisect_left(state, after, key=lambda stored: (stored.namespace, stored.name)) if after else 0
     if not selection.by_content:
         if limit <= 0 or len(state) - start <= limit:

@@ -47,7 +47,7 @@ class IdentityEndpoints:
         await unstored_admission.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, call.kind.schema())
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
-        return object_responses.of_object(call, answer, 201)
+        return await object_responses.of_object(self._parts, call, answer, 201)
 
     async def token(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
@@ -64,7 +64,8 @@ class IdentityEndpoints:
         system_metadata.settle_namespace(call, document.setdefault("metadata", {}))
         await unstored_admission.admit(self._parts, call, options, document, call.name)
         _record(call, options, document, node)
-        return object_responses.of_object(call, self._tokens.request(call.namespace, call.name, document), 201)
+        issued = self._tokens.request(call.namespace, call.name, document)
+        return await object_responses.of_object(self._parts, call, issued, 201)
 
 
 def _record(call: Call, options: WriteOptions, document: JsonObject, node: Node) -> None:

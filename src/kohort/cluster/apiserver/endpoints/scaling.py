@@ -41,7 +41,7 @@ async def get(parts: Parts, call: Call) -> Response:
     if call.kind.custom and replicas_of(call.kind, parent)[0] is None:
         assert call.kind.scale_paths is not None
         raise errors.internal(f'the spec replicas field "{call.kind.scale_paths[0]}" does not exist')
-    return object_responses.of_object(call, scale_of(call.kind, parent))
+    return object_responses.render_object(call, scale_of(call.kind, parent))
 
 
 async def update(writer: Writer, call: Call) -> Response:
@@ -193,4 +193,4 @@ def _check_replicas(call: Call, replicas: int) -> None:
 def _answer(call: Call, written: Written) -> Response:
     parent = call.view.document(written.stored) if written.stored is not None else written.document
     assert parent is not None
-    return object_responses.of_object(call, scale_of(call.kind, parent))
+    return object_responses.render_object(call, scale_of(call.kind, parent))

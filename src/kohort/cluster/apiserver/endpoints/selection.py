@@ -12,6 +12,8 @@ from kohort.kube import errors
 from kohort.objects.selectors import FieldSelector, LabelSelector
 
 MAX_REQUIREMENTS: Final = 1000
+BYTES_PER_CHECK: Final = 4
+"""Bytes of a document that take as long to read as one requirement takes to check."""
 _COMMON = ("metadata.name", "metadata.namespace")
 
 
@@ -32,6 +34,12 @@ class Selection:
     def by_content(self) -> bool:
         """Whether anything beyond the namespace decides."""
         return bool(self._labels or self._meta or self._fields)
+
+    def work(self, objects: int) -> int:
+        """The work of selecting from so many objects, as the size of a document that takes as long to read."""
+        labels = len(self._labels.requirements) if self._labels else 0
+        fields = len(self._fields.requirements) if self._fields else 0
+        return objects * (labels + fields + len(self._meta)) * BYTES_PER_CHECK
 
     def matches(self, stored: Stored) -> bool:
         if self.namespace and stored.namespace != self.namespace:

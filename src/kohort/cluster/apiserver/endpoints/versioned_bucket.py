@@ -94,6 +94,11 @@ class View:
         document["metadata"]["resourceVersion"] = str(revision)
         return compact(document)
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether all objects are served as they are stored."""
+        return self.kind.from_storage is None and self.refresh is None
+
     def _is_direct(self, stored: Stored) -> bool:
         if self.kind.from_storage is not None:
             return False

@@ -10,7 +10,7 @@ first.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -32,6 +32,9 @@ LAST_BOOKMARK: Final = 2.0
 """How long before its end a watch gets a last bookmark, so that the next one can go on from there."""
 MIN_DURATION, MAX_DURATION = 1800.0, 3600.0
 INITIAL_CHUNK: Final = 500
+"""Objects of the initial state that are sent at a time."""
+STORED_FORM_BYTES, RENDERED_BYTES = 4 * 1024 * 1024, 64 * 1024
+"""Stored bytes that are sent at a time, in their stored form or rendered as tables or protobuf."""
 
 
 class Watches:
@@ -51,7 +54,7 @@ class Watches:
         revision = revision_of(options.resource_version)
         open_ = self._parts.meters.watches(call.request, call.path)
         frames = self.frames(call, media)
-        body = Watch(self._parts, frames, selection, options, revision, open_).run()
+        body = Watch(self._parts, call.user.name, frames, selection, options, revision, open_).run()
         return Response(200, {"content-type": frames.content_type}, body)
 
     def frames(self, call: Call, media: Media) -> Frames:
@@ -70,7 +73,14 @@ class Watch:
     """One stream."""
 
     def __init__(
-        self, parts: Parts, frames: Frames, selection: Selection, options: ListOptions, revision: int, open_: Count
+        self,
+        parts: Parts,
+        user: str,
+        frames: Frames,
+        selection: Selection,
+        options: ListOptions,
+        revision: int,
+        open_: Count,
     ) -> None:
         """`open_` counts the watches that are open."""
         self._store = parts.store
@@ -83,6 +93,8 @@ class Watch:
         self._revision = revision
         self._shared = not selection.by_content
         self._open = open_
+        self._large = parts.large
+        self._user = user
 
     async def run(self) -> AsyncIterator[bytes]:
         self._open.inc()
@@ -109,8 +121,11 @@ class Watch:
             since = self._store.revision
             state = self._store.list(self._bucket, self._selection.namespace)
             changes = self._store.watch(self._bucket, since)
-            for part in self._initial(state):
+            work = self._selection.work(len(state))
+            selected = await self._large.run(self._user, work, partial(self._select, state))
+            for part in self._parts_of(selected):
                 yield await self._converted(partial(self._added, part))
+                await asyncio.sleep(0)  # others are answered between two parts
             if self._options.bookmarks:
                 yield self._frames.bookmark(since, end_of_initial=True)
         else:
@@ -157,9 +172,22 @@ class Watch:
         if self._frames.view.kind.custom and since < self._frames.view.served_since:
             raise HistoryExpired(self._frames.view.served_since)
 
-    def _initial(self, state: Sequence[Stored]) -> Iterable[list[Stored]]:
-        selected = [stored for stored in state if self._selection.matches(stored)]
-        return (selected[start : start + INITIAL_CHUNK] for start in range(0, len(selected), INITIAL_CHUNK))
+    def _select(self, state: Sequence[Stored]) -> list[Stored]:
+        return [stored for stored in state if self._selection.matches(stored)]
+
+    def _parts_of(self, selected: list[Stored]) -> Iterator[list[Stored]]:
+        """Parts that take a few milliseconds to render."""
+        most = STORED_FORM_BYTES if self._frames.media.is_stored_form else RENDERED_BYTES
+        part: list[Stored] = []
+        size = 0
+        for stored in selected:
+            part.append(stored)
+            size += len(stored.raw)
+            if size >= most or len(part) >= INITIAL_CHUNK:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
 
     def _added(self, part: list[Stored]) -> bytes:
         return b"".join([self._frames.once("ADDED", stored) for stored in part])

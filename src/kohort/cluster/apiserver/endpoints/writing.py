@@ -66,7 +66,7 @@ class Writer:
         options = write_options(call.request, "CreateOptions")
         obj = await self.parts.large.run(call.user.name, call.size, lambda: self._read_new(call, options))
         written = await self.insert(call, options, obj)
-        return self.answer(call, written)
+        return await self.answer(call, written)
 
     def _read_new(self, call: Call, options: WriteOptions) -> JsonObject:
         obj = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
@@ -187,7 +187,7 @@ class Writer:
             return obj
 
         written = await self.replace(call, options, produce, create_allowed=call.kind.strategy.create_on_update)
-        return self.answer(call, written)
+        return await self.answer(call, written)
 
     def _read_changed(self, call: Call, options: WriteOptions) -> JsonObject:
         body = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
@@ -411,12 +411,12 @@ class Writer:
             shown, group = obj.get("kind") or "", (obj.get("apiVersion") or "").rpartition("/")[0]
         return errors.invalid(shown, name, found, group)
 
-    def answer(self, call: Call, written: Written) -> Response:
+    async def answer(self, call: Call, written: Written) -> Response:
         status = 201 if written.created else 200
         if written.stored is not None:
-            return object_responses.of_stored(call, written.stored, status)
+            return await object_responses.of_stored(self.parts, call, written.stored, status)
         assert written.document is not None
-        return object_responses.of_object(call, written.document, status)
+        return await object_responses.of_object(self.parts, call, written.document, status)
 
 
 def _check_growth(call: Call, obj: JsonObject, stored: Stored) -> None:

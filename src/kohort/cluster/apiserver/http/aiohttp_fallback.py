@@ -23,6 +23,7 @@ from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines,
 from kohort.cluster.apiserver.http.exec_streams import Streams
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
+from kohort.cluster.apiserver.http.request_turns import FairHandler
 from kohort.cluster.apiserver.http.response_writer import Exchange
 from kohort.cluster.apiserver.http.simple_connection import Authenticate
 from kohort.cluster.apiserver.server import ApiServer, failure_response
@@ -51,6 +52,7 @@ class Elaborate:
     def __init__(
         self,
         server: ApiServer,
+        turns: FairHandler,
         authenticate: Authenticate,
         send: Send,
         nodes: HttpsNodeClient | None,
@@ -59,6 +61,7 @@ class Elaborate:
     ) -> None:
         """`send` writes answers; `nodes` is where upgraded connections lead; `idle` seconds of silence end one."""
         self._server = server
+        self._turns = turns
         self._authenticate = authenticate
         self._send = send
         self._streams = Streams(server, nodes) if nodes is not None else None
@@ -107,7 +110,7 @@ class Elaborate:
             if streams is not None:
                 return await streams.serve(request, user, incoming)
             if incoming.can_read_body and not self._may_send_body(request, user):
-                response = await self._server.handle(request, user)
+                response = await self._turns.handle(request, user)
                 exchange.lasting = False
             else:
                 response = await self._answer(request, user, incoming)
@@ -130,7 +133,7 @@ class Elaborate:
         try:
             body = await reading.of(incoming)
             whole = Request(request.method, request.path, request.query, request.headers, body)
-            return await self._server.handle(whole, user)
+            return await self._turns.handle(whole, user)
         finally:
             reading.close()
 

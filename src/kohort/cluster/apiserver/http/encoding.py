@@ -1,11 +1,12 @@
 """Bytes of answers: compact JSON, indented JSON, YAML in the style that Kubernetes users know, and protobuf."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kohort.cluster.apiserver.http.negotiation import Media
-from kohort.objects.json_types import Json
+from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     import yaml
@@ -31,6 +32,15 @@ def encode_raw(raw: bytes, media: Media) -> bytes:
     if media.format != "json":
         return encode(msgspec.json.decode(raw), media)
     return _finish(raw, media)
+
+
+def yaml_list(head: JsonObject, items: Iterable[bytes]) -> bytes:
+    """A list as YAML. `head` is the list without its items, each of `items` the YAML of a sequence of some of them:
+    keys are sorted, and a sequence inside a mapping is not indented."""
+    before = {key: value for key, value in head.items() if key < "items"}
+    after = {key: value for key, value in head.items() if key > "items"}
+    shown = b"".join(items)
+    return b"".join((to_yaml(before), b"items:\n" if shown else b"items: []\n", shown, to_yaml(after)))
 
 
 def _finish(raw: bytes, media: Media) -> bytes:

@@ -16,6 +16,7 @@ from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
 from kohort.cluster.apiserver.http.listener import Listening
 from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
+from kohort.cluster.apiserver.http.request_turns import FairHandler
 from kohort.cluster.apiserver.http.response_writer import Exchange
 from kohort.cluster.apiserver.http.simple_connection import Authenticate, Certificate, Connection
 from kohort.cluster.apiserver.http.simple_request import Plain
@@ -55,6 +56,7 @@ class Front:
     ) -> None:
         """`nodes` is where exec, attach and port-forward lead."""
         self._server = server
+        self._turns = FairHandler(server.handle)
         self._authenticate = authenticate
         self._host = host
         self._tls = tls
@@ -114,10 +116,9 @@ class Front:
             path, query = split_target(plain.target)
             request = Request(plain.method, path, query, plain.headers, plain.body)
             user = self._authenticate(plain.headers, certificate)
+            response = await self._turns.handle(request, user)
         except errors.ApiError as error:
             response = failure_response(request, error)
-        else:
-            response = await self._server.handle(request, user)
         await self._send(exchange, request, response)
 
     def _any_request(self) -> asyncio.Protocol:
@@ -126,7 +127,7 @@ class Front:
             from kohort.cluster.apiserver.http.aiohttp_fallback import Elaborate
 
             self._elaborate = Elaborate(
-                self._server, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
+                self._server, self._turns, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
             )
         return self._elaborate.protocol()
 

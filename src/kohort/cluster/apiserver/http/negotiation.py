@@ -38,6 +38,11 @@ class Media(msgspec.Struct, frozen=True):
     def content_type(self) -> str:
         return _TYPES[self.format]
 
+    @property
+    def is_stored_form(self) -> bool:
+        """Whether answers are the stored bytes, or nearly; everything else is made from decoded objects."""
+        return self.format == "json" and self.transform != "Table"
+
 
 class Clause(msgspec.Struct, frozen=True):
     type: str

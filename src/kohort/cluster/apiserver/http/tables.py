@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
+from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.http.jsonpath import JsonPath, PathError
 from kohort.cluster.apiserver.kinds.model import Cells, Column, Kind
 from kohort.cluster.apiserver.kinds.printers import DEFAULT, columns_and_cells
@@ -61,10 +64,27 @@ def table(
     columns, cells = _columns_and_cells(kind, shown)
     moment = now or clock.now()
     rows = [_row(obj, cells(obj, moment), include_object, version) for obj in shown]
+    return _document(columns, rows, _metadata_of(shown) if metadata is None else metadata, version)
+
+
+def rows_of(kind: Kind, objects: Iterable[JsonObject], include_object: str, version: str) -> list[msgspec.Raw]:
+    """The encoded rows of a part of a list, for `table_of_rows`."""
+    _, cells = _columns_and_cells(kind, [])
+    moment = clock.now()
+    return [msgspec.Raw(compact(_row(obj, cells(obj, moment), include_object, version))) for obj in objects]
+
+
+def table_of_rows(kind: Kind, rows: list[msgspec.Raw], metadata: JsonObject, version: str) -> JsonObject:
+    return _document(_columns_and_cells(kind, [])[0], rows, metadata, version)
+
+
+def _document(
+    columns: Sequence[Column], rows: list[JsonObject] | list[msgspec.Raw], metadata: JsonObject, version: str
+) -> JsonObject:
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": _metadata_of(shown) if metadata is None else metadata,
+        "metadata": metadata,
         "columnDefinitions": [definition(column) for column in columns],
         "rows": rows if rows or columns is not DEFAULT[0] else None,
     }
