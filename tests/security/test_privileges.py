@@ -170,11 +170,11 @@ def signing_request(name: str, *organizations: str) -> str:
     ],
 )
 def test_names_of_the_control_plane_are_not_signed(name: str, organizations: tuple[str, ...]) -> None:
-    assert "reserved for the control plane" in csr_signer.reserved(signing_request(name, *organizations))
+    assert "reserved for the control plane" in csr_signer.subject_problem(signing_request(name, *organizations))
 
 
 def test_names_of_people_are_signed() -> None:
-    assert csr_signer.reserved(signing_request("jane", "dev")) == ""
+    assert csr_signer.subject_problem(signing_request("jane", "dev")) == ""
 
 
 def test_an_approved_request_for_a_reserved_name_fails(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,7 +1,7 @@
 """Aggregated ClusterRoles: the rules of all roles that their selectors select, written into them.
 
-A role that aggregates may be selected by another, as `view` is by `edit` and `edit` by `admin`; each change travels up
-one step at a time, and nothing is written where nothing changes, so roles that select each other come to rest too.
+A role that aggregates may be selected by another, as `view` is by `edit` and `edit` by `admin`; each change moves up
+one role at a time. A role is written only when its rules change, so roles that select each other settle as well.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class AggregatedRoles:
         controller.watches(self.roles, self._aggregates)
 
     def _aggregates(self, _: JsonObject) -> Iterable[Key]:
-        """Whichever role changed: it may be, or may have been, part of any that aggregates."""
+        """All roles that aggregate: a changed role may be, or may have been, part of any of them."""
         return [Key("", role["metadata"]["name"]) for role in self.roles.list() if role.get("aggregationRule")]
 
     async def reconcile(self, key: Key) -> Requeue | None:

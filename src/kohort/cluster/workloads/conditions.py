@@ -7,7 +7,7 @@ from kohort.objects.json_types import JsonObject
 def merged(
     before: list[JsonObject], type: str, status: str, reason: str, message: str, *, update_time: bool = False
 ) -> list[JsonObject]:
-    """`before` with this condition set. Unchanged, and the very same list, when nothing about it is new.
+    """`before` with this condition set; the same list object when the condition already is as wanted.
 
     `update_time` adds `lastUpdateTime`, which Deployments have and other kinds do not.
     """

@@ -1,10 +1,11 @@
-"""Which objects belong to a controller: by owner reference, with adoption of strays and release of those that left.
+"""Which objects belong to a controller: by owner reference, with adoption of objects without a controller and release
+of those that the selector no longer selects.
 
 | object | selected | owner | then |
 |---|---|---|---|
 | ours | yes | us | kept |
 | left | no | us | released: our reference is taken out, unless we are being deleted |
-| stray | yes | no controller | adopted, unless it or we are being deleted |
+| orphan | yes | no controller | adopted, unless it or we are being deleted |
 | foreign | any | another controller | not ours, whatever its labels say |
 """
 
@@ -35,15 +36,15 @@ OWNER = "owner"
 
 
 def index_by_owner(obj: Owned) -> Iterable[str]:
-    """Files an object under the uid of its controller, and strays under their namespace, so that a controller finds its
-    own objects and those it might adopt without looking at all others."""
+    """Index an object by the uid of its controller, and orphans by their namespace, so that a controller finds its own
+    objects and those it might adopt without reading all others."""
     controller = controller_of(obj)
-    return (controller.uid if controller is not None else f"stray/{obj.metadata.namespace}",)
+    return (controller.uid if controller is not None else f"orphan/{obj.metadata.namespace}",)
 
 
 def candidates(cache: Informer[O], owner: JsonObject) -> list[O]:
     metadata = owner["metadata"]
-    return cache.by_index(OWNER, metadata["uid"]) + cache.by_index(OWNER, f"stray/{metadata['namespace']}")
+    return cache.by_index(OWNER, metadata["uid"]) + cache.by_index(OWNER, f"orphan/{metadata['namespace']}")
 
 
 class Claimed(msgspec.Struct, Generic[O]):
@@ -52,7 +53,7 @@ class Claimed(msgspec.Struct, Generic[O]):
     release: list[O]
 
 
-def sort_out(owner: JsonObject, objects: Iterable[O], member: Callable[[O], bool] = lambda obj: True) -> Claimed[O]:
+def classify(owner: JsonObject, objects: Iterable[O], member: Callable[[O], bool] = lambda obj: True) -> Claimed[O]:
     """Decide for each object by the table above. An object is selected by its labels, and by being a `member`."""
     selector, uid = selector_of(owner), owner["metadata"]["uid"]
     going = "deletionTimestamp" in owner["metadata"]
@@ -80,9 +81,9 @@ async def claim(
     member: Callable[[O], bool] = lambda obj: True,
     finalizer: str | None = None,
 ) -> list[O]:
-    """The objects that belong to `owner`, after letting go of those that left and adopting strays; with a `finalizer`
+    """The objects that belong to `owner`, after releasing those that left and adopting orphans; with a `finalizer`
     that they have as long as they belong to it."""
-    claimed = sort_out(owner, found, member)
+    claimed = classify(owner, found, member)
     for obj in claimed.release:
         await release(client, resource, obj.metadata, owner["metadata"]["uid"], finalizer)
     if claimed.adopt and await _may_adopt(client, owner_resource, owner):
@@ -105,7 +106,7 @@ async def _may_adopt(client: Client, resource: Resource, owner: JsonObject) -> b
 async def adopt(
     client: Client, resource: Resource, metadata: ObjectMeta, reference: JsonObject, finalizer: str | None = None
 ) -> bool:
-    """Make us the controller. False when the object is gone or another one has taken its name."""
+    """Write our controller reference. False when the object is gone or was replaced by another of the same name."""
     change: JsonObject = {"uid": metadata.uid, "ownerReferences": [reference]}
     if finalizer:
         change["finalizers"] = [finalizer]

@@ -1,10 +1,10 @@
-"""Certificates for people: signs approved requests for client certificates of the API server.
+"""Signs approved CertificateSigningRequests for client certificates of the API server.
 
     kubectl certificate approve jane
     kubectl get csr jane -o jsonpath='{.status.certificate}' | base64 -d
 
-Of the signers of Kubernetes this is the one that people use; those for kubelets have nobody to serve here, and requests
-to signers of others are theirs. Approving is left to people. Names of the control plane are never signed.
+Only the signer `kubernetes.io/kube-apiserver-client` is implemented: those for kubelets have no use here, and requests
+to other signers belong to their controllers. Users approve requests. Names of the control plane are never signed.
 """
 
 import base64
@@ -56,22 +56,22 @@ class Request(View, frozen=True):
     spec: RequestSpec = RequestSpec()
     status: RequestStatus = RequestStatus()
 
-    def says(self, condition: str) -> bool:
+    def has_condition(self, condition: str) -> bool:
         return any(each.type == condition and each.status == "True" for each in self.status.conditions)
 
     @property
     def is_due(self) -> bool:
-        """Approved, ours, and nothing has been said yet."""
-        answered = bool(self.status.certificate) or self.says("Failed")
-        return self.spec.signer_name == SIGNER and self.says("Approved") and not answered
+        """Approved, for our signer, and neither signed nor failed yet."""
+        answered = bool(self.status.certificate) or self.has_condition("Failed")
+        return self.spec.signer_name == SIGNER and self.has_condition("Approved") and not answered
 
 
 def register(manager: Manager, authority: AuthorityFiles) -> None:
-    signing = Signing(manager.client, manager.informer(REQUESTS, Request), authority)
+    signing = CertificateSigner(manager.client, manager.informer(REQUESTS, Request), authority)
     manager.controller("csrsigning", signing.reconcile).watches(signing.requests)
 
 
-class Signing:
+class CertificateSigner:
     def __init__(self, client: Client, requests: Informer[Request], authority: AuthorityFiles) -> None:
         self._client = client
         self.requests = requests
@@ -83,7 +83,7 @@ class Signing:
             return
         document = await self._client.get(REQUESTS, key.name)
         status = document.setdefault("status", {})
-        if problem := refusal(request.spec.usages) or reserved(request.spec.request):
+        if problem := usage_problem(request.spec.usages) or subject_problem(request.spec.request):
             failed = {"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": problem}
             status["conditions"] = [*status["conditions"], {**failed, "lastUpdateTime": clock.timestamp()}]
         else:
@@ -98,10 +98,10 @@ class Signing:
         return authority.sign(pem, usages=spec.usages, life=life(spec.expiration_seconds), now=clock.now())
 
 
-def refusal(usages: Sequence[str]) -> str:
-    """Why no certificate can be issued for these usages; empty if one can.
+def usage_problem(usages: Sequence[str]) -> str:
+    """DeleteReason no certificate can be issued for these usages; empty if one can.
 
-    >>> refusal(["client auth", "server auth"])
+    >>> usage_problem(["client auth", "server auth"])
     'invalid usage for client certificate: server auth'
     """
     for usage in usages:
@@ -110,10 +110,10 @@ def refusal(usages: Sequence[str]) -> str:
     return "" if CLIENT_AUTH in usages else f"missing required usage for client certificate: {CLIENT_AUTH}"
 
 
-def reserved(request: str) -> str:
-    """Why no certificate can be issued for the subject of a request (PEM in base64); empty if one can.
+def subject_problem(request: str) -> str:
+    """DeleteReason no certificate can be issued for the subject of a request (PEM in base64); empty if one can.
 
-    An approval says that somebody should have a certificate, not that they should be a part of the control plane."""
+    An approval grants a certificate, not the identity of a part of the control plane."""
     from kohort.kube.certificate_issuing import requested_subject
 
     users, groups = requested_subject(base64.b64decode(request))

@@ -1,8 +1,8 @@
 """Waiting for the cache to show what was just written.
 
 A controller whose objects get generated names cannot see from a stale cache that it already made them, and would make
-them again. So it notes the uids that it created or deleted, and does not plan for that key until the cache has caught
-up with all of them. Objects that never show up (deleted by somebody else at once) are given up after a while.
+them again. So it records the uids that it created or deleted, and does not plan for that key until the cache has caught
+up with all of them. Objects that never appear (another client deleted them at once) are dropped after a while.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.kube.resources import Key
 
-_PATIENCE: Final = 300.0
+_TIMEOUT_SECONDS: Final = 300.0
 
 
 class Expectations:
@@ -40,7 +40,7 @@ class Expectations:
         if not self._appear.get(key) and not self._leave.get(key):
             self.forget(key)
             return True
-        if _now() - self._since.get(key, 0.0) > _PATIENCE:
+        if _now() - self._since.get(key, 0.0) > _TIMEOUT_SECONDS:
             self.forget(key)
             return True
         return False

@@ -1,4 +1,4 @@
-"""What every namespace has from birth: the `default` ServiceAccount and the certificate of the cluster's CA."""
+"""Creates what every namespace has: the `default` ServiceAccount and the ConfigMap `kube-root-ca.crt`."""
 
 from collections.abc import Iterable
 
@@ -15,10 +15,10 @@ _NOTE = {"kubernetes.io/description": "The certificates with which this cluster'
 
 
 def register(manager: Manager, root_certificate: str) -> None:
-    NamespaceFurniture(manager, root_certificate)
+    NamespaceDefaults(manager, root_certificate)
 
 
-class NamespaceFurniture:
+class NamespaceDefaults:
     def __init__(self, manager: Manager, root_certificate: str) -> None:
         self.client = manager.client
         self.root_certificate = root_certificate
@@ -27,7 +27,7 @@ class NamespaceFurniture:
             SERVICE_ACCOUNTS, PartialObject, metadata_only=True, field_selector="metadata.name=default"
         )
         self.bundles = manager.informer(CONFIG_MAPS, ConfigMap, field_selector=f"metadata.name={ROOT_CA}")
-        controller = manager.controller("namespace-furniture", self.reconcile, workers=2)
+        controller = manager.controller("namespace-defaults", self.reconcile, workers=2)
         controller.watches(self.namespaces)
         controller.watches(self.accounts, _namespace_of, when=lambda _, new: new is None)
         controller.watches(self.bundles, _namespace_of)
@@ -53,7 +53,7 @@ class NamespaceFurniture:
         except (AlreadyExists, NotFound):
             return
         except Forbidden as problem:
-            # A namespace that began to terminate since it was read refuses new objects; nothing is missing there.
+            # A namespace that began to terminate since it was read rejects new objects and needs none.
             if "being terminated" not in problem.message:
                 raise
 

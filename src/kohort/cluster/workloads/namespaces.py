@@ -1,9 +1,9 @@
-"""Emptying and removing namespaces.
+"""Deletes the content of terminating namespaces, then the namespaces.
 
-A deleted namespace stays, phase Terminating, until nothing is left in it. Everything that can be deleted is asked to
-go: pods first, and nothing else before the last of them is gone, for they may need it until then. What remains is
-counted and reported in the status, so that a user sees which finalizer holds a namespace up. When all is gone, the
-`kubernetes` finalizer is taken out of its spec and the API server removes it.
+A deleted namespace stays, phase Terminating, until nothing is left in it. Everything that can be deleted is
+deleted: pods first, and all else when the last of them is gone, because they may need it until then. The remaining
+objects are counted in the status, so that a user sees which finalizer keeps the namespace. When it is empty, the
+`kubernetes` finalizer is removed from its spec and the API server deletes it.
 
 | condition | True when |
 |---|---|
@@ -33,12 +33,12 @@ from kohort.objects.meta import Condition, PartialObject
 FINALIZER = "kubernetes"
 _POLL_SECONDS = 0.5
 _SLOWEST_POLL_SECONDS = 5.0
-_PATIENCE = 4
-"""Looks at a namespace before they become rarer: most are empty by then, the others wait for somebody."""
+_FAST_POLLS = 4
+"""Polls of a namespace before they become rarer: most are empty by then, the others wait for a finalizer."""
 
 
 class Remains(msgspec.Struct):
-    """What is left in a namespace after a pass."""
+    """What is left in a namespace after a reconcile."""
 
     objects: Counter[str] = msgspec.field(default_factory=Counter)
     """By qualified resource name."""
@@ -76,7 +76,7 @@ class Namespaces:
             await self._finalize(namespace)
             return None
         self._tries[key] += 1
-        rarer = 1.5 ** min(10, max(0, self._tries[key] - _PATIENCE))
+        rarer = 1.5 ** min(10, max(0, self._tries[key] - _FAST_POLLS))
         return Requeue(after=min(_SLOWEST_POLL_SECONDS, _POLL_SECONDS * rarer))
 
     async def _empty(self, name: str) -> Remains:

@@ -1,4 +1,4 @@
-"""What controllers ask of a pod."""
+"""Availability and claims of a pod, as controllers need them."""
 
 from datetime import datetime, timedelta
 

@@ -1,7 +1,7 @@
-"""Recounting quotas.
+"""Recounts the usage of ResourceQuotas.
 
-Admission charges a quota for what is created; what is given back, by deletion or by a pod that finished, is credited
-here, by counting everything in the namespace again. What an object costs is the same function in both places.
+Admission charges a quota when objects are created. This controller lowers the usage again, after deletions and when
+pods finish, by counting everything in the namespace. The same function computes the usage of an object in both places.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class Quotas:
         return Requeue(after=_RECOUNT_SECONDS)
 
     async def _count(self, quota: JsonObject, hard: JsonObject) -> dict[str, Quantity]:
-        """What is used of all that can be: a bound for a kind that nobody serves is not in it."""
+        """The usage of every limited resource that the server serves."""
         used: dict[str, Quantity] = {}
         namespace = quota["metadata"]["namespace"]
         for served in await served_resources(self.client):
@@ -77,7 +77,7 @@ class Quotas:
             return []
 
     def _watch(self, resource: Resource) -> None:
-        """Deletions of what a quota counts must wake it, and services that need no ports of nodes any more."""
+        """Recount after deletions of counted objects, and when a Service no longer needs node ports."""
         if resource in self._watched:
             return
         self._watched.add(resource)

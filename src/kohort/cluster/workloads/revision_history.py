@@ -85,11 +85,11 @@ class History:
                 continue
 
     async def _owned(self, owner: JsonObject) -> list[StoredRevision]:
-        found = controller_ref.sort_out(owner, controller_ref.candidates(self._cache, owner))
+        found = controller_ref.classify(owner, controller_ref.candidates(self._cache, owner))
         reference = controller_ref.controller_reference(owner)
-        for stray in found.adopt:
-            if await controller_ref.adopt(self._client, CONTROLLER_REVISIONS, stray.metadata, reference):
-                found.kept.append(stray)
+        for orphan in found.adopt:
+            if await controller_ref.adopt(self._client, CONTROLLER_REVISIONS, orphan.metadata, reference):
+                found.kept.append(orphan)
         return found.kept
 
     async def _update_revision(self, owner: JsonObject, known: list[Revision], collisions: int) -> tuple[Revision, int]:

@@ -1,4 +1,4 @@
-"""Secrets of type `kubernetes.io/service-account-token`: filled with a token of their account, gone with it."""
+"""Writes tokens into Secrets of type `kubernetes.io/service-account-token`, and deletes them with their account."""
 
 import base64
 from collections.abc import Iterable

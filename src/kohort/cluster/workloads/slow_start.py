@@ -1,7 +1,7 @@
 """Many writes of one kind: one first, then twice as many each time.
 
-What is refused for one pod is usually refused for all of them (a quota, a policy, a broken template). So a controller
-meets the refusal once, not a thousand times.
+An error for one pod is usually an error for all of them (a quota, a policy, a broken template). So a controller sees it
+once, not a thousand times.
 """
 
 from collections.abc import Iterator, Sequence

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.apiserver.kinds.cron_schedule import parse_schedule
-from kohort.cluster.workloads.cronjob.plan import CronJobFacts, Delete, JobFacts, Plan, Why, due_time, job_name, plan
+from kohort.cluster.workloads.cronjob.plan import (
+    CronJobFacts,
+    Delete,
+    DeleteReason,
+    JobFacts,
+    Plan,
+    due_time,
+    job_name,
+    plan,
+)
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 EVERY_MINUTE = CronJobFacts("tick", CREATED, "* * * * *")
@@ -23,7 +32,7 @@ def changed(facts: CronJobFacts = EVERY_MINUTE, **fields: object) -> CronJobFact
 
 
 def reasons(found: Plan) -> list[str]:
-    return [note.reason for note in found.notes]
+    return [note.reason for note in found.events]
 
 
 def started(found: Plan) -> datetime | None:
@@ -32,14 +41,14 @@ def started(found: Plan) -> datetime | None:
 
 def test_nothing_is_due_before_the_first_time() -> None:
     found = plan(EVERY_MINUTE, [], at(0.5))
-    assert found.start is None and found.look_again == timedelta(seconds=30.1)
+    assert found.start is None and found.next_check == timedelta(seconds=30.1)
 
 
 def test_a_job_is_started_at_its_time_and_only_once() -> None:
     found = plan(EVERY_MINUTE, [], at(1.0))
     assert started(found) == at(1)
     assert found.start is not None and found.start.name == job_name("tick", at(1))
-    assert found.look_again == timedelta(seconds=60.1)
+    assert found.next_check == timedelta(seconds=60.1)
     assert plan(changed(last_scheduled=at(1)), [], at(1.5)).start is None
     running = changed(active={"u": job_name("tick", at(1))})
     assert plan(running, [JobFacts(job_name("tick", at(1)), "u")], at(1.5)).start is None
@@ -56,7 +65,9 @@ def test_times_before_the_deadline_do_not_count() -> None:
     hourly = changed(schedule="0 * * * *", deadline=timedelta(seconds=30))
     assert started(plan(hourly, [], at(60.4))) == at(60)
     assert plan(hourly, [], at(61)).start is None
-    assert plan(changed(deadline=timedelta(seconds=200)), [], at(500)).notes == (), "few are missed within the deadline"
+    assert plan(changed(deadline=timedelta(seconds=200)), [], at(500)).events == (), (
+        "few are missed within the deadline"
+    )
 
 
 @pytest.mark.parametrize(("policy", "starts"), [("Allow", True), ("Forbid", False), ("Replace", True)])
@@ -65,14 +76,14 @@ def test_policies_for_jobs_that_still_run(policy: str, starts: bool) -> None:
     found = plan(facts, [JobFacts("tick-1", "u")], at(2))
     assert (found.start is not None) == starts
     assert reasons(found) == (["JobAlreadyActive"] if policy == "Forbid" else [])
-    assert found.delete == ((Delete("tick-1", "u", Why.REPLACED),) if policy == "Replace" else ())
+    assert found.delete == ((Delete("tick-1", "u", DeleteReason.REPLACED),) if policy == "Replace" else ())
     assert found.ended == (frozenset("u") if policy == "Replace" else frozenset())
 
 
 def test_a_suspended_one_starts_nothing_but_notices_what_has_ended() -> None:
     facts = changed(suspended=True, active={"u": "tick-1"})
     found = plan(facts, [JobFacts("tick-1", "u", "Complete", "t1", "t2")], at(5))
-    assert found.start is None and found.look_again is None
+    assert found.start is None and found.next_check is None
     assert found.ended == frozenset("u") and found.last_successful == "t2"
     assert reasons(found) == ["SawCompletedJob"]
 
@@ -142,6 +153,6 @@ def test_no_time_is_started_twice_and_policies_hold(schedule: str, policy: str, 
             jobs[uid] = JobFacts(found.start.name, uid)
             active[uid] = found.start.name
             facts = changed(facts, last_scheduled=found.start.scheduled)
-        assert found.look_again is not None and found.look_again > timedelta(0)
+        assert found.next_check is not None and found.next_check > timedelta(0)
         facts = changed(facts, active=active)
     assert starts == sorted(set(starts))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kohort.cluster.workloads.disruption.plan import Budget, judge, still_disrupted
+from kohort.cluster.workloads.disruption.plan import Budget, count_budget, still_disrupted
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from kohort.cluster.workloads.disruption.plan import Budget, judge, still_disrup
 def test_the_arithmetic(
     budget: Budget, existing: int, wanted: int, healthy: int, expected: int, desired: int, allowed: int
 ) -> None:
-    verdict = judge(budget, existing=existing, wanted=wanted, healthy=healthy)
-    assert (verdict.expected, verdict.desired, verdict.allowed) == (expected, desired, allowed)
+    counts = count_budget(budget, existing=existing, wanted=wanted, healthy=healthy)
+    assert (counts.expected, counts.desired, counts.allowed) == (expected, desired, allowed)
 
 
 def test_a_granted_eviction_is_remembered_until_it_shows_or_times_out() -> None:

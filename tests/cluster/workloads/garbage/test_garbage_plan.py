@@ -4,13 +4,13 @@ from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Graph, No
 from kohort.cluster.workloads.garbage.plan import (
     DropFinalizer,
     DropReferences,
+    GarbageAction,
     Nothing,
     Presence,
     ReleaseDependents,
     Remove,
-    Verdict,
-    Visit,
-    judge,
+    VisitDependents,
+    decide,
 )
 from kohort.kube.resources import CONFIG_MAPS, Key
 from kohort.objects.meta import OwnerReference
@@ -23,49 +23,49 @@ def node(uid: str, *owners: str, finalizers: tuple[str, ...] = (), deleting: boo
     return Node(CONFIG_MAPS, Key("ns", uid), uid, "1", references, finalizers, deleting)
 
 
-def verdict(subject: Node, *dependents: Node, **owners: Presence) -> Verdict:
-    return judge(subject, dependents, lambda owner: owners[owner.uid])
+def action(subject: Node, *dependents: Node, **owners: Presence) -> GarbageAction:
+    return decide(subject, dependents, lambda owner: owners[owner.uid])
 
 
 LEAVING = node("o", finalizers=(FOREGROUND,), deleting=True)
 
 
 def test_nothing_happens_to_what_has_its_owners() -> None:
-    assert isinstance(verdict(node("a")), Nothing)
-    assert isinstance(verdict(node("a", "o"), o="present"), Nothing)
-    assert isinstance(verdict(node("a", "o", deleting=True), o="absent"), Nothing)
-    assert isinstance(verdict(node("a", "o"), o="unknown"), Nothing)
-    assert isinstance(verdict(node("a", "o", "p"), o="unknown", p="absent"), Nothing)
+    assert isinstance(action(node("a")), Nothing)
+    assert isinstance(action(node("a", "o"), o="present"), Nothing)
+    assert isinstance(action(node("a", "o", deleting=True), o="absent"), Nothing)
+    assert isinstance(action(node("a", "o"), o="unknown"), Nothing)
+    assert isinstance(action(node("a", "o", "p"), o="unknown", p="absent"), Nothing)
 
 
 def test_what_lost_all_owners_goes() -> None:
-    assert verdict(node("a", "o"), o="absent") == Remove("Background")
-    assert verdict(node("a", "o", finalizers=(ORPHAN,)), o="absent") == Remove("Orphan")
-    assert verdict(node("a", "o", finalizers=(FOREGROUND,)), o="absent") == Remove("Foreground")
+    assert action(node("a", "o"), o="absent") == Remove("Background")
+    assert action(node("a", "o", finalizers=(ORPHAN,)), o="absent") == Remove("Orphan")
+    assert action(node("a", "o", finalizers=(FOREGROUND,)), o="absent") == Remove("Foreground")
 
 
 def test_one_owner_of_two_is_enough_to_stay() -> None:
-    assert verdict(node("a", "o", "p"), o="absent", p="present") == DropReferences(("o",))
-    assert verdict(node("a", "o", "p"), o="leaving", p="present") == DropReferences(("o",))
+    assert action(node("a", "o", "p"), o="absent", p="present") == DropReferences(("o",))
+    assert action(node("a", "o", "p"), o="leaving", p="present") == DropReferences(("o",))
 
 
 def test_a_dependent_of_a_leaving_owner_leaves_in_the_foreground_if_it_owns_something() -> None:
-    assert verdict(node("a", "o"), o="leaving") == Remove("Background")
-    assert verdict(node("a", "o"), node("b", "a"), o="leaving") == Remove("Foreground")
+    assert action(node("a", "o"), o="leaving") == Remove("Background")
+    assert action(node("a", "o"), node("b", "a"), o="leaving") == Remove("Foreground")
     waiting = node("b", "a", finalizers=(FOREGROUND,), deleting=True)
-    assert verdict(node("a", "o"), waiting, o="leaving") == Remove("Foreground", unblock=True)
+    assert action(node("a", "o"), waiting, o="leaving") == Remove("Foreground", unblock=True)
 
 
 def test_foreground_deletion_waits_only_for_what_blocks_it() -> None:
     blocking, free = node("a", "o"), node("b", "o", block=False)
-    assert verdict(LEAVING) == DropFinalizer(FOREGROUND)
-    assert verdict(LEAVING, free) == DropFinalizer(FOREGROUND)
-    assert verdict(LEAVING, blocking, free) == Visit((blocking, free))
+    assert action(LEAVING) == DropFinalizer(FOREGROUND)
+    assert action(LEAVING, free) == DropFinalizer(FOREGROUND)
+    assert action(LEAVING, blocking, free) == VisitDependents((blocking, free))
 
 
 def test_orphans_are_released_before_their_owner_goes() -> None:
     owner = node("o", finalizers=(ORPHAN,), deleting=True)
-    assert verdict(owner, node("a", "o")) == ReleaseDependents((node("a", "o"),))
+    assert action(owner, node("a", "o")) == ReleaseDependents((node("a", "o"),))
 
 
 def test_the_graph_finds_dependents_by_uid_whether_the_owner_exists_or_not() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.cluster.workloads.puppet import puppet, template
 
-from kohort.cluster.workloads.job.backoff import Rest, after, duration, left
+from kohort.cluster.workloads.job.backoff import FailureRecord, after, duration, seconds_left
 from kohort.cluster.workloads.job.plan import PodResult
 from kohort.kube.resources import JOBS, PODS
 
@@ -17,15 +17,15 @@ def ended(seconds_ago: float) -> PodResult:
 
 def test_each_failure_in_a_row_doubles_the_rest() -> None:
     assert [duration(failures) for failures in (0, 1, 2, 3, 20)] == [0, 10, 20, 40, 600]
-    rest = after(Rest(), [], [ended(4)])
-    assert left(rest, NOW) == 6
-    assert left(after(rest, [], [ended(1)]), NOW) == 19, "the first one is remembered"
+    rest = after(FailureRecord(), [], [ended(4)])
+    assert seconds_left(rest, NOW) == 6
+    assert seconds_left(after(rest, [], [ended(1)]), NOW) == 19, "the first one is remembered"
 
 
 def test_a_success_makes_earlier_failures_forgotten() -> None:
-    rest = Rest(3, NOW)
-    assert after(rest, [ended(2)], []) == Rest()
-    assert after(rest, [ended(2)], [ended(3), ended(1)]) == Rest(1, NOW - timedelta(seconds=1))
+    rest = FailureRecord(3, NOW)
+    assert after(rest, [ended(2)], []) == FailureRecord()
+    assert after(rest, [ended(2)], [ended(3), ended(1)]) == FailureRecord(1, NOW - timedelta(seconds=1))
 
 
 async def test_a_pod_that_somebody_deletes_is_missed_for_ten_seconds() -> None:

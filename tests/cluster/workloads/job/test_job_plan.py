@@ -18,7 +18,7 @@ from kohort.cluster.workloads.job.plan import (
     to_be_replaced,
     work,
 )
-from kohort.cluster.workloads.job.policies import Exit, Verdict, judge, success_rule
+from kohort.cluster.workloads.job.policies import Exit, FailureDecision, failure_decision, success_rule
 from kohort.objects.json_types import JsonObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ def test_as_many_pods_as_are_left_to_do() -> None:
 
 
 def test_a_job_ends_by_the_table() -> None:
-    fatal = pod("f", "Failed", verdict=Verdict("FailJob", "why"))
+    fatal = pod("f", "Failed", decision=FailureDecision("FailJob", "why"))
     indexed = JobFacts(3, 3, indexed=True, per_index_limit=0)
     ends = {
         "CompletionsReached": end(JobFacts(1, 2, succeeded=2)),
@@ -111,7 +111,7 @@ def test_a_terminating_pod_has_failed_unless_only_ended_ones_are_replaced() -> N
 
 
 def test_an_ignored_failure_does_not_count() -> None:
-    ignored = pod("a", "Failed", verdict=Verdict("Ignore"))
+    ignored = pod("a", "Failed", decision=FailureDecision("Ignore"))
     assert end(JobFacts(1, 1, backoff_limit=0), ignored) is None
     found = notes(JobFacts(1, 1), [ignored], None)
     assert (found.bad, found.release) == (frozenset(), frozenset({"uid-a"}))
@@ -138,7 +138,7 @@ def test_an_index_hands_its_failures_down_until_its_limit() -> None:
     again = pod("b", "Failed", index=0, failures=1)
     assert tally(facts, [again]).failed_indexes == {0}
     assert to_be_replaced(facts, tally(facts, [again]), [again]) == {}
-    at_once = pod("c", "Failed", index=1, verdict=Verdict("FailIndex"))
+    at_once = pod("c", "Failed", index=1, decision=FailureDecision("FailIndex"))
     assert tally(facts, [at_once]).failed_indexes == {1}
 
 
@@ -150,15 +150,15 @@ def test_the_first_matching_rule_decides() -> None:
             {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [5], "containerName": "c"}},
         ]
     }
-    assert judge(policy, "ns/p", [Exit("c", 3)], [("DisruptionTarget", "True")]).action == "Ignore"
-    assert judge(policy, "ns/p", [Exit("c", 3)], []).action == "Count"
-    assert judge(policy, "ns/p", [Exit("d", 4)], []) == Verdict()
-    assert judge(policy, "ns/p", [Exit("c", 0)], []) == Verdict()
-    assert judge(policy, "ns/p", [Exit("c", 4)], []) == Verdict(
+    assert failure_decision(policy, "ns/p", [Exit("c", 3)], [("DisruptionTarget", "True")]).action == "Ignore"
+    assert failure_decision(policy, "ns/p", [Exit("c", 3)], []).action == "Count"
+    assert failure_decision(policy, "ns/p", [Exit("d", 4)], []) == FailureDecision()
+    assert failure_decision(policy, "ns/p", [Exit("c", 0)], []) == FailureDecision()
+    assert failure_decision(policy, "ns/p", [Exit("c", 4)], []) == FailureDecision(
         "FailJob", "Container c for pod ns/p failed with exit code 4 matching FailJob rule at index 2"
     )
     unhappy: JsonObject = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "X", "status": "False"}]}]}
-    assert judge(unhappy, "ns/p", [], [("X", "False")]).message == (
+    assert failure_decision(unhappy, "ns/p", [], [("X", "False")]).message == (
         "Pod ns/p has condition X matching FailJob rule at index 0"
     )
 

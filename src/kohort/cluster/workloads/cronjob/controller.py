@@ -47,13 +47,13 @@ class CronJobs:
         known = {job["metadata"]["uid"] for job in jobs}
         gone = [uid for uid, name in facts.active.items() if uid not in known and await self._is_gone(key, name, uid)]
         plan = rules.plan(facts, [job_facts(job) for job in jobs], clock.now(), gone)
-        for note in plan.notes:
+        for note in plan.events:
             record = self.recorder.warning if note.warning else self.recorder.normal
             record(CRON_JOBS, cron_job, note.reason, note.message)
         await self._delete(cron_job, plan.delete)
         started = await self._start(cron_job, plan.start) if plan.start is not None else None
         await self._write_status(cron_job, plan, started)
-        return Requeue(after=plan.look_again.total_seconds()) if plan.look_again is not None else None
+        return Requeue(after=plan.next_check.total_seconds()) if plan.next_check is not None else None
 
     def _jobs_of(self, cron_job: JsonObject) -> list[JsonObject]:
         metadata = cron_job["metadata"]

@@ -1,4 +1,4 @@
-"""What a CronJob does now, and when it must be looked at again.
+"""What a CronJob does now, and when it must be reconciled again.
 
 The time that is due is the latest one that has passed since the last start, or since the creation if there was none.
 With `startingDeadlineSeconds`, times longer ago than that do not count. Times that were missed before it are not made
@@ -6,14 +6,14 @@ up for.
 
 | due time                | policy  | jobs running | then                                |
 |-------------------------|---------|--------------|-------------------------------------|
-| none                    |         |              | look again at the next time         |
-| later than the deadline |         |              | event MissSchedule, look again      |
-| started already         |         |              | look again                          |
-| yes                     | Forbid  | some         | event JobAlreadyActive, look again  |
+| none                    |         |              | reconcile at the next time         |
+| later than the deadline |         |              | event MissSchedule, wait           |
+| started already         |         |              | wait                                |
+| yes                     | Forbid  | some         | event JobAlreadyActive, wait        |
 | yes                     | Replace | some         | delete them, start a job            |
 | yes                     | else    |              | start a job, named after the minute |
 
-A suspended CronJob, or one that is being deleted, starts nothing but still notices which jobs have ended.
+A suspended CronJob, or one that is being deleted, starts nothing but still records which jobs have ended.
 """
 
 import zoneinfo
@@ -27,13 +27,13 @@ import msgspec
 from kohort.cluster.apiserver.kinds.cron_schedule import BadSchedule, Schedule, parse_schedule, zone_in_schedule
 
 MANY_MISSED: Final = 100
-"""More missed times than that are worth a warning: the clock is wrong, or the controller was away for long."""
+"""More missed times than this cause a warning: the clock is wrong, or the controller did not run for long."""
 SLACK: Final = timedelta(milliseconds=100)
-"""Looked at so long after a time is due, so that it has passed for certain."""
+"""Seconds added to the wait for a time, so that it has certainly passed."""
 
 
 class JobFacts(msgspec.Struct, frozen=True):
-    """What the rules must know of one Job of the CronJob."""
+    """One Job of the CronJob."""
 
     name: str
     uid: str
@@ -60,7 +60,7 @@ class CronJobFacts(msgspec.Struct, frozen=True):
     last_successful: str | None = None
 
 
-class Note(msgspec.Struct, frozen=True):
+class PlannedEvent(msgspec.Struct, frozen=True):
     """An event on the CronJob."""
 
     reason: str
@@ -75,7 +75,7 @@ class Start(msgspec.Struct, frozen=True):
     scheduled: datetime
 
 
-class Why(Enum):
+class DeleteReason(Enum):
     REPLACED = auto()
     OLD = auto()
 
@@ -83,34 +83,34 @@ class Why(Enum):
 class Delete(msgspec.Struct, frozen=True):
     job: str
     uid: str
-    why: Why
+    why: DeleteReason
 
 
 class Plan(msgspec.Struct, frozen=True):
-    notes: tuple[Note, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
     start: Start | None = None
     delete: tuple[Delete, ...] = ()
     ended: frozenset[str] = frozenset()
     """Uids that are not active any more."""
     last_successful: str | None = None
-    look_again: timedelta | None = None
+    next_check: timedelta | None = None
 
 
 def plan(facts: CronJobFacts, jobs: Sequence[JobFacts], now: datetime, gone: Iterable[str] = ()) -> Plan:
     """`gone` are the uids of active jobs that do not exist any more."""
-    notes, ended = _ended(facts, jobs, gone)
+    events, ended = _ended(facts, jobs, gone)
     active = {uid: name for uid, name in facts.active.items() if uid not in ended}
     old = _old(facts, jobs)
     successes = [job.completed for job in jobs if job.ended == "Complete" and job.completed]
     latest = max([*successes, *([facts.last_successful] if facts.last_successful else [])], default=None)
     start = Plan() if facts.deleting or facts.suspended else _start(facts, active, now)
     return Plan(
-        notes=(*notes, *start.notes),
+        events=(*events, *start.events),
         start=start.start,
         delete=(*start.delete, *old),
         ended=ended | start.ended,
         last_successful=latest,
-        look_again=start.look_again,
+        next_check=start.next_check,
     )
 
 
@@ -125,20 +125,22 @@ def zone_of(facts: CronJobFacts) -> tzinfo:
     return zoneinfo.ZoneInfo(name) if name else UTC
 
 
-def _ended(facts: CronJobFacts, jobs: Sequence[JobFacts], gone: Iterable[str]) -> tuple[list[Note], frozenset[str]]:
-    notes: list[Note] = []
+def _ended(
+    facts: CronJobFacts, jobs: Sequence[JobFacts], gone: Iterable[str]
+) -> tuple[list[PlannedEvent], frozenset[str]]:
+    events: list[PlannedEvent] = []
     ended: set[str] = set()
     for job in jobs:
         if job.uid in facts.active and job.ended:
-            notes.append(Note("SawCompletedJob", f"Saw completed job: {job.name}, condition: {job.ended}"))
+            events.append(PlannedEvent("SawCompletedJob", f"Saw completed job: {job.name}, condition: {job.ended}"))
             ended.add(job.uid)
         elif job.uid not in facts.active and not job.ended:
             words = f"Saw a job that the controller did not create or forgot: {job.name}"
-            notes.append(Note("UnexpectedJob", words, warning=True))
+            events.append(PlannedEvent("UnexpectedJob", words, warning=True))
     for uid in gone:
-        notes.append(Note("MissingJob", f"Active job went missing: {facts.active[uid]}"))
+        events.append(PlannedEvent("MissingJob", f"Active job went missing: {facts.active[uid]}"))
         ended.add(uid)
-    return notes, frozenset(ended)
+    return events, frozenset(ended)
 
 
 def _old(facts: CronJobFacts, jobs: Sequence[JobFacts]) -> list[Delete]:
@@ -149,7 +151,7 @@ def _old(facts: CronJobFacts, jobs: Sequence[JobFacts]) -> list[Delete]:
             continue
         ended = [job for job in jobs if job.ended == ending]
         ended.sort(key=lambda job: (job.started is None, job.started or "", job.name))
-        found += [Delete(job.name, job.uid, Why.OLD) for job in ended[: max(0, len(ended) - limit)]]
+        found += [Delete(job.name, job.uid, DeleteReason.OLD) for job in ended[: max(0, len(ended) - limit)]]
     return found
 
 
@@ -157,36 +159,36 @@ def _start(facts: CronJobFacts, active: Mapping[str, str], now: datetime) -> Pla
     try:
         zone = zone_of(facts)
     except (KeyError, ValueError, OSError) as problem:
-        return Plan((Note("UnknownTimeZone", f'invalid timeZone: "{facts.zone}": {problem}', warning=True),))
+        return Plan((PlannedEvent("UnknownTimeZone", f'invalid timeZone: "{facts.zone}": {problem}', warning=True),))
     try:
         schedule = parse_schedule(facts.schedule)
     except BadSchedule as problem:
         words = f'unparseable schedule: "{facts.schedule}" : {problem}'
-        return Plan((Note("UnparseableSchedule", words, warning=True),))
+        return Plan((PlannedEvent("UnparseableSchedule", words, warning=True),))
     due = due_time(facts, schedule, zone, now)
-    wait = Plan(look_again=next_look(facts, schedule, zone, now))
-    notes: tuple[Note, ...] = ()
+    wait = Plan(next_check=next_check(facts, schedule, zone, now))
+    events: tuple[PlannedEvent, ...] = ()
     if due.many_missed:
         words = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-        notes = (Note("TooManyMissedTimes", words, warning=True),)
+        events = (PlannedEvent("TooManyMissedTimes", words, warning=True),)
     moment = due.moment
     if moment is None:
-        return msgspec.structs.replace(wait, notes=notes)
+        return msgspec.structs.replace(wait, events=events)
     if facts.deadline is not None and moment + facts.deadline < now:
         missed = f"Missed scheduled time to start a job: {moment.strftime('%a, %d %b %Y %H:%M:%S +0000')}"
-        return msgspec.structs.replace(wait, notes=(*notes, Note("MissSchedule", missed, warning=True)))
+        return msgspec.structs.replace(wait, events=(*events, PlannedEvent("MissSchedule", missed, warning=True)))
     name = job_name(facts.name, moment)
     if name in active.values() or facts.last_scheduled == moment:
-        return msgspec.structs.replace(wait, notes=notes)
+        return msgspec.structs.replace(wait, events=events)
     if facts.policy == "Forbid" and active:
         words = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        return msgspec.structs.replace(wait, notes=(*notes, Note("JobAlreadyActive", words)))
+        return msgspec.structs.replace(wait, events=(*events, PlannedEvent("JobAlreadyActive", words)))
     replaced = active if facts.policy == "Replace" else {}
     return msgspec.structs.replace(
         wait,
-        notes=notes,
+        events=events,
         start=Start(name, moment),
-        delete=tuple(Delete(job, uid, Why.REPLACED) for uid, job in replaced.items()),
+        delete=tuple(Delete(job, uid, DeleteReason.REPLACED) for uid, job in replaced.items()),
         ended=frozenset(replaced),
     )
 
@@ -217,7 +219,7 @@ def due_time(
     return Due(since, latest, (now - first) // (second - first) + 1)
 
 
-def next_look(facts: CronJobFacts, schedule: Schedule, zone: tzinfo, now: datetime) -> timedelta | None:
+def next_check(facts: CronJobFacts, schedule: Schedule, zone: tzinfo, now: datetime) -> timedelta | None:
     """How long until the next time; None if there is none."""
     due = due_time(facts, schedule, zone, now, within_deadline=False)
     coming = schedule.next_after(due.moment or due.since, zone)

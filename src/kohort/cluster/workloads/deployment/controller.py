@@ -19,7 +19,7 @@ from kohort.objects.meta import ObjectMeta
 
 
 class _Set:
-    """A ReplicaSet as `ownership` wants to see it, with the whole object at hand."""
+    """A ReplicaSet with typed metadata, as `controller_ref` needs it, and the whole object."""
 
     def __init__(self, document: JsonObject) -> None:
         self.document = document
@@ -48,14 +48,14 @@ class Deployments:
         if "deletionTimestamp" in deployment["metadata"]:
             await self._write_status(deployment, sets, owned_replicasets.find_new(deployment, sets), progress=None)
             return None
-        deployment = await self._note_pause(deployment)
+        deployment = await self._write_pause_condition(deployment)
         limits = budget_of(deployment)
-        new = await self._follow(deployment, sets, owned_replicasets.find_new(deployment, sets))
+        new = await self._sync_new_set(deployment, sets, owned_replicasets.find_new(deployment, sets))
         paused = bool(deployment["spec"].get("paused"))
-        if paused or self._was_resized(deployment, sets):
+        if paused or self._was_scaled(deployment, sets):
             await self._resize(deployment, sets, self._scaling(deployment, sets, new, limits), limits)
             if paused:
-                await self._forget_surplus(deployment, sets, new)
+                await self._delete_surplus(deployment, sets, new)
             current = [self._fresh(one) for one in sets]
             await self._write_status(deployment, current, self._fresh(new) if new else None, progress=None)
             return None
@@ -69,7 +69,7 @@ class Deployments:
         progress = status.FOUND if found or not new else status.CREATED
         await self._write_status(deployment, current, self._fresh(new) if new else None, progress=progress)
         if status.is_complete(deployment, status.counts(sets, new)):
-            await self._forget_surplus(deployment, sets, new)
+            await self._delete_surplus(deployment, sets, new)
         return self._deadline(deployment)
 
     # Observing
@@ -94,7 +94,7 @@ class Deployments:
         metadata = replica_set["metadata"]
         return self.sets.get(Key(metadata["namespace"], metadata["name"])) or replica_set
 
-    def _was_resized(self, deployment: JsonObject, sets: Sequence[JsonObject]) -> bool:
+    def _was_scaled(self, deployment: JsonObject, sets: Sequence[JsonObject]) -> bool:
         """`replicas` changed since the sets that have pods were last scaled."""
         wanted = deployment["spec"].get("replicas", 1)
         facts = [owned_replicasets.facts_of(one) for one in sets]
@@ -137,10 +137,10 @@ class Deployments:
         await self._resize(deployment, [new, *old], sizes, limits)
         return new
 
-    async def _follow(
+    async def _sync_new_set(
         self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None
     ) -> JsonObject | None:
-        """The set of the present template, with the annotations and `minReadySeconds` of the Deployment and the highest
+        """The set of the current template, with the annotations and `minReadySeconds` of the Deployment and the highest
         revision number of all sets."""
         if new is None:
             return None
@@ -150,11 +150,11 @@ class Deployments:
         if wanted != before:
             await self._annotate_set(new, wanted)
             new = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
-        await self._note_revision(deployment, revision)
-        return await self._follow_min_ready(deployment, new)
+        await self._write_revision(deployment, revision)
+        return await self._sync_min_ready_seconds(deployment, new)
 
-    async def _follow_min_ready(self, deployment: JsonObject, new: JsonObject) -> JsonObject:
-        """`minReadySeconds` is no part of the template: a change of it goes to the set that is there."""
+    async def _sync_min_ready_seconds(self, deployment: JsonObject, new: JsonObject) -> JsonObject:
+        """`minReadySeconds` is not part of the template: a change of it is written to the existing set."""
         seconds = deployment["spec"].get("minReadySeconds") or 0
         if (new["spec"].get("minReadySeconds") or 0) == seconds:
             return new
@@ -164,7 +164,7 @@ class Deployments:
         return {**new, "spec": {**new["spec"], "minReadySeconds": seconds}}
 
     async def _create(self, deployment: JsonObject, sets: list[JsonObject], limits: Budget) -> JsonObject | None:
-        """A set for the present template: as large as the surge allows, or whole at once."""
+        """Create a set for the current template: as large as the surge allows, or complete with Recreate."""
         replicas = wanted = deployment["spec"].get("replicas", 1)
         if deployment["spec"]["strategy"]["type"] == "RollingUpdate":
             existing = sum(one["spec"].get("replicas") or 0 for one in sets)
@@ -191,7 +191,7 @@ class Deployments:
             await self._report_refusal(deployment, name, problem)
             raise
         sets.append(made)
-        await self._note_revision(deployment, revision)
+        await self._write_revision(deployment, revision)
         message = f"Scaled up replica set {name} from 0 to {replicas}"
         if replicas:
             self.recorder.normal(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
@@ -209,7 +209,7 @@ class Deployments:
             name = one["metadata"]["name"]
             size = sizes.get(name)
             if size is None:
-                if one["spec"].get("replicas") and self._was_resized(deployment, [one]):
+                if one["spec"].get("replicas") and self._was_scaled(deployment, [one]):
                     await self._annotate_set(one, note)
                 continue
             body = {"metadata": {"annotations": note}, "spec": {"replicas": size}}
@@ -231,7 +231,7 @@ class Deployments:
         except NotFound:
             return
 
-    async def _note_revision(self, deployment: JsonObject, revision: int) -> None:
+    async def _write_revision(self, deployment: JsonObject, revision: int) -> None:
         if owned_replicasets.revision_of(deployment) == revision:
             return
         metadata = deployment["metadata"]
@@ -239,7 +239,7 @@ class Deployments:
         # Through the status endpoint: there, a changed annotation does not count as a changed intent (generation).
         await self.client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], body, subresource="status")
 
-    async def _note_pause(self, deployment: JsonObject) -> JsonObject:
+    async def _write_pause_condition(self, deployment: JsonObject) -> JsonObject:
         """Pausing and resuming are recorded as progress conditions, so that the deadline does not run meanwhile."""
         if not status.has_deadline(deployment):
             return deployment
@@ -265,7 +265,7 @@ class Deployments:
     async def _write_status(
         self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, *, progress: str | None
     ) -> None:
-        """`progress`: how the new set came to be, in a rollout; None where there is none to judge."""
+        """`progress`: in a rollout, whether the new set was created or found; None outside of one."""
         wanted = status.counts(sets, new)
         found = status.with_availability(deployment, wanted, budget_of(deployment))
         if progress is not None:
@@ -278,7 +278,7 @@ class Deployments:
             return
         await self.client.patch_status(DEPLOYMENTS, deployment, wanted)
 
-    async def _forget_surplus(self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None) -> None:
+    async def _delete_surplus(self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None) -> None:
         limit = deployment["spec"].get("revisionHistoryLimit")
         if limit is None:
             return
@@ -310,7 +310,7 @@ class Deployments:
 
 
 def _newest(sets: Sequence[JsonObject], besides: JsonObject | None = None) -> int:
-    """The highest revision of these sets, but for one."""
+    """The highest revision of these sets, `besides` excluded."""
     uid = besides["metadata"]["uid"] if besides else ""
     return max((owned_replicasets.revision_of(one) for one in sets if one["metadata"]["uid"] != uid), default=0)
 

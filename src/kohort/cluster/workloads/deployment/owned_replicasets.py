@@ -33,7 +33,7 @@ def _metadata_but_hash(template: JsonObject) -> JsonObject:
 
 
 def find_new(deployment: JsonObject, sets: Sequence[JsonObject]) -> JsonObject | None:
-    """The set for the present template; the oldest one, should there be several."""
+    """The set for the current template; the oldest one if there are several."""
     found = [one for one in sets if same_template(deployment, one)]
     return min(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
 
@@ -59,7 +59,7 @@ def facts_of(replica_set: JsonObject) -> ReplicaSetFacts:
 
 
 def build(deployment: JsonObject, *, replicas: int, revision: int, maximum: int, collisions: int) -> JsonObject:
-    """A new ReplicaSet for the present template."""
+    """A new ReplicaSet for the current template."""
     template = deployment["spec"]["template"]
     digest = data_hash(template, collisions)
     meta = template.get("metadata") or {}
@@ -85,7 +85,7 @@ def build(deployment: JsonObject, *, replicas: int, revision: int, maximum: int,
 
 
 def annotations(deployment: JsonObject, before: JsonObject, revision: int) -> JsonObject:
-    """The annotations of the set of the present template: those of the Deployment, and its revision."""
+    """The annotations of the set of the current template: those of the Deployment, and its revision."""
     copied = {
         key: value for key, value in (deployment["metadata"].get("annotations") or {}).items() if key not in _NOT_COPIED
     }
@@ -99,7 +99,7 @@ def annotations(deployment: JsonObject, before: JsonObject, revision: int) -> Js
 
 
 def scale_annotations(deployment: JsonObject, maximum: int) -> JsonObject:
-    """What a set notes when it is scaled: for which size of the Deployment."""
+    """The annotations that record for which size of the Deployment a set was scaled."""
     return {DESIRED: str(deployment["spec"].get("replicas", 1)), MAXIMUM: str(maximum)}
 
 

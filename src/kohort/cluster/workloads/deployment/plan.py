@@ -1,8 +1,8 @@
 """How replicas move between the ReplicaSets of a Deployment.
 
 Two limits hold at every moment of a rolling update: no more than `replicas + maxSurge` pods exist, and no fewer than
-`replicas - maxUnavailable` are available. Replicas that are not available are removed first, because taking them away
-costs nothing.
+`replicas - maxUnavailable` are available. Replicas that are not available are removed first, because that lowers
+no availability.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _shrink(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[R
 
 
 def plan_recreate(replicas: int, new: ReplicaSetFacts | None, old: Sequence[ReplicaSetFacts]) -> Sizes:
-    """Old pods away first, all of them; the caller makes the new set when no old pod exists any more."""
+    """Scale all old sets to zero first; the caller creates the new set when no old pod exists any more."""
     shrinking = {one.name: 0 for one in old if one.replicas}
     if shrinking or any(one.pods for one in old):
         return shrinking
@@ -106,7 +106,7 @@ def plan_scaling(
 
     | sets that have replicas | what happens |
     |---|---|
-    | none | the set of the present template takes the whole size, or else the newest |
+    | none | the set of the current template takes the whole size, or else the newest |
     | one | it takes the whole size |
     | several, the new one complete | the others go |
     | several, in a rolling update | they grow or shrink in proportion; what rounding leaves goes to the largest |
@@ -151,7 +151,7 @@ def _proportion(allowed: int, change: int, ordered: Sequence[ReplicaSetFacts], r
 
 
 def _share(allowed: int, left: int, one: ReplicaSetFacts, reported: int) -> int:
-    """How many of the `left` replicas to add or remove are those of this set; halves are rounded up."""
+    """How many of the `left` replicas to add or remove this set gets; halves are rounded up."""
     before = one.scaled_to or reported
     if allowed == 0:
         share = -one.replicas

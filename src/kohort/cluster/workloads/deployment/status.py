@@ -49,7 +49,7 @@ def has_deadline(deployment: JsonObject) -> bool:
 
 
 def with_availability(deployment: JsonObject, status: JsonObject, limits: Budget) -> list[JsonObject]:
-    """The conditions with Available as the counters in `status` say."""
+    """The conditions with Available set from the counters in `status`."""
     found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
     wanted = deployment["spec"].get("replicas", 1)
     if (status.get("availableReplicas") or 0) >= wanted - limits.unavailable:
@@ -65,7 +65,7 @@ FOUND: Final = "FoundNewReplicaSet"
 def with_progress(
     deployment: JsonObject, status: JsonObject, found: list[JsonObject], new: JsonObject | None, origin: str
 ) -> list[JsonObject]:
-    """The conditions with Progressing as a rollout has it. `origin`: the new set was CREATED by this pass, or FOUND."""
+    """The conditions with Progressing set. `origin`: the new set was CREATED by this reconcile, or FOUND."""
     if not has_deadline(deployment):
         return [one for one in found if one["type"] != "Progressing"]
     name = new["metadata"]["name"] if new else ""
@@ -77,18 +77,18 @@ def with_progress(
     subject = f'ReplicaSet "{name}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
     finished = current is not None and current.get("reason") == "NewReplicaSetAvailable"
     if finished and (status.get("replicas") or 0) == (status.get("updatedReplicas") or 0):
-        # No rollout is under way: pods that come and go now are no progress of one.
+        # No rollout is under way: changes of the counters are not progress.
         return found
     if is_complete(deployment, status):
         return _set(found, "Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
-    if _moved(deployment, status):
-        return _touched(found, f"{subject} is progressing.")
+    if _made_progress(deployment, status):
+        return _restart_deadline(found, f"{subject} is progressing.")
     if current is not None and _overdue(current, deployment["spec"]["progressDeadlineSeconds"]):
         return _set(found, "Progressing", "False", "ProgressDeadlineExceeded", f"{subject} has timed out progressing.")
     return found
 
 
-def _touched(found: list[JsonObject], message: str) -> list[JsonObject]:
+def _restart_deadline(found: list[JsonObject], message: str) -> list[JsonObject]:
     """Progress was made: the deadline starts anew, so the update time moves even if nothing else does, and the
     condition goes to the end of the list."""
     marked = _set(found, "Progressing", "True", "ReplicaSetUpdated", message)
@@ -99,7 +99,7 @@ def _touched(found: list[JsonObject], message: str) -> list[JsonObject]:
     return others + [{**one, "lastUpdateTime": clock.timestamp()} for one in same]
 
 
-def _moved(deployment: JsonObject, status: JsonObject) -> bool:
+def _made_progress(deployment: JsonObject, status: JsonObject) -> bool:
     """Counters moved in the wanted direction since the last status."""
     before = deployment.get("status") or {}
 

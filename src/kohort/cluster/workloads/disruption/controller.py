@@ -52,31 +52,31 @@ class Disruption:
         healthy = [
             pod for pod in pods if pod.ready and not pod.metadata.deleting and pod.metadata.name not in disrupted
         ]
-        wish = Budget(budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable"))
+        limits = Budget(budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable"))
         try:
-            wanted = await self._scales.wanted(pods) if wish.counts_wanted_pods else Wanted()
+            wanted = await self._scales.wanted(pods) if limits.counts_wanted_pods else Wanted()
         except (NoController, ApiError) as problem:
             await self._write_failure(budget, str(problem))
             return Requeue(after=30.0)
         if wanted.unmanaged:
             self.recorder.warning(
-                POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", rules.unmanaged_words(budget["spec"])
+                POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", rules.unmanaged_message(budget["spec"])
             )
-        verdict = rules.judge(wish, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
-        await self._write(budget, verdict, disrupted)
+        counts = rules.count_budget(limits, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
+        await self._write(budget, counts, disrupted)
         return Requeue(after=rules.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
 
-    async def _write(self, budget: JsonObject, verdict: rules.Verdict, disrupted: dict[str, str]) -> None:
+    async def _write(self, budget: JsonObject, counts: rules.BudgetCounts, disrupted: dict[str, str]) -> None:
         before = budget.get("status") or {}
-        reason = "SufficientPods" if verdict.allowed > 0 else "InsufficientPods"
-        state = "True" if verdict.allowed > 0 else "False"
+        reason = "SufficientPods" if counts.allowed > 0 else "InsufficientPods"
+        state = "True" if counts.allowed > 0 else "False"
         noted = before.get("disruptedPods") or {}
         wanted: JsonObject = {
             "observedGeneration": budget["metadata"].get("generation"),
-            "currentHealthy": verdict.healthy,
-            "desiredHealthy": verdict.desired,
-            "expectedPods": verdict.expected,
-            "disruptionsAllowed": verdict.allowed,
+            "currentHealthy": counts.healthy,
+            "desiredHealthy": counts.desired,
+            "expectedPods": counts.expected,
+            "disruptionsAllowed": counts.allowed,
             "conditions": self._condition(budget, state, reason, "", budget["metadata"].get("generation")),
         }
         gone = {name: None for name in noted if name not in disrupted}
@@ -87,7 +87,7 @@ class Disruption:
         await self._patch(budget, wanted)
 
     async def _write_failure(self, budget: JsonObject, message: str) -> None:
-        """Nothing may be disrupted. What else is said of the budget stays as it was, its generation too."""
+        """No disruption is allowed. The other fields of the status stay as they are, the observed generation too."""
         words = f"Failed to calculate the number of expected pods: {message}"
         self.recorder.warning(POD_DISRUPTION_BUDGETS, budget, "CalculateExpectedPodCountFailed", words)
         before = budget.get("status") or {}

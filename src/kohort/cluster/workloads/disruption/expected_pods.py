@@ -1,4 +1,4 @@
-"""How many pods the controllers of some pods want, asked by the subresource `scale` that all of them have in common."""
+"""How many pods the controllers of some pods want, read from the subresource `scale` that all of them have."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from kohort.objects.core import Pod
 
 
 class NoController(Exception):
-    """The controller of a pod is gone, or does not say how many there should be."""
+    """The controller of a pod is gone, or has no subresource `scale`."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
     count: int = 0
     unmanaged: tuple[str, ...] = ()
-    """Pods without a controller: wanted by nobody."""
+    """Pods without a controller."""
 
 
 class Scales:
@@ -43,21 +43,21 @@ class Scales:
         return Wanted(sum(counts.values()), tuple(unmanaged))
 
     async def _of(self, pod: Pod, reference: Reference) -> tuple[str, int]:
-        """The controller that counts and its scale: behind a ReplicaSet often stands another one."""
-        nobody = NoController(f'found no controllers for pod "{pod.metadata.name}"')
+        """The controller whose scale counts, and that scale: for a ReplicaSet of a Deployment it is the Deployment."""
+        not_found = NoController(f'found no controllers for pod "{pod.metadata.name}"')
         namespace = pod.metadata.namespace
         try:
             if reference.kind == "ReplicaSet":
                 replica_set = await self._client.get(REPLICA_SETS, reference.name, namespace)
                 if replica_set["metadata"]["uid"] != reference.uid:
-                    raise nobody
+                    raise not_found
                 reference = controller_of(replica_set) or reference
             served = await self._resource_of(reference)
             scale = await self._client.get(served.resource, reference.name, namespace, subresource="scale")
         except NotFound:
-            raise nobody from None
+            raise not_found from None
         if scale["metadata"]["uid"] != reference.uid:
-            raise nobody
+            raise not_found
         return reference.uid, scale["spec"].get("replicas") or 0
 
     async def _resource_of(self, reference: Reference) -> ServedResource:

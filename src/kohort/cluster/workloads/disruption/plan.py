@@ -1,4 +1,4 @@
-"""The arithmetic of a budget.
+"""How many disruptions a PodDisruptionBudget allows.
 
 | budget | pods expected | healthy pods wanted |
 |---|---|---|
@@ -30,7 +30,7 @@ class Budget(msgspec.Struct, frozen=True):
         return self.max_unavailable is not None or isinstance(self.min_available, str)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class BudgetCounts(msgspec.Struct, frozen=True):
     expected: int
     desired: int
     healthy: int
@@ -40,18 +40,18 @@ class Verdict(msgspec.Struct, frozen=True):
         return max(0, self.healthy - self.desired) if self.expected > 0 else 0
 
 
-def judge(budget: Budget, *, existing: int, wanted: int, healthy: int) -> Verdict:
+def count_budget(budget: Budget, *, existing: int, wanted: int, healthy: int) -> BudgetCounts:
     """`wanted` is the sum of what the pods' controllers want; `healthy` the ready pods that are not leaving."""
     if budget.max_unavailable is not None:
         away = int_or_string.resolve(budget.max_unavailable, wanted, round_up=True)
-        return Verdict(wanted, max(0, wanted - away), healthy)
+        return BudgetCounts(wanted, max(0, wanted - away), healthy)
     if isinstance(budget.min_available, str):
-        return Verdict(wanted, int_or_string.resolve(budget.min_available, wanted, round_up=True), healthy)
-    return Verdict(existing, 0 if budget.min_available is None else budget.min_available, healthy)
+        return BudgetCounts(wanted, int_or_string.resolve(budget.min_available, wanted, round_up=True), healthy)
+    return BudgetCounts(existing, 0 if budget.min_available is None else budget.min_available, healthy)
 
 
 def still_disrupted(noted: Mapping[str, str], leaving: set[str], present: set[str], now: datetime) -> dict[str, str]:
-    """Evictions that were granted and have not shown yet: neither gone, nor terminating, nor timed out."""
+    """Evictions that were granted and are not visible yet: the pod is neither gone nor terminating, nor timed out."""
     return {
         name: time
         for name, time in noted.items()
@@ -59,8 +59,8 @@ def still_disrupted(noted: Mapping[str, str], leaving: set[str], present: set[st
     }
 
 
-def unmanaged_words(spec: JsonObject) -> str:
-    """What is said of a budget that needs to know how many pods are wanted, and selects some that nobody wants."""
+def unmanaged_message(spec: JsonObject) -> str:
+    """The message for a budget that needs the scale of controllers and selects pods without a controller."""
     return (
         f"Pods selected by this PodDisruptionBudget (selector: {_shown(spec.get('selector') or {})}) were found to be "
         "unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined "

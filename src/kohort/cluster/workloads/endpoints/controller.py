@@ -1,10 +1,10 @@
-"""The endpoints reconciler: one pass per Service writes its EndpointSlices and its Endpoints."""
+"""The endpoints reconciler: one reconcile per Service writes its EndpointSlices and its Endpoints."""
 
 from collections.abc import Iterable
 
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.endpoints import plan as rules
-from kohort.cluster.workloads.endpoints.own_writes import Echoes
+from kohort.cluster.workloads.endpoints.own_writes import OwnWrites
 from kohort.cluster.workloads.endpoints.plan import Backend, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.selected_pods import Backends
 from kohort.cluster.workloads.endpoints.trigger_time import LAST_CHANGE, Triggers
@@ -19,8 +19,8 @@ from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 
 _MANY = 50
-_NODE_PATIENCE = 5.0
-"""Seconds until a pod is looked at again whose node was not there."""
+_NODE_RETRY_SECONDS = 5.0
+"""Seconds until a Service is reconciled again that has a pod whose node does not exist."""
 
 
 def register(manager: Manager) -> None:
@@ -28,7 +28,7 @@ def register(manager: Manager) -> None:
 
 
 class Written(View, frozen=True):
-    """What is read of the answer to a write: long lists need not be taken apart once more."""
+    """The part of the answer to a write that is decoded: long lists need not be decoded once more."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -50,15 +50,15 @@ class ServiceEndpoints:
         self.endpoints: Informer[JsonObject] = manager.informer(ENDPOINTS, JsonObject)
         self._backends = Backends(self.services, self.pods, manager.informer(NODES, Node))
         self._pending: dict[Key, set[str]] = {}
-        self._slice_echoes, self._endpoints_echoes = Echoes(), Echoes()
+        self._slice_echoes, self._endpoints_echoes = OwnWrites(), OwnWrites()
         self._triggers = Triggers()
         self._large: set[Key] = set()
         """Services with so many pods that writing their addresses is work."""
         controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=self._pace)
         controller.watches(self.services)
-        controller.watches(self.pods, self._backends.services_of, when=_matters)
-        controller.watches(self.slices, _service_of_slice, when=self._slice_echoes.is_news)
-        controller.watches(self.endpoints, when=self._endpoints_echoes.is_answer)
+        controller.watches(self.pods, self._backends.services_of, when=_changes_endpoints)
+        controller.watches(self.slices, _service_of_slice, when=self._slice_echoes.is_relevant_change)
+        controller.watches(self.endpoints, when=self._endpoints_echoes.is_awaited_change)
 
     def _pace(self, key: Key) -> Pace:
         return LEISURELY if key in self._large else BRISK
@@ -77,7 +77,7 @@ class ServiceEndpoints:
         await self._write_slices(service, facts, backends, trigger)
         await self._write_endpoints(facts, backends, trigger)
         waiting = any(not backend.pod.placed for backend in backends)
-        return Requeue(after=_NODE_PATIENCE) if waiting and not facts.publish_not_ready else None
+        return Requeue(after=_NODE_RETRY_SECONDS) if waiting and not facts.publish_not_ready else None
 
     async def _write_slices(
         self, service: JsonObject, facts: ServiceFacts, backends: list[Backend], trigger: str
@@ -99,12 +99,12 @@ class ServiceEndpoints:
                 await self._update_slice(one, labels, content, trigger)
 
     def _existing_slices(self, facts: ServiceFacts) -> dict[str, JsonObject] | None:
-        """The slices of a Service, or None while the cache does not show all that was just written: deciding now would
-        make a slice a second time, or take an old one for the present one."""
+        """The slices of a Service, or None while the cache does not show all of our writes: deciding now could create a
+        slice twice, or take an old one for the current one."""
         key = Key(facts.namespace, facts.name)
         found = {one["metadata"]["name"]: one for one in self.slices.by_index("service", str(key))}
         awaited = self._pending.get(key, set()) - found.keys()
-        if awaited or any(self._slice_echoes.is_awaited(one) for one in found.values()):
+        if awaited or any(self._slice_echoes.is_pending(one) for one in found.values()):
             return None
         self._pending.pop(key, None)
         return found
@@ -137,7 +137,7 @@ class ServiceEndpoints:
             "ports": rules.slice_ports(content.ports),
         }
         written: Written = await self.client.update(ENDPOINT_SLICES, body, type=Written)
-        self._slice_echoes.wrote(current, written.metadata.resource_version)
+        self._slice_echoes.record(current, written.metadata.resource_version)
 
     async def _delete_slice(self, namespace: str, name: str) -> None:
         try:
@@ -147,7 +147,7 @@ class ServiceEndpoints:
 
     async def _write_endpoints(self, facts: ServiceFacts, backends: list[Backend], trigger: str) -> None:
         current = self.endpoints.get(Key(facts.namespace, facts.name))
-        if current is not None and self._endpoints_echoes.is_awaited(current):
+        if current is not None and self._endpoints_echoes.is_pending(current):
             return
         subsets = rules.plan_subsets(facts, backends)
         labels = rules.endpoints_labels(facts)
@@ -163,10 +163,10 @@ class ServiceEndpoints:
         elif (current.get("subsets") or []) != subsets or (current["metadata"].get("labels") or {}) != labels:
             metadata["resourceVersion"] = current["metadata"]["resourceVersion"]
             written: Written = await self.client.update(ENDPOINTS, body, type=Written)
-            self._endpoints_echoes.wrote(current, written.metadata.resource_version)
+            self._endpoints_echoes.record(current, written.metadata.resource_version)
 
     async def _forget(self, key: Key) -> None:
-        """Slices follow their owner by garbage collection; Endpoints have no owner, only the name."""
+        """The garbage collector deletes slices; Endpoints have no owner and are deleted here."""
         self._pending.pop(key, None)
         self._triggers.forget(key)
         self._large.discard(key)
@@ -204,8 +204,8 @@ def _service_of_slice(one: JsonObject) -> Iterable[Key]:
     return [Key(*value.split("/", 1)) for value in _by_service(one)]
 
 
-def _matters(old: Pod | None, new: Pod | None) -> bool:
-    """Most changes of a pod's status say nothing about its address or readiness."""
+def _changes_endpoints(old: Pod | None, new: Pod | None) -> bool:
+    """Whether address, readiness or selection of a pod changed. Most changes of its status change none of them."""
     if old is None or new is None:
         return True
     return _visible(old) != _visible(new)

@@ -1,7 +1,7 @@
-"""Endpoints that somebody writes by hand, mirrored into EndpointSlices.
+"""Endpoints that users write, mirrored into EndpointSlices.
 
-Readers look at slices only. A Service without a selector has no slices of its own, so the addresses in its Endpoints
-are copied: one slice for each address family of those addresses that have the same ports, in whatever subsets they are.
+Consumers read slices only. A Service without a selector has no slices of its own, so the addresses in its Endpoints
+are copied: one slice for each address family of those addresses that have the same ports, across all subsets.
 """
 
 import ipaddress
@@ -69,7 +69,8 @@ def slices(endpoints: JsonObject) -> list[JsonObject]:
 
 
 def repacked(subsets: Iterable[JsonObject]) -> list[JsonObject]:
-    """The same addresses and ports in as few subsets as possible. Who is ready anywhere with a port is ready there."""
+    """The same addresses and ports in as few subsets as possible. An address that is ready for a port in one
+    subset is ready for it."""
     ports: dict[str, JsonObject | None] = {}
     members: dict[str, dict[tuple[str, str], tuple[JsonObject, bool]]] = {}
     for subset in subsets:

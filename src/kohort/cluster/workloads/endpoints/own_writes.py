@@ -1,36 +1,36 @@
-"""Writes of our own, as they come back from the cache.
+"""Tells changes of the cache that were caused by our own writes from all others.
 
-A cache shows a write a moment after it was made. Until then it shows what is no longer there, and a decision about that
-may be wrong: what has to be written may look as if it were written already. And when the cache does show it, there is
-nothing to do, unless somebody had to wait for it. Else Services with hundreds of pods would be looked at twice for
-every change: for its cause, and for what was written because of it.
+A cache shows a write a moment after it was made. Until then it shows the object as it was before, and a decision based
+on that may be wrong. When the cache shows the write, there is nothing to do, unless a reconcile was postponed until
+then. Without this, Services with hundreds of pods would be reconciled twice for every change: for the change itself,
+and for the write that followed from it.
 """
 
 from kohort.kube.resources import Key
 from kohort.objects.json_types import JsonObject
 
 
-class Echoes:
+class OwnWrites:
     def __init__(self) -> None:
         self._replaced: dict[Key, str] = {}
         self._written: dict[Key, str] = {}
         self._waiting: set[Key] = set()
 
-    def wrote(self, before: JsonObject, version: str) -> None:
-        """An object that the cache showed like this was replaced."""
+    def record(self, before: JsonObject, version: str) -> None:
+        """We replaced the object that the cache showed as `before`."""
         key = key_of(before)
         self._replaced[key], self._written[key] = version_of(before), version
 
-    def is_awaited(self, cached: JsonObject) -> bool:
-        """Whether the cache has yet to show what was written. If so, it will be an answer."""
+    def is_pending(self, cached: JsonObject) -> bool:
+        """Whether the cache does not show our write yet. If so, a reconcile waits for it."""
         key = key_of(cached)
         if self._replaced.get(key) != version_of(cached):
             return False
         self._waiting.add(key)
         return True
 
-    def is_answer(self, old: JsonObject | None, new: JsonObject | None) -> bool:
-        """Whether somebody waited for this change of the cache, or the object came or went."""
+    def is_awaited_change(self, old: JsonObject | None, new: JsonObject | None) -> bool:
+        """Whether a reconcile waits for this change of the cache, or the object was created or deleted."""
         if old is None or new is None:
             self._forget(key_of(old or new or {}))
             return True
@@ -39,9 +39,9 @@ class Echoes:
         self._waiting.discard(key)
         return waiting
 
-    def is_news(self, old: JsonObject | None, new: JsonObject | None) -> bool:
-        """The same, and whatever somebody else has done."""
-        return self.is_answer(old, new) or new is None or self._written.get(key_of(new)) != version_of(new)
+    def is_relevant_change(self, old: JsonObject | None, new: JsonObject | None) -> bool:
+        """The same, or the change is not one of our writes."""
+        return self.is_awaited_change(old, new) or new is None or self._written.get(key_of(new)) != version_of(new)
 
     def _forget(self, key: Key) -> None:
         self._replaced.pop(key, None)

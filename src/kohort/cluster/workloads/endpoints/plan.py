@@ -34,7 +34,7 @@ Port = tuple[str, str, int | None, str | None]
 
 
 class BackendPod(msgspec.Struct, frozen=True):
-    """What is read of a pod that a Service selects."""
+    """A pod that a Service selects, as far as endpoints need it."""
 
     name: str
     namespace: str
@@ -77,7 +77,7 @@ def resolved_ports(service: ServiceFacts, pod: BackendPod) -> tuple[Port, ...]:
 
 
 class Backend(msgspec.Struct, frozen=True):
-    """A pod that has a place in the endpoints of a Service, and how it is spelled there."""
+    """A pod in the endpoints of a Service, with its entries."""
 
     pod: BackendPod
     ports: tuple[Port, ...]
@@ -153,7 +153,7 @@ def plan_slices(service: ServiceFacts, backends: Iterable[Backend], existing: Ma
     """Fit the wanted endpoints, which come ordered by name, into the existing slices with as few writes as possible.
 
     An endpoint that is already in a slice of its port group stays there. New endpoints fill slices with room, then new
-    slices. A Service without endpoints keeps one empty slice, so that readers can tell "none" from "not known".
+    slices. A Service without endpoints keeps one empty slice, so that consumers can tell "none" from "not known".
     """
     wanted = _by_ports(service, backends)
     plan = SlicePlan([], {}, [])

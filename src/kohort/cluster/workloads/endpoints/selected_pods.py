@@ -1,10 +1,9 @@
 """The pods behind each Service, kept up to date change by change.
 
-A Service is looked at whenever one of its pods changes. Finding its pods among all those of the namespace, and spelling
-out again what is the same as before for every one of them, made the cost of a change grow with the pods of the Service.
-Here a pod is sorted to its Services when it changes, and its entries are spelled out once for as long as the pod, the
-zone of its node and the Service stay as they are. Views of pods are immutable, so it is enough to see that it is the
-same one.
+A Service is reconciled whenever one of its pods changes. Searching all pods of the namespace and building the entries
+of every pod each time would make the cost of a change grow with the number of pods. Here a pod is assigned to its
+Services when it changes, and its entries are built once for as long as the pod, the zone of its node and the Service
+stay the same. Views of pods are immutable, so comparing identities is enough.
 """
 
 from collections.abc import Iterable
@@ -23,25 +22,25 @@ _SELECTOR = "one-selected-label"
 
 
 class _Node(msgspec.Struct, frozen=True):
-    """What a pod's node adds to its entries."""
+    """The part of a pod's entries that comes from its node."""
 
     zone: str = ""
     placed: bool = True
     """It exists, or the pod has none yet."""
 
 
-class _Spelled(msgspec.Struct, frozen=True):
+class _CachedBackend(msgspec.Struct, frozen=True):
     pod: Pod
     node: _Node
     backend: Backend | None
 
 
-class _Behind(msgspec.Struct):
-    """One Service's pods, and what was made of them."""
+class _ServicePods(msgspec.Struct):
+    """The pods of one Service, and their entries."""
 
     pods: dict[Key, Pod]
     facts: ServiceFacts | None = None
-    spelled: dict[Key, _Spelled] = msgspec.field(default_factory=dict)
+    cached: dict[Key, _CachedBackend] = msgspec.field(default_factory=dict)
 
 
 class Backends:
@@ -49,7 +48,7 @@ class Backends:
         self._services = services
         self._pods = pods
         self._nodes = nodes
-        self._behind: dict[Key, _Behind] = {}
+        self._behind: dict[Key, _ServicePods] = {}
         services.add_index(_SELECTOR, _one_selected_label)
         services.on_change(self._service_changed)
         pods.on_change(self._pod_changed)
@@ -71,13 +70,13 @@ class Backends:
         """The pods that have a place in the endpoints of a Service, by name."""
         behind = self._of(service)
         if behind.facts != facts:
-            behind.facts, behind.spelled = facts, {}
+            behind.facts, behind.cached = facts, {}
         nodes = {name: self._node(name) for name in {pod.spec.node_name for pod in behind.pods.values()}}
         found = []
         for key, pod in behind.pods.items():
-            known, node = behind.spelled.get(key), nodes[pod.spec.node_name]
+            known, node = behind.cached.get(key), nodes[pod.spec.node_name]
             if known is None or known.pod is not pod or known.node != node:
-                known = behind.spelled[key] = _Spelled(pod, node, rules.backend(facts, backend_pod(pod, node)))
+                known = behind.cached[key] = _CachedBackend(pod, node, rules.backend(facts, backend_pod(pod, node)))
             if known.backend is not None:
                 found.append(known.backend)
         return sorted(found, key=lambda backend: backend.pod.name)
@@ -86,18 +85,18 @@ class Backends:
         node = self._nodes.get(Key("", name))
         return _Node(node.metadata.labels.get(_ZONE, "")) if node is not None else _Node(placed=not name)
 
-    def _of(self, service: JsonObject) -> _Behind:
+    def _of(self, service: JsonObject) -> _ServicePods:
         metadata, selector = service["metadata"], service["spec"]["selector"].items()
         key = Key(metadata["namespace"], metadata["name"])
         behind = self._behind.get(key)
         if behind is None:
             pods = self._pods.list(key.namespace)
             selected = {_key(pod): pod for pod in pods if selector <= pod.metadata.labels.items()}
-            behind = self._behind[key] = _Behind(selected)
+            behind = self._behind[key] = _ServicePods(selected)
         return behind
 
     def _service_changed(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        """Other pods, perhaps: they will be looked for when somebody asks."""
+        """The selector may have changed: the pods are searched again at the next request."""
         if old is not None and (new is None or old["spec"].get("selector") != new["spec"].get("selector")):
             self._behind.pop(Key(old["metadata"]["namespace"], old["metadata"]["name"]), None)
 
@@ -111,9 +110,9 @@ class Backends:
             for behind in self._known(old):
                 if behind.pods.get(key) is not new:
                     behind.pods.pop(key, None)
-                    behind.spelled.pop(key, None)
+                    behind.cached.pop(key, None)
 
-    def _known(self, pod: Pod) -> Iterable[_Behind]:
+    def _known(self, pod: Pod) -> Iterable[_ServicePods]:
         return [behind for key in self.services_of(pod) if (behind := self._behind.get(key)) is not None]
 
 
@@ -122,8 +121,7 @@ def _label(namespace: str, label: tuple[str, str]) -> str:
 
 
 def _one_selected_label(service: JsonObject) -> Iterable[str]:
-    """One of the labels that a pod must have to be behind a Service: so the Services of a pod are found without asking
-    all there are."""
+    """One of the labels that a pod of the Service must have: an index by it finds the Services of a pod."""
     selector = service["spec"].get("selector")
     return (_label(service["metadata"]["namespace"], min(selector.items())),) if selector else ()
 
@@ -134,7 +132,7 @@ def _key(pod: Pod) -> Key:
 
 def backend_pod(pod: Pod, node: _Node) -> BackendPod:
     found = tuple(one.ip for one in pod.status.pod_ips) or ((pod.status.pod_ip,) if pod.status.pod_ip else ())
-    # Nodes without the right to give out better ones use loopback addresses, which endpoints may not hold.
+    # Nodes without network privileges use loopback addresses, which the API does not accept in endpoints.
     addresses = tuple(address for address in found if not address.startswith("127."))
     return BackendPod(
         name=pod.metadata.name,

@@ -1,7 +1,7 @@
-"""Since when the endpoints of a Service are out of date.
+"""The annotation `endpoints.kubernetes.io/last-change-trigger-time`: since when endpoints are out of date.
 
-Readers of endpoints measure how long a change takes to reach them, so each write says when its cause happened: the
-earliest change of readiness among the pods, or the birth of the Service, that no write has spoken of before.
+Consumers of endpoints measure how long a change takes to reach them, so each write carries the time of its cause: the
+earliest change of readiness among the pods, or the creation of the Service, since the last write.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The garbage collector: metadata watches on everything that can be deleted, one graph, one queue.
 
 Work items are uids. The absence of an owner is never concluded from the cache alone: the cache of the owner's kind may
-be behind, so an owner that the graph does not know is asked for by name, and counts as absent only when the API says
-that nothing, or something with another uid, lives under that name.
+be behind, so an owner that the graph does not know is read from the API, and counts as absent only when the API has no
+object of that name, or one with another uid.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from kohort.cluster.workloads.garbage.graph import FOREGROUND, ORPHAN, Graph, No
 from kohort.cluster.workloads.garbage.plan import (
     DropFinalizer,
     DropReferences,
+    GarbageAction,
     Presence,
     ReleaseDependents,
     Remove,
-    Visit,
-    judge,
+    VisitDependents,
+    decide,
 )
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
@@ -38,12 +39,12 @@ _NEVER_OWNED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _REMEMBERED_ABSENT = 5000
 _RELIST_SECONDS = 30.0
 _LATE_SECONDS = 30.0
-"""An object that is made for an owner in foreground deletion stays for a moment, or until another one of its objects
-goes: a controller that makes again what is deleted would otherwise do so all the time."""
+"""An object that is created for an owner in foreground deletion stays for a moment, or until another dependent of the
+owner is deleted: a controller that recreates its objects would otherwise do so in a tight loop."""
 
 
 Coordinates = tuple[str, str, str, str]
-"""apiVersion, kind, name and uid: all that a reference says of an owner."""
+"""apiVersion, kind, name and uid, as in an owner reference."""
 
 
 def register(manager: Manager) -> None:
@@ -65,7 +66,7 @@ class GarbageCollector:
         definitions.on_change(lambda _old, _new: self._rediscover.set())
         manager.background("garbage-discovery", self._follow_discovery)
 
-    # What exists
+    # Watching all resources
 
     async def _follow_discovery(self) -> None:
         while True:
@@ -147,7 +148,7 @@ class GarbageCollector:
     def _enqueue(self, uid: str) -> None:
         self.controller.enqueue(Key("", uid))
 
-    # What to do
+    # Deciding
 
     async def reconcile(self, key: Key) -> Requeue | None:
         node = self.graph.get(key.name)
@@ -158,17 +159,17 @@ class GarbageCollector:
         if node is None:
             return None
         dependents = list(self.graph.dependents(node.uid))
-        verdict = judge(node, dependents, lambda owner: presences.get(owner.uid, "unknown"))
+        action = decide(node, dependents, lambda owner: presences.get(owner.uid, "unknown"))
         try:
-            await self._carry_out(node, verdict)
+            await self._carry_out(node, action)
         except NotFound:
             return None
         except Conflict:
             return Requeue()
         return Requeue(after=_RELIST_SECONDS) if "unknown" in presences.values() else None
 
-    async def _carry_out(self, node: Node, verdict: object) -> None:
-        match verdict:
+    async def _carry_out(self, node: Node, action: GarbageAction) -> None:
+        match action:
             case Remove(propagation, unblock):
                 if unblock:
                     await self._unblock(node)
@@ -183,11 +184,11 @@ class GarbageCollector:
                 for dependent in dependents:
                     await self._release(dependent, node.uid)
                 await self._drop_finalizer(node, ORPHAN)
-            case Visit(dependents):
+            case VisitDependents(dependents):
                 self._enqueue_all(dependents)
 
     async def _presence(self, node: Node, owner: OwnerReference) -> Presence:
-        """A reference means what it says: an object with its uid but of another kind is not the owner."""
+        """An object with the uid of the reference but of another kind is not the owner."""
         named = (owner.api_version, owner.kind, owner.name, owner.uid)
         resource = self._kinds.get((owner.api_version, owner.kind))
         if resource is not None and resource.namespaced and not node.key.namespace:

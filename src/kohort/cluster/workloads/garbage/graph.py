@@ -1,4 +1,4 @@
-"""Who owns whom, over all resources of the cluster.
+"""The graph of owners and dependents over all resources of the cluster.
 
 The graph holds one small node per object, kept current from metadata watches. Owners are found by uid: a name may be
 reused by a different object, which is then not the owner.
@@ -16,7 +16,7 @@ ORPHAN = "orphan"
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What garbage collection knows of an object."""
+    """One object, as far as garbage collection needs it."""
 
     resource: Resource
     key: Key
@@ -28,12 +28,12 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def waits_for_dependents(self) -> bool:
-        """It is deleted in the foreground: it stays until what it owns is gone."""
+        """It is deleted in the foreground: it stays until its dependents are gone."""
         return self.deleting and FOREGROUND in self.finalizers
 
     @property
     def leaves_orphans(self) -> bool:
-        """It is deleted, and what it owns shall stay."""
+        """It is deleted, and its dependents stay."""
         return self.deleting and ORPHAN in self.finalizers
 
     def reference_to(self, uid: str) -> OwnerReference | None:

@@ -1,10 +1,10 @@
-"""What to do with one object.
+"""What the garbage collector does with one object.
 
 | the object | its owners | then |
 |---|---|---|
 | is deleted in the foreground | | wait while something that blocks it exists, then drop its finalizer |
 | is deleted and leaves orphans | | take its reference out of everything it owns, then drop its finalizer |
-| is being deleted otherwise | | nothing: somebody else finishes it |
+| is being deleted otherwise | | nothing: its other finalizers decide |
 | lives | none | nothing |
 | lives | at least one present, others gone or leaving | take the references to the others out |
 | lives | all gone or leaving, one of them in the foreground, and it owns something | delete it in the foreground |
@@ -21,7 +21,8 @@ from kohort.objects.meta import OwnerReference
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 Presence = Literal["present", "leaving", "absent", "unknown"]
-"""Of an owner: `leaving` means that it waits for its dependents to go; `unknown` that nobody can tell yet."""
+"""Of an owner: `leaving` means that it waits for its dependents to be deleted; `unknown` that the API could not be
+asked."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -29,11 +30,11 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 class Remove(msgspec.Struct, frozen=True):
-    """Delete the object, if it is still the one that was looked at."""
+    """Delete the object, with its uid as a precondition."""
 
     propagation: Propagation
     unblock: bool = False
-    """First let go of the owners: they wait for this object while it waits for them."""
+    """First clear blockOwnerDeletion: the owners wait for this object while it waits for them."""
 
 
 class DropReferences(msgspec.Struct, frozen=True):
@@ -50,38 +51,40 @@ class ReleaseDependents(msgspec.Struct, frozen=True):
     dependents: tuple[Node, ...]
 
 
-class Visit(msgspec.Struct, frozen=True):
-    """Look at these objects: they hold this one up."""
+class VisitDependents(msgspec.Struct, frozen=True):
+    """Reconcile these objects: this one waits for them."""
 
     dependents: tuple[Node, ...]
 
 
-Verdict = Nothing | Remove | DropReferences | DropFinalizer | ReleaseDependents | Visit
+GarbageAction = Nothing | Remove | DropReferences | DropFinalizer | ReleaseDependents | VisitDependents
 
 
-def judge(node: Node, dependents: Sequence[Node], presence: Callable[[OwnerReference], Presence]) -> Verdict:
+def decide(node: Node, dependents: Sequence[Node], presence: Callable[[OwnerReference], Presence]) -> GarbageAction:
     if node.waits_for_dependents:
-        return _judge_waiting(node, dependents)
+        return _decide_waiting(node, dependents)
     if node.leaves_orphans:
         return ReleaseDependents(tuple(dependents))
     if node.deleting:
         return Nothing("it is already being deleted")
     if not node.owners:
         return Nothing("it has no owner")
-    return _judge_owned(node, dependents, [(owner, presence(owner)) for owner in node.owners])
+    return _decide_owned(node, dependents, [(owner, presence(owner)) for owner in node.owners])
 
 
-def _judge_waiting(node: Node, dependents: Sequence[Node]) -> Verdict:
+def _decide_waiting(node: Node, dependents: Sequence[Node]) -> GarbageAction:
     blocking = [one for one in dependents if one.blocks(node.uid)]
     if not blocking:
         return DropFinalizer(FOREGROUND)
-    return Visit(tuple(one for one in dependents if not one.waits_for_dependents))
+    return VisitDependents(tuple(one for one in dependents if not one.waits_for_dependents))
 
 
-def _judge_owned(node: Node, dependents: Sequence[Node], owners: list[tuple[OwnerReference, Presence]]) -> Verdict:
+def _decide_owned(
+    node: Node, dependents: Sequence[Node], owners: list[tuple[OwnerReference, Presence]]
+) -> GarbageAction:
     unknown = [owner for owner, state in owners if state == "unknown"]
     if unknown:
-        return Nothing(f"nobody knows whether {unknown[0].kind} {unknown[0].name} exists")
+        return Nothing(f"it is not known whether {unknown[0].kind} {unknown[0].name} exists")
     lost = tuple(owner.uid for owner, state in owners if state != "present")
     if not lost:
         return Nothing("all its owners exist")
@@ -90,10 +93,10 @@ def _judge_owned(node: Node, dependents: Sequence[Node], owners: list[tuple[Owne
     leaving = any(state == "leaving" for _, state in owners)
     if leaving and dependents:
         return Remove("Foreground", unblock=any(one.waits_for_dependents for one in dependents))
-    return Remove(_own_wish(node))
+    return Remove(_requested_propagation(node))
 
 
-def _own_wish(node: Node) -> Propagation:
+def _requested_propagation(node: Node) -> Propagation:
     if ORPHAN in node.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in node.finalizers else "Background"

@@ -1,8 +1,8 @@
-"""How long a Job rests after failures before it makes another pod.
+"""How long a Job waits after failures before it creates another pod.
 
-Failures since the last success count, also those of pods that are gone meanwhile: the first means 10 seconds, each
-further one twice as long, up to ten minutes. With a limit for each index, every index has a pace of its own, and the
-pod that failed last hands the number down.
+Failures since the last success count, also those of pods that are gone: the first means 10 seconds, each further one
+twice as long, up to ten minutes. With a limit per index, every index has a back-off of its own, and the replacement of
+a failed pod carries the number in an annotation.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ BACKOFF_MAX: Final = 600.0
 REFUSED_MAX: Final = 60.0
 
 
-class Rest(msgspec.Struct, frozen=True):
+class FailureRecord(msgspec.Struct, frozen=True):
     failures: int = 0
     """In a row, since the last success."""
     since: datetime | None = None
     """The last of them."""
 
 
-def after(rest: Rest, good: Sequence[PodResult], bad: Sequence[PodResult]) -> Rest:
-    """The record after pods that just ended, well or badly."""
+def after(rest: FailureRecord, good: Sequence[PodResult], bad: Sequence[PodResult]) -> FailureRecord:
+    """The record after pods that just succeeded or failed."""
     ends = sorted(pod.ended for pod in bad if pod.ended)
     if good:
-        rest = Rest()
+        rest = FailureRecord()
         last = max((pod.ended for pod in good if pod.ended), default=None)
         ends = [moment for moment in ends if last is None or moment > last]
-    return Rest(rest.failures + len(ends), ends[-1]) if ends else rest
+    return FailureRecord(rest.failures + len(ends), ends[-1]) if ends else rest
 
 
 def duration(failures: int) -> float:
@@ -48,23 +48,23 @@ def after_refusals(times: int) -> float:
     return float(min(REFUSED_MAX, 2 ** (times - 1)))
 
 
-def left(rest: Rest, now: datetime) -> float:
+def seconds_left(rest: FailureRecord, now: datetime) -> float:
     """Seconds until a new pod may be created."""
     if rest.since is None:
         return 0.0
     return max(0.0, duration(rest.failures) - (now - rest.since).total_seconds())
 
 
-def left_for_index(pod: PodResult | None, now: datetime) -> float:
+def seconds_left_for_index(pod: PodResult | None, now: datetime) -> float:
     """The same, where `pod` is the one that failed last."""
     if pod is None:
         return 0.0
-    return left(Rest(pod.failures + pod.ignored + 1, pod.ended), now)
+    return seconds_left(FailureRecord(pod.failures + pod.ignored + 1, pod.ended), now)
 
 
 def ended(pod: Pod) -> datetime | None:
-    """When a pod ended, as well as can be told: when its last container did, or when it ceased to be ready, or when
-    it was deleted, or when it came."""
+    """When a pod ended; the first of these that is known: the end of its last container, the end of its readiness, its
+    deletion, its creation."""
     moments = [
         clock.parse_time(one.state.terminated.finished_at)
         if one.state.terminated is not None and one.state.terminated.finished_at

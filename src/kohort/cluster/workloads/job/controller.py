@@ -34,18 +34,18 @@ class Jobs:
         self.jobs = manager.informer(JOBS, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         self.expectations = Expectations()
-        self._rests: dict[Key, backoff.Rest] = {}
+        self._rests: dict[Key, backoff.FailureRecord] = {}
         self._refusals: dict[Key, int] = {}
         self._written: dict[Key, str] = {}
         """The version of each Job that this process wrote last."""
-        self.pods.on_change(self._note)
+        self.pods.on_change(self._observe_pod)
         controller = manager.controller("job", self.reconcile, workers=4, max_delay=30)
         controller.watches(self.jobs)
         controller.watches(self.pods, self._jobs_of_pod)
-        orphans = manager.controller("job-orphans", self._free_orphan, max_delay=30)
+        orphans = manager.controller("job-orphans", self._release_orphaned_pod, max_delay=30)
         orphans.watches(self.pods, when=lambda _old, new: new is not None and _orphaned(new))
 
-    def _note(self, old: Pod | None, new: Pod | None) -> None:
+    def _observe_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         owner = controller_of(pod) if pod else None
         if pod is not None and owner is not None and owner.kind == "Job":
@@ -66,7 +66,7 @@ class Jobs:
         if job is None:
             self.expectations.forget(key)
             self._forget(key)
-            await self._free_strays(key)
+            await self._release_pods_without_job(key)
             return None
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
@@ -80,7 +80,7 @@ class Jobs:
         try:
             return await self._advance(key, job, await self._members(job))
         except Conflict:
-            # The cache is behind our own last write. Going on from there could lose the note of a pod.
+            # The cache is behind our own last write. Going on from there could lose an uncounted pod.
             return Requeue()
 
     def _forget(self, key: Key) -> None:
@@ -88,14 +88,14 @@ class Jobs:
             memory.pop(key, None)
 
     def _is_current(self, key: Key, job: JsonObject) -> bool:
-        """The caches show all that this process did. Pods that are let go while their Job does not show yet that they
-        were counted would be missed, and made again."""
+        """The caches show all writes of this process. If a pod lost its finalizer while the cached Job does not show
+        yet that it was counted, it would be missed and created again."""
         if newer(self._written.get(key, "0"), job["metadata"]["resourceVersion"]):
             return False
         return "deletionTimestamp" in job["metadata"] or self.expectations.met(key)
 
     async def _members(self, job: JsonObject) -> list[Pod]:
-        """The pods of the Job; strays that it adopts get the finalizer, so that they count."""
+        """The pods of the Job; adopted pods get the finalizer, so that they count."""
         found = controller_ref.candidates(self.pods, job)
         return await controller_ref.claim(self.client, JOBS, job, PODS, found, finalizer=FINALIZER)
 
@@ -103,7 +103,7 @@ class Jobs:
         results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]
         facts = rules.settled(states.job_facts(job), results)
         tally = rules.tally(facts, results)
-        rest = backoff.after(self._rests.get(key, backoff.Rest()), *rules.fresh(facts, results))
+        rest = backoff.after(self._rests.get(key, backoff.FailureRecord()), *rules.fresh(facts, results))
         end = rules.end_of(facts, tally, results)
         waiting = {} if end else rules.to_be_replaced(facts, tally, results)
         notes = rules.notes(facts, results, end, frozenset(pod.uid for pod in waiting.values()))
@@ -127,12 +127,12 @@ class Jobs:
         pauses = [one for one in (pause, states.until_deadline(job, status)) if one is not None and one > 0]
         return Requeue(after=min(pauses)) if pauses else None
 
-    # Letting pods go
+    # Removing finalizers
 
     async def _release(self, pods: Iterable[Pod]) -> None:
-        await asyncio.gather(*(self._free(pod) for pod in pods if FINALIZER in pod.metadata.finalizers))
+        await asyncio.gather(*(self._remove_finalizer(pod) for pod in pods if FINALIZER in pod.metadata.finalizers))
 
-    async def _free(self, pod: Pod) -> None:
+    async def _remove_finalizer(self, pod: Pod) -> None:
         left = [one for one in pod.metadata.finalizers if one != FINALIZER]
         body = {"metadata": {"uid": pod.metadata.uid, "finalizers": left}}
         try:
@@ -140,29 +140,29 @@ class Jobs:
         except (NotFound, Conflict):
             return
 
-    async def _free_strays(self, key: Key) -> None:
-        """Pods whose Job is gone: nobody will ever count them."""
+    async def _release_pods_without_job(self, key: Key) -> None:
+        """Pods whose Job is gone will never be counted."""
         for pod in self.pods.list(key.namespace):
             owner = controller_of(pod)
             if FINALIZER in pod.metadata.finalizers and owner and (owner.kind, owner.name) == ("Job", key.name):
-                await self._free(pod)
+                await self._remove_finalizer(pod)
 
-    async def _free_orphan(self, key: Key) -> None:
-        """A pod that lost its Job, as by a deletion that leaves orphans: nobody will count it either."""
+    async def _release_orphaned_pod(self, key: Key) -> None:
+        """A pod that lost its Job, as by a deletion that leaves orphans, will never be counted either."""
         pod = self.pods.get(key)
         if pod is not None and _orphaned(pod):
-            await self._free(pod)
+            await self._remove_finalizer(pod)
 
-    # Acting
+    # Writing
 
     async def _carry_out(
         self, key: Key, job: JsonObject, pods: list[Pod], step: Work, waiting: dict[int, PodResult]
     ) -> tuple[int, ApiError | None]:
-        """How many pods were made, and what kept the others from it."""
+        """How many pods were created, and the error that stopped the others."""
         by_name = {pod.metadata.name: pod for pod in pods}
         made = 0
         try:
-            await asyncio.gather(*(self._dismiss(job, by_name[name]) for name in step.delete))
+            await asyncio.gather(*(self._delete_uncounted(job, by_name[name]) for name in step.delete))
             indexes: list[int | None] = [*step.indexes] if states.is_indexed(job) else [None] * step.create
             for batch in growing_batches(indexes):
                 bodies = [build_pod(job, index, waiting.get(index) if index is not None else None) for index in batch]
@@ -188,9 +188,9 @@ class Jobs:
             self.expectations.created(key, pod["uid"])
         self.recorder.normal(JOBS, job, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
-    async def _dismiss(self, job: JsonObject, pod: Pod) -> None:
-        """A pod too many: freed first, so that it never counts."""
-        await self._free(pod)
+    async def _delete_uncounted(self, job: JsonObject, pod: Pod) -> None:
+        """Delete a surplus pod. Its finalizer is removed first, so that it never counts."""
+        await self._remove_finalizer(pod)
         await self._delete(job, pod)
 
     async def _delete(self, job: JsonObject, pod: Pod) -> None:
@@ -210,7 +210,7 @@ class Jobs:
         end: End,
         release: frozenset[str],
     ) -> Requeue | None:
-        """First announce the end, then remove what still runs, then declare the Job finished."""
+        """First write FailureTarget or SuccessCriteriaMet, then delete running pods, then write the final condition."""
         running = [pod for pod in pods if pod.active]
         leaving = len(running) + sum(one.leaving for one in results)
         status |= states.over(status, end, leaving)
@@ -274,15 +274,17 @@ def _orphaned(pod: Pod) -> bool:
     return FINALIZER in pod.metadata.finalizers and controller_of(pod) is None
 
 
-def _paced(facts: JobFacts, step: Work, rest: backoff.Rest, waiting: dict[int, PodResult]) -> tuple[Work, float]:
+def _paced(
+    facts: JobFacts, step: Work, rest: backoff.FailureRecord, waiting: dict[int, PodResult]
+) -> tuple[Work, float]:
     """The pods of a step that may be created now, and the seconds until the next ones."""
     now = clock.now()
     if not step.create:
         return step, 0.0
     if facts.per_index_limit is None:
-        pause = backoff.left(rest, now)
+        pause = backoff.seconds_left(rest, now)
         return (Work(delete=step.delete), pause) if pause > 0 else (step, 0.0)
-    pauses = {index: backoff.left_for_index(waiting.get(index), now) for index in step.indexes}
+    pauses = {index: backoff.seconds_left_for_index(waiting.get(index), now) for index in step.indexes}
     chosen = tuple(index for index in step.indexes if pauses[index] <= 0)
     later = [pause for pause in pauses.values() if pause > 0]
     return Work(len(chosen), chosen, step.delete), min(later, default=0.0)

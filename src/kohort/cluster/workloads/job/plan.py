@@ -1,8 +1,8 @@
 """What a Job does next.
 
-Every pod of a Job counts exactly once, also if it is deleted by somebody right after it finished. So a pod carries a
-finalizer until its result is in the status. Results that are noted but whose pods still have the finalizer stand in
-`uncountedTerminatedPods`; the order note, take the finalizer off, add to the counters survives a crash at any point.
+Every pod of a Job counts exactly once, also if it is deleted right after it finished. So a pod carries a finalizer
+until its result is in the status. Results whose pods still have the finalizer are listed in `uncountedTerminatedPods`.
+The order (list the pod, remove its finalizer, add it to the counters) survives a crash at any point.
 
 How a Job ends, first match first:
 
@@ -18,7 +18,7 @@ How a Job ends, first match first:
 | enough successes, or one when no number is given, and nothing runs | Complete: CompletionsReached |
 
 Otherwise it has as many pods as parallelism and what is left to do allow; none while it is suspended. A Job that is
-being deleted goes on counting, but neither makes nor removes pods: that is up to the garbage collector.
+being deleted goes on counting, but neither creates nor deletes pods: the garbage collector does.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.workloads.job.policies import Verdict, success_rule
+from kohort.cluster.workloads.job.policies import FailureDecision, success_rule
 from kohort.objects.json_types import JsonObject
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
@@ -45,13 +45,13 @@ class PodResult(msgspec.Struct, frozen=True):
     index: int | None = None
     ready: bool = False
     restarts: int = 0
-    verdict: Verdict = Verdict()
-    """What its failure means, should it have failed."""
+    decision: FailureDecision = FailureDecision()
+    """What its failure means, if it failed."""
     failures: int = 0
     """Of its index, before this pod."""
     ignored: int = 0
     ended: datetime | None = None
-    """When it ended, or would have, should it count as failed."""
+    """When it ended, or would have ended if it counts as failed."""
 
     @property
     def active(self) -> bool:
@@ -67,7 +67,7 @@ class PodResult(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """The Job is over. All its pods must go before it is declared so."""
+    """How the Job ends. All its pods must be gone before the final condition is written."""
 
     success: bool
     reason: str
@@ -93,7 +93,7 @@ class JobFacts(msgspec.Struct, frozen=True):
     """Successes in the counter."""
     failed: int = 0
     noted_good: frozenset[str] = frozenset()
-    """Pods that are noted, but not in the counters yet."""
+    """Uids in `uncountedTerminatedPods`."""
     noted_bad: frozenset[str] = frozenset()
     completed: frozenset[int] = frozenset()
     """Indexes that succeeded."""
@@ -106,7 +106,7 @@ class JobFacts(msgspec.Struct, frozen=True):
         return pod.leaving and not self.replaces_only_failed
 
     def concerns(self, pod: PodResult) -> bool:
-        """Pods of indexes that are no more do not count."""
+        """Pods of indexes beyond `completions` do not count."""
         return not self.indexed or (pod.index is not None and pod.index < (self.completions or 0))
 
 
@@ -159,7 +159,7 @@ def tally(facts: JobFacts, pods: Sequence[PodResult]) -> Tally:
     completed = facts.completed | {pod.index for pod in good if facts.indexed and pod.index is not None}
     return Tally(
         succeeded=len(completed) if facts.indexed else facts.succeeded + len(facts.noted_good) + len(good),
-        failed=facts.failed + len(facts.noted_bad) + sum(pod.verdict.counts for pod in bad),
+        failed=facts.failed + len(facts.noted_bad) + sum(pod.decision.counts for pod in bad),
         completed=completed,
         failed_indexes=facts.failed_indexes
         | {pod.index for pod in pods if pod.index is not None and _index_failed(facts, pod)},
@@ -169,17 +169,17 @@ def tally(facts: JobFacts, pods: Sequence[PodResult]) -> Tally:
 def _index_failed(facts: JobFacts, pod: PodResult) -> bool:
     if facts.per_index_limit is None or not facts.has_failed(pod) or not pod.tracked or not facts.concerns(pod):
         return False
-    if pod.verdict.action == "FailIndex":
+    if pod.decision.action == "FailIndex":
         return True
-    return pod.verdict.counts and pod.failures >= facts.per_index_limit
+    return pod.decision.counts and pod.failures >= facts.per_index_limit
 
 
 def end_of(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -> End | None:
     if facts.announced is not None:
         return facts.announced
-    fatal = next((pod for pod in pods if facts.has_failed(pod) and pod.verdict.action == "FailJob"), None)
+    fatal = next((pod for pod in pods if facts.has_failed(pod) and pod.decision.action == "FailJob"), None)
     if fatal is not None:
-        return End(False, "PodFailurePolicy", fatal.verdict.message)
+        return End(False, "PodFailurePolicy", fatal.decision.message)
     if results.failed > facts.backoff_limit or _restarted_too_often(facts, pods):
         return End(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if facts.overdue:
@@ -231,7 +231,7 @@ def notes(facts: JobFacts, pods: Sequence[PodResult], end: End | None, waiting: 
         if pod.phase == "Succeeded" and pod.uid not in facts.noted_bad:
             if not facts.indexed:
                 good.add(pod.uid)
-        elif (failed or (end and not end.success)) and facts.concerns(pod) and pod.verdict.counts:
+        elif (failed or (end and not end.success)) and facts.concerns(pod) and pod.decision.counts:
             bad.add(pod.uid)
     return Notes(facts.noted_good | good, facts.noted_bad | bad, frozenset(release))
 
@@ -284,8 +284,8 @@ def _open_indexes(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) ->
 
 
 def to_be_replaced(facts: JobFacts, results: Tally, pods: Sequence[PodResult]) -> dict[int, PodResult]:
-    """With a limit for each index: the last failed pod of each index that gets another try. It hands the number of
-    failures down to its successor, so it must not go before that exists."""
+    """With a limit for each index: the last failed pod of each index that gets another try. Its replacement copies the
+    number of failures, so it stays until that exists."""
     if facts.per_index_limit is None:
         return {}
     busy = {pod.index for pod in pods if pod.active} | results.completed | results.failed_indexes

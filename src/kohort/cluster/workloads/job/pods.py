@@ -1,11 +1,11 @@
-"""The pods of a Job: as they must be written, and what they tell."""
+"""The pods of a Job: building them, and reading their results."""
 
 from typing import Final
 
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.job.backoff import ended
 from kohort.cluster.workloads.job.plan import FINALIZER, INDEX, PodResult
-from kohort.cluster.workloads.job.policies import Exit, judge
+from kohort.cluster.workloads.job.policies import Exit, failure_decision
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 
@@ -26,7 +26,7 @@ def result(pod: Pod, policy: JsonObject | None = None) -> PodResult:
         index=_number(pod, INDEX),
         ready=pod.ready,
         restarts=sum(one.restart_count for one in statuses),
-        verdict=judge(policy, f"{pod.metadata.namespace}/{pod.metadata.name}", exits, conditions),
+        decision=failure_decision(policy, f"{pod.metadata.namespace}/{pod.metadata.name}", exits, conditions),
         failures=_number(pod, FAILURES) or 0,
         ignored=_number(pod, IGNORED_FAILURES) or 0,
         ended=ended(pod),
@@ -68,7 +68,7 @@ def build_pod(job: JsonObject, index: int | None, replaced: PodResult | None = N
 def failure_counts(replaced: PodResult | None) -> dict[str, str]:
     if replaced is None:
         return {FAILURES: "0"}
-    counts = replaced.verdict.counts
+    counts = replaced.decision.counts
     ignored = replaced.ignored + (not counts)
     annotations = {FAILURES: str(replaced.failures + counts)}
     return {**annotations, IGNORED_FAILURES: str(ignored)} if ignored else annotations

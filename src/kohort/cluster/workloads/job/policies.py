@@ -1,4 +1,4 @@
-"""What a Job's policies say: what the failure of a pod means, and when enough has succeeded.
+"""podFailurePolicy and successPolicy of a Job: what a failed pod means, and when enough pods have succeeded.
 
 The first rule of `podFailurePolicy` that matches a failed pod decides:
 
@@ -26,19 +26,21 @@ class Exit(msgspec.Struct, frozen=True):
     code: int
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FailureDecision(msgspec.Struct, frozen=True):
     """What one failed pod means for its Job."""
 
     action: Action = "Count"
     message: str = ""
-    """Why the Job fails; only with FailJob."""
+    """DeleteReason the Job fails; only with FailJob."""
 
     @property
     def counts(self) -> bool:
         return self.action != "Ignore"
 
 
-def judge(policy: JsonObject | None, pod: str, exits: Sequence[Exit], conditions: Sequence[tuple[str, str]]) -> Verdict:
+def failure_decision(
+    policy: JsonObject | None, pod: str, exits: Sequence[Exit], conditions: Sequence[tuple[str, str]]
+) -> FailureDecision:
     """`pod` is namespace/name; `conditions` are types with their status; `exits` those of ended containers."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         action: Action = rule["action"]
@@ -46,17 +48,17 @@ def judge(policy: JsonObject | None, pod: str, exits: Sequence[Exit], conditions
             ended = next((one for one in exits if _exit_matches(rule["onExitCodes"], one)), None)
             if ended is not None:
                 text = f"Container {ended.container} for pod {pod} failed with exit code {ended.code}"
-                return _verdict(action, text, number)
+                return _decision(action, text, number)
             continue
         wanted = {(one["type"], one.get("status", "True")) for one in rule.get("onPodConditions") or ()}
         condition = next((one for one in conditions if one in wanted), None)
         if condition is not None:
-            return _verdict(action, f"Pod {pod} has condition {condition[0]}", number)
-    return Verdict()
+            return _decision(action, f"Pod {pod} has condition {condition[0]}", number)
+    return FailureDecision()
 
 
-def _verdict(action: Action, text: str, number: int) -> Verdict:
-    return Verdict(action, f"{text} matching {action} rule at index {number}" if action == "FailJob" else "")
+def _decision(action: Action, text: str, number: int) -> FailureDecision:
+    return FailureDecision(action, f"{text} matching {action} rule at index {number}" if action == "FailJob" else "")
 
 
 def _exit_matches(requirement: JsonObject, ended: Exit) -> bool:

@@ -1,4 +1,4 @@
-"""The status of a Job: read into facts, and written."""
+"""The status of a Job: reading it, and computing the next one."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -76,7 +76,7 @@ def uncounted(status: JsonObject) -> tuple[list[str], list[str]]:
 
 
 def until_deadline(job: JsonObject, status: JsonObject) -> float | None:
-    """Seconds until the Job is overdue; None when the clock does not run."""
+    """Seconds until activeDeadlineSeconds have passed; None without a deadline, or while suspended."""
     seconds, start = job["spec"].get("activeDeadlineSeconds"), status.get("startTime")
     if seconds is None or not start or job["spec"].get("suspend"):
         return None
@@ -84,7 +84,7 @@ def until_deadline(job: JsonObject, status: JsonObject) -> float | None:
 
 
 def with_results(job: JsonObject, facts: JobFacts, tally: Tally, notes: Notes) -> JsonObject:
-    """The status with all that is counted and noted; what runs is not in it."""
+    """The status with all counted and uncounted results; counters of running pods are not in it."""
     status = dict(job.get("status") or {})
     noted: JsonObject = {}
     if notes.good:
@@ -113,7 +113,7 @@ def running(results: Sequence[PodResult], step: Work, made: int) -> JsonObject:
 
 
 def over(status: JsonObject, end: End, leaving: int) -> JsonObject:
-    """The Job comes to its end: no pod is wanted any more, `leaving` ones are still there."""
+    """The Job ends: no pod is active any more, `leaving` pods are still terminating."""
     announced = "SuccessCriteriaMet" if end.success else "FailureTarget"
     found = marked(status.get("conditions") or [], announced, "True", end.reason, end.message)
     return {"conditions": found, "active": 0, "ready": 0, "terminating": leaving}
@@ -137,7 +137,7 @@ def marked(found: list[JsonObject], type: str, state: str, reason: str, message:
 
 
 def changes(job: JsonObject, status: JsonObject) -> JsonObject:
-    """The patch that makes the status so. What the API leaves out when it is empty is cleared with null."""
+    """The patch from the present status to this one. Fields that the API omits when empty are cleared with null."""
     before = job.get("status") or {}
     after = {
         name: None if name in ("active", "succeeded", "failed") and value == 0 else value

@@ -1,4 +1,4 @@
-"""Pods that must leave: those that do not tolerate a NoExecute taint of their node, and those whose node is gone."""
+"""Deletes pods that do not tolerate a NoExecute taint of their node, and pods whose node is gone."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import condition_is
 
 _QUARANTINE: Final = 40.0
-"""How long a node must be missing before its pods are given up: it may just be registering again."""
+"""How long a node must be missing before its pods are deleted: it may just be registering again."""
 _KEPT_FINISHED: Final = 12500
 OUT_OF_SERVICE: Final = f"{rules.PREFIX}out-of-service"
-"""Somebody knows that the node is off: what terminates there will never say so itself."""
+"""A user declares that the node is off: terminating pods there will never be reported as ended."""
 
 
 def register(manager: Manager) -> None:
     TaintEviction(manager)
-    PodCollection(manager)
+    PodGarbageCollector(manager)
 
 
 class TaintEviction:
@@ -67,7 +67,7 @@ class TaintEviction:
     async def _evict(self, pod: Pod) -> None:
         message = "Taint manager: deleting due to NoExecute taint"
         try:
-            await note_disruption(self.client, pod, "DeletionByTaintManager", message)
+            await write_disruption_condition(self.client, pod, "DeletionByTaintManager", message)
             await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         except (NotFound, Conflict):
             return
@@ -75,9 +75,9 @@ class TaintEviction:
         self.recorder.normal(PODS, pod, "TaintManagerEviction", text)
 
 
-class PodCollection:
-    """Removes pods that nobody else will: on lost nodes, deleted before they were placed or on a node that somebody
-    declared out of service, or finished long ago."""
+class PodGarbageCollector:
+    """Deletes pods that no node agent will end: on missing nodes, terminating without a node or on a node that is out
+    of service; and the oldest finished pods beyond a limit."""
 
     def __init__(self, manager: Manager, *, period: float = 20.0) -> None:
         self.client = manager.client
@@ -96,9 +96,9 @@ class PodCollection:
         lost = await self._lost_nodes()
         for pod in self.pods.list():
             if pod.spec.node_name in lost:
-                await self._give_up(pod, disrupted="PodGC: node no longer exists")
+                await self._fail_and_delete(pod, disrupted="PodGC: node no longer exists")
             elif pod.metadata.deleting and not self._is_served(pod):
-                await self._give_up(pod)
+                await self._fail_and_delete(pod)
         finished = sorted(
             (pod for pod in self.pods.list() if pod.finished), key=lambda pod: pod.metadata.creation_timestamp or ""
         )
@@ -114,15 +114,15 @@ class PodCollection:
         return {name for name in ripe if await self.client.find(NODES, name) is None}
 
     def _is_served(self, pod: Pod) -> bool:
-        """There is a node that may still end this pod."""
+        """Whether the node of the pod can still end it."""
         node = self.nodes.get(Key("", pod.spec.node_name)) if pod.spec.node_name else None
         if node is None:
             return bool(pod.spec.node_name)
         ready = condition_is(node.status.conditions, "Ready")
         return ready or not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
-    async def _give_up(self, pod: Pod, disrupted: str = "") -> None:
-        """Nobody will ever report the end of this pod: it has failed, and goes."""
+    async def _fail_and_delete(self, pod: Pod, disrupted: str = "") -> None:
+        """No node agent will report the end of this pod: mark it failed and delete it."""
         try:
             if not pod.finished:
                 await self._fail(pod, disrupted)
@@ -132,7 +132,7 @@ class PodCollection:
 
     async def _fail(self, pod: Pod, disrupted: str) -> None:
         if disrupted:
-            await note_disruption(self.client, pod, "DeletionByPodGC", disrupted, failed=True)
+            await write_disruption_condition(self.client, pod, "DeletionByPodGC", disrupted, failed=True)
         else:
             body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}}
             await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body, subresource="status")
@@ -146,8 +146,10 @@ class PodCollection:
             return
 
 
-async def note_disruption(client: Client, pod: Pod, reason: str, message: str, *, failed: bool = False) -> None:
-    """Say on the pod why it goes, before it goes."""
+async def write_disruption_condition(
+    client: Client, pod: Pod, reason: str, message: str, *, failed: bool = False
+) -> None:
+    """Write the condition DisruptionTarget, before the pod is deleted."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",

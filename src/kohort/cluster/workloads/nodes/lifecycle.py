@@ -1,4 +1,4 @@
-"""Node health: leases watched, conditions set to Unknown when they stop, taints kept in step.
+"""Node health: watches leases, sets conditions to Unknown when renewals stop, keeps taints current.
 
 Silence is measured on this process's own clock, from the moment it first saw a lease value. So a control plane that was
 itself stopped or suspended never concludes that all its nodes are dead.
@@ -22,7 +22,7 @@ from kohort.objects.meta import PartialObject, find_condition
 
 GRACE: Final = 50.0
 REGISTRATION: Final = 1.0
-"""A node that just came is about to report: until then it keeps the taint that it was registered with."""
+"""Seconds in which a new node reports its conditions; until then it keeps the taint it was registered with."""
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -55,7 +55,7 @@ class NodeLifecycle:
             await self._adjust_taints(node)
             ready = find_condition(node.status.conditions, "Ready")
             if ready is not None and ready.status == "Unknown":
-                await self._mark_pods(node)
+                await self._mark_pods_unready(node)
         return Requeue(after=max(1.0, GRACE - silent + 0.1)) if silent <= GRACE else None
 
     def _silence(self, node: Node) -> float:
@@ -105,9 +105,9 @@ class NodeLifecycle:
         except NotFound:
             return
 
-    async def _mark_pods(self, node: Node) -> None:
-        """Nobody knows whether pods of a silent node serve, so they must not be taken for ready. A node that says
-        itself that it is not ready also speaks for its pods."""
+    async def _mark_pods_unready(self, node: Node) -> None:
+        """Pods of a node that does not report must not count as ready, and neither must those of a node that reports
+        that it is not ready."""
         for pod in self.pods.list():
             if pod.spec.node_name != node.metadata.name or not pod.ready:
                 continue
@@ -123,6 +123,6 @@ class NodeLifecycle:
 
 
 def _some_known(node: Node) -> bool:
-    """Something about the node is still claimed to be known."""
+    """Whether a condition of the node is not Unknown yet."""
     found = [find_condition(node.status.conditions, type) for type in _REPORTED]
     return any(one is None or one.status != "Unknown" for one in found)

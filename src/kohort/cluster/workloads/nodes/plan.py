@@ -1,4 +1,4 @@
-"""What a node's condition means.
+"""Which taints follow from the conditions of a node, and how long pods tolerate them.
 
 | node | taint | effects |
 |---|---|---|
@@ -10,8 +10,8 @@
 | NetworkUnavailable | node.kubernetes.io/network-unavailable | NoSchedule |
 | spec.unschedulable | node.kubernetes.io/unschedulable | NoSchedule |
 
-A node that says nothing about Ready is not tainted for it, and loses the taint that it was registered with; when it has
-said nothing for too long, Ready becomes Unknown.
+A node without a Ready condition is not tainted for it, and loses the taint that it was registered with; when it has
+not reported for too long, Ready becomes Unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ def health_taints(node: Node) -> list[Taint]:
 
 
 def wanted_taints(node: Node, now: str) -> Sequence[Taint] | None:
-    """The complete list that the node must have; None when it has it. Taints that others put there stay."""
+    """The complete list that the node must have; None when it has it. Taints of others stay."""
     wanted = {(taint.key, taint.effect): taint for taint in health_taints(node)}
     kept = [taint for taint in node.spec.taints if taint.key not in MANAGED or (taint.key, taint.effect) in wanted]
     have = {(taint.key, taint.effect) for taint in kept}

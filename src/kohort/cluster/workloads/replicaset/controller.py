@@ -1,4 +1,4 @@
-"""The reconciler of ReplicaSets and of ReplicationControllers, which are the same thing in an older form."""
+"""The reconciler of ReplicaSets and of ReplicationControllers, their older form."""
 
 import asyncio
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from kohort.objects.json_types import JsonObject
 
 
 class Variant(NamedTuple):
-    """What differs between the two kinds. How their selectors differ is known to `ownership`."""
+    """What differs between the two kinds. `controller_ref` handles the difference of their selectors."""
 
     resource: Resource
     controller: str
@@ -52,7 +52,7 @@ class ReplicaSets:
         self.sets = manager.informer(variant.resource, JsonObject)
         self.pods = manager.informer(PODS, Pod, indexes={controller_ref.OWNER: controller_ref.index_by_owner})
         self.expectations = Expectations()
-        self.pods.on_change(self._note)
+        self.pods.on_change(self._observe_pod)
         controller = manager.controller(variant.controller, self.reconcile, workers=4, max_delay=30)
         controller.watches(self.sets)
         controller.watches(self.pods, self._sets_of_pod)
@@ -79,7 +79,7 @@ class ReplicaSets:
 
     # Observing
 
-    def _note(self, old: Pod | None, new: Pod | None) -> None:
+    def _observe_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         owner = controller_of(pod) if pod else None
         if pod is not None and owner is not None and owner.kind == self.resource.kind:
@@ -96,13 +96,13 @@ class ReplicaSets:
         ]
 
     async def _members(self, replica_set: JsonObject) -> list[Pod]:
-        """The pods that run or will, and those of ours that are still going; finished ones are nobody's concern."""
+        """The active pods, and our terminating ones; finished pods do not count."""
         found = [pod for pod in controller_ref.candidates(self.pods, replica_set) if not pod.finished]
         active = [pod for pod in found if not pod.metadata.deleting]
-        going = controller_ref.sort_out(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
+        going = controller_ref.classify(replica_set, (pod for pod in found if pod.metadata.deleting)).kept
         return await controller_ref.claim(self.client, self.resource, replica_set, PODS, active) + going
 
-    def _neighbours(self, replica_set: JsonObject) -> list[str]:
+    def _nodes_of_related_pods(self, replica_set: JsonObject) -> list[str]:
         """The nodes of all pods of the sets that share this one's owner: a node with many of them is crowded. For a
         set without an owner no node is."""
         owner = controller_of(replica_set)
@@ -127,7 +127,10 @@ class ReplicaSets:
     ) -> ApiError | None:
         wanted = replica_set["spec"].get("replicas")
         plan = rules.plan(
-            1 if wanted is None else wanted, replicas, self._neighbours(replica_set) if pods else (), clock.now()
+            1 if wanted is None else wanted,
+            replicas,
+            self._nodes_of_related_pods(replica_set) if pods else (),
+            clock.now(),
         )
         try:
             for batch in growing_batches(range(plan.create)):
@@ -180,8 +183,8 @@ class ReplicaSets:
 
 
 def _failure_conditions(before: list[JsonObject], failure: ApiError | None) -> list[JsonObject]:
-    """A failure is written once: its message names a pod that never was, another one at every attempt, and a status
-    that changes at every attempt would start the next one at once."""
+    """A failure is written once: its message names a generated pod name, another one at every attempt, and a status
+    that changed at every attempt would trigger the next reconcile at once."""
     if failure is None:
         return [one for one in before if one["type"] != "ReplicaFailure"]
     if any(one["type"] == "ReplicaFailure" and one["status"] == "True" for one in before):

@@ -1,14 +1,14 @@
-"""How many pods a ReplicaSet makes or removes, and which ones go first.
+"""How many pods a ReplicaSet creates or deletes, and which ones are deleted first.
 
-Victims are chosen so that the least is lost. From first to go to last:
+Pods whose deletion costs the least are deleted first:
 
-| compared | goes first |
+| compared | deleted first |
 |---|---|
 | node | not yet on one |
 | phase | Pending before Unknown before Running |
 | readiness | not Ready |
 | deletion cost annotation | lower |
-| crowding | more pods of this set's relatives on the same node |
+| crowding | more pods of sets with the same owner on the node |
 | ready since | later (younger), by order of magnitude |
 | restarts | more |
 | created | later |
@@ -29,7 +29,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """What the rules must know of one pod."""
+    """One pod, as far as the rules need it."""
 
     name: str
     node: str = ""
@@ -55,7 +55,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(wanted: int, pods: Sequence[Replica], neighbours: Sequence[str] = (), now: datetime | None = None) -> Plan:
-    """`neighbours` names the nodes of all pods of related sets, one entry a pod; it decides which node is crowded."""
+    """`neighbours` names the nodes of all pods of related sets, one entry a pod; nodes with many of them are
+    crowded."""
     active = [pod for pod in pods if pod.active]
     missing = wanted - len(active)
     if missing >= 0:

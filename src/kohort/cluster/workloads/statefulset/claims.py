@@ -1,4 +1,4 @@
-"""The claims of a StatefulSet's pods: made before a pod, kept or given away with it."""
+"""The claims of a StatefulSet's pods: created before a pod, retained or deleted by the retention policy."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from kohort.objects.json_types import JsonObject
 
 
 class ClaimsNotReady(Exception):
-    """A claim of the pod was not accepted, or is going."""
+    """A claim of the pod was rejected, or is being deleted."""
 
 
 class Claims:
@@ -24,7 +24,7 @@ class Claims:
         self._recorder = recorder
 
     def as_wanted(self, stateful_set: JsonObject, pod: Pod, ordinal: int) -> bool:
-        """The pod mounts its claims, and they belong to whom the retention policy says."""
+        """Whether the pod mounts its claims, and they have the owners that the retention policy asks for."""
         if not has_volumes(stateful_set, pod, ordinal):
             return False
         return all(self._misowned(stateful_set, pod, name) is None for name in claims_of(stateful_set, ordinal))
@@ -60,7 +60,7 @@ class Claims:
             raise ClaimsNotReady(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     async def _create(self, stateful_set: JsonObject, pod_name: str, claim: JsonObject) -> list[str]:
-        """Make a claim, and say what went wrong."""
+        """Create a claim, with an event for the result."""
         name, set_name = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
             await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
@@ -92,7 +92,7 @@ class Claims:
             await self._client.patch(PERSISTENT_VOLUME_CLAIMS, claim, pod.metadata.namespace, body)
 
     def are_stale(self, stateful_set: JsonObject, pod_name: str) -> bool:
-        """With whenScaled=Delete, a claim that an earlier pod of this name still owns is about to vanish."""
+        """With whenScaled=Delete, a claim that an earlier pod of this name still owns is about to be deleted."""
         policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         if policy.get("whenScaled") != "Delete":
             return False
@@ -105,7 +105,7 @@ class Claims:
 
 
 def _belongs_to_others(stateful_set: JsonObject, claim: PersistentVolumeClaim) -> bool:
-    """Somebody else controls a claim that the retention policy would give away."""
+    """Whether another controller owns a claim to which the retention policy would add an owner."""
     policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     if "Delete" not in policy.values():
         return False

@@ -148,9 +148,9 @@ class StatefulSets:
         stages: Sequence[Sequence[rules.Step]],
         pods: Sequence[Pod],
     ) -> tuple[list[rules.Action], Exception | None]:
-        """Make the writes; what was done, and what went wrong. An ordered set makes them one after the other. A
-        parallel one takes steps together in growing batches: if it cannot create pods, it finds out with one request
-        and not with a thousand."""
+        """Perform the actions; returns those that were done, and the first error. An ordered set performs them one
+        after the other, a parallel one in growing batches: if pods cannot be created, one request shows it, not a
+        thousand."""
         by_name = {pod.metadata.name: pod for pod in pods}
         facts = set_facts(stateful_set, resolved)
         together = not facts.ordered
@@ -234,8 +234,8 @@ class StatefulSets:
         self._report(stateful_set, "Delete", pod.metadata.name)
 
     async def _repair(self, stateful_set: JsonObject, pod: Pod) -> None:
-        """Give a pod its labels, its claims and their owners. Volumes cannot be added to a pod that is there; the API
-        says so, and the set waits for somebody to delete it."""
+        """Give a pod its labels, its claims and their owners. Volumes cannot be added to an existing pod; the API
+        rejects that, and the set waits until a user deletes the pod."""
         name, ordinal = pod.metadata.name, ordinal_of(pod.metadata.name, stateful_set["metadata"]["name"]) or 0
         body: JsonObject = {}
         if pod.metadata.labels.get(POD_NAME_LABEL) != name:
@@ -253,7 +253,7 @@ class StatefulSets:
         self._report(stateful_set, "Update", name)
 
     def _with_written_status(self, stateful_set: JsonObject) -> JsonObject:
-        """The set with the status that this process wrote last, should the cache not show it yet: the counters decide
+        """The set with the status that this process wrote last, if the cache does not show it yet: the counters decide
         which revision the next pod gets."""
         metadata = stateful_set["metadata"]
         version, status = self._written.get(metadata["uid"], ("0", {}))
@@ -271,7 +271,7 @@ class StatefulSets:
             self._written[uid] = (made["metadata"]["resourceVersion"], made["status"])
 
     def _when_available(self, stateful_set: JsonObject, pods: Sequence[Pod]) -> Requeue | None:
-        """A ready pod becomes available by the passing of time alone, so nothing else would wake the set."""
+        """When the next ready pod becomes available: no event shows that."""
         seconds = stateful_set["spec"].get("minReadySeconds") or 0
         waits = [available_in(pod, seconds) for pod in pods if seconds and pod.ready]
         pending = [wait.total_seconds() for wait in waits if wait > timedelta(0)]
@@ -307,7 +307,7 @@ def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:
 
 
 def status_of(stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, counts: rules.Counts) -> JsonObject:
-    """The status to write. Zero counts that the API omits are written as null, so that old values vanish."""
+    """The status to write. Zero counts that the API omits are written as null, so that old values are removed."""
     complete = rules.is_complete(facts, counts)
     return {
         "observedGeneration": stateful_set["metadata"].get("generation"),

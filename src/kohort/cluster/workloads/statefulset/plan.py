@@ -1,10 +1,10 @@
 """What a StatefulSet does next.
 
-One pass looks at all pods of the set and answers with the writes to make now. Order is the point of a StatefulSet:
-under `OrderedReady` the first pod that is not yet as it should be ends the pass, so at most one pod is in motion; under
-`Parallel` nothing waits for anything.
+One plan covers all pods of the set and contains the writes to make now. A StatefulSet is about order: under
+`OrderedReady` the first pod that is not yet as it should be ends the plan, so at most one pod changes at a time; under
+`Parallel` no pod waits for another.
 
-A pass goes through three stages and a later stage starts only when the earlier one found nothing to wait for:
+A plan has three stages, and a later stage starts only when the earlier one has nothing to wait for:
 
 | stage | pods | what happens |
 |---|---|---|
@@ -12,7 +12,7 @@ A pass goes through three stages and a later stage starts only when the earlier 
 | shrink | all other ordinals, descending | deleted; ordered: one at a time, and only while those below are healthy |
 | roll | in range, descending, from the partition up | pods of another revision than the update revision deleted |
 
-How many pods may be away during a roll:
+How many pods may be unavailable during a roll:
 
 | maxUnavailable | rule |
 |---|---|
@@ -29,7 +29,7 @@ from kohort.objects import int_or_string
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """What the rules must know of one pod."""
+    """One pod, as far as the rules need it."""
 
     name: str
     ordinal: int
@@ -47,13 +47,13 @@ class PodFacts(msgspec.Struct, frozen=True):
 
 
 class SetFacts(msgspec.Struct, frozen=True):
-    """What the rules must know of the set."""
+    """The set, as far as the rules need it."""
 
     replicas: int
     start: int = 0
     ordered: bool = True
     rolling: bool = True
-    """The strategy is RollingUpdate; otherwise pods change revision only when somebody deletes them."""
+    """The strategy is RollingUpdate; otherwise pods change revision only when users delete them."""
     partition: int | None = 0
     """None when the strategy has no rollingUpdate block at all."""
     max_unavailable: int | str | None = None
@@ -78,7 +78,7 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """Bring labels, volumes and claim owners of a pod in order."""
+    """Correct labels, volumes and claim owners of a pod."""
 
     pod: str
 
@@ -141,7 +141,7 @@ def revision_for(facts: SetFacts, ordinal: int) -> str:
 
 
 def plan(facts: SetFacts, pods: Sequence[PodFacts]) -> Plan:
-    """The writes of one pass, in the order in which to make them."""
+    """The writes to make now, in their order."""
     if facts.deleting:
         return Plan((), "the set is being deleted")
     stages: list[tuple[Step, ...]] = []
@@ -221,12 +221,12 @@ def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[A
 
 
 def _settle_claims(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
-    for pod in _condemned(facts, pods):
+    for pod in _beyond_range(facts, pods):
         yield () if pod.intact else (FixClaimOwners(pod.name),)
 
 
 def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
-    condemned = _condemned(facts, pods)
+    condemned = _beyond_range(facts, pods)
     first_unhealthy = _first_unhealthy(facts, pods, condemned)
     for pod in condemned:
         if pod.terminating:
@@ -238,7 +238,7 @@ def _shrink(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
         yield (delete, _Wait(f"{pod.name} is being scaled down")) if facts.ordered else (delete,)
 
 
-def _condemned(facts: SetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
+def _beyond_range(facts: SetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
     return sorted((pod for pod in pods if not facts.in_range(pod.ordinal)), key=lambda pod: -pod.ordinal)
 
 

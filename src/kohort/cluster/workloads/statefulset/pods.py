@@ -1,4 +1,4 @@
-"""The pods and claims of a StatefulSet, as they must be written."""
+"""Builds the pods and claims of a StatefulSet."""
 
 import re
 
@@ -109,7 +109,7 @@ def _build_claim(set_object: JsonObject, template: JsonObject, ordinal: int) -> 
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Somebody who may own a claim."""
+    """The set or pod that may own a claim."""
 
     api_version: str
     kind: str
@@ -137,13 +137,13 @@ class Owner(msgspec.Struct, frozen=True):
 def claim_owners(
     references: list[JsonObject], set_owner: Owner, pod: Owner, *, when_deleted: str, when_scaled: str, condemned: bool
 ) -> list[JsonObject]:
-    """The owner references that a claim must have; equal to `references` when nothing is to be done.
+    """The owner references that a claim must have; equal to `references` when they are right already.
 
     | whenDeleted | whenScaled | pod in range | pod condemned |
     |---|---|---|---|
-    | Retain | Retain | nobody | nobody |
+    | Retain | Retain | none | none |
     | Delete | Retain | the set | the set |
-    | Retain | Delete | nobody | the pod |
+    | Retain | Delete | none | the pod |
     | Delete | Delete | the set | the pod |
 
     A claim that belongs to an earlier set or pod of the same name, or to another controller, is not taken over.

@@ -1,4 +1,4 @@
-"""Protection of VolumeAttributesClasses: one that is deleted stays as long as a claim or a volume names it."""
+"""Protection of VolumeAttributesClasses: a deleted class stays as long as a claim or a volume names it."""
 
 from collections.abc import Iterable
 
@@ -53,7 +53,7 @@ class AttributesClasses:
 
 
 def named_by_claim(claim: PersistentVolumeClaim) -> set[str]:
-    """The classes that a claim has, wants, or is on its way to."""
+    """The classes in the spec and the status of a claim: wanted, current, and being changed to."""
     status = claim.status
     target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
     names = (claim.spec.volume_attributes_class_name, status.current_volume_attributes_class_name, target)

@@ -49,7 +49,7 @@ class Claims:
         return self._pending_of(volume.spec.storage_class_name)
 
     def _claims_of_class(self, storage_class: StorageClass) -> Iterable[Key]:
-        """With those that have no class yet, should this be the default."""
+        """Pending claims of the class, and if it is the default also those without a class."""
         found = [*self._pending_of(storage_class.metadata.name)]
         return [*found, *self._pending_of("")] if storage_class.default else found
 
@@ -65,7 +65,7 @@ class Claims:
         if claim is None:
             return None
         if claim.metadata.deleting:
-            await self._unprotect(key, claim)
+            await self._remove_protection(key, claim)
             return None
         storage_class = self.classes.get(Key("", claim.spec.storage_class_name or ""))
         step = rules.next_step(
@@ -84,8 +84,8 @@ class Claims:
                     await self._status(claim, {"phase": "Lost", "accessModes": None, "capacity": None})
                     self.recorder.warning(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
             case rules.Wait(reason, message, warning) if reason:
-                tell = self.recorder.warning if warning else self.recorder.normal
-                tell(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
+                record = self.recorder.warning if warning else self.recorder.normal
+                record(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
 
     def _consumers(self, key: Key) -> list[str]:
@@ -148,9 +148,9 @@ class Claims:
             f"Successfully provisioned volume {name} using {rules.PROVISIONER}",
         )
 
-    async def _unprotect(self, key: Key, claim: PersistentVolumeClaim) -> None:
+    async def _remove_protection(self, key: Key, claim: PersistentVolumeClaim) -> None:
         """A claim that is being deleted stays as long as a pod on a node uses it, also one that has finished: only the
-        node knows when it has let go of the volume. A pod without a node will not start with such a claim."""
+        node knows when the volume is unmounted. A pod without a node will not start with such a claim."""
         if CLAIM_PROTECTION not in claim.metadata.finalizers:
             return
         if any(pod.spec.node_name for pod in self.pods.by_index("claim", str(key))):
@@ -164,7 +164,7 @@ class Claims:
 
 
 class Volumes:
-    """Phases of volumes, and what becomes of them when their claim is gone."""
+    """Phases of volumes, and their reclaim policy when the claim is gone."""
 
     def __init__(self, manager: Manager, directory: Path) -> None:
         self.client = manager.client
@@ -185,7 +185,7 @@ class Volumes:
         phase = await self._phase(volume)
         if volume.metadata.deleting:
             if phase != "Bound":
-                await self._unprotect(volume)
+                await self._remove_protection(volume)
             return None
         if phase == "Released" and _deletes_itself(volume):
             await self._reclaim(volume)
@@ -214,7 +214,7 @@ class Volumes:
         except (NotFound, Conflict):
             return
 
-    async def _unprotect(self, volume: PersistentVolume) -> None:
+    async def _remove_protection(self, volume: PersistentVolume) -> None:
         if VOLUME_PROTECTION not in volume.metadata.finalizers:
             return
         left = [one for one in volume.metadata.finalizers if one != VOLUME_PROTECTION]
@@ -226,7 +226,7 @@ class Volumes:
 
 
 def _deletes_itself(volume: PersistentVolume) -> bool:
-    """Volumes that others made, they remove."""
+    """Whether this controller deletes the volume: volumes of other provisioners are theirs to delete."""
     ours = volume.metadata.annotations.get(rules.PROVISIONED_BY) == rules.PROVISIONER
     return ours and volume.spec.persistent_volume_reclaim_policy == "Delete"
 
@@ -244,7 +244,7 @@ def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:
 def build_volume(
     claim: PersistentVolumeClaim, node: str, directory: Path, storage_class: StorageClass | None
 ) -> JsonObject:
-    """A directory of this machine as a volume. Made when first mounted, by whoever mounts it."""
+    """A directory of this machine as a volume. The node agent creates it at the first mount."""
     name = f"pvc-{claim.metadata.uid}"
     spec: JsonObject = {
         "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},

@@ -1,4 +1,5 @@
-"""Claims for volumes that live as long as their pod: `ephemeral` volumes. The garbage collector ends them with it."""
+"""Creates the claims of `ephemeral` volumes. They are owned by the pod, so the garbage collector deletes them with
+it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ class EphemeralVolumes:
         return None
 
     async def _create(self, key: Key, uid: str, names: list[str]) -> None:
-        """All that a template says is in the claim, so it is taken from the pod as it is."""
+        """The claim takes all fields of the template, so the pod is read as a plain document."""
         with contextlib.suppress(NotFound):
             document: JsonObject = await self.client.get(PODS, key.name, key.namespace)
             if document["metadata"]["uid"] != uid:

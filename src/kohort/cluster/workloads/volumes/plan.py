@@ -2,7 +2,7 @@
 
 | claim | then |
 |---|---|
-| was bound, and its volume is gone or somebody else's | it is lost |
+| was bound, and its volume is gone or bound to another claim | it is lost |
 | names a volume | bind to it once it is there, fits and is free or already ours |
 | a free volume fits | bind to the smallest one |
 | says nothing about a class, and there is a default one now | take that |
@@ -10,7 +10,7 @@
 | class waits for its first consumer, no node chosen | wait for a pod, or for the scheduler if there is one |
 | class without a provisioner | wait for a volume |
 | class of our provisioner | provision |
-| class of somebody else | wait for them |
+| class of another provisioner | wait for it |
 """
 
 from collections.abc import Iterable, Sequence
@@ -139,7 +139,7 @@ def _bind_to_named(claim: PersistentVolumeClaim, volumes: list[PersistentVolume]
 
 
 def claims(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is reserved for this claim; a reservation without uid is for whoever bears the name."""
+    """Whether a volume is reserved for this claim; a reservation without uid is for any claim of that name."""
     reference = volume.spec.claim_ref
     return (
         reference is not None
