@@ -393,3 +393,4 @@ def test_an_address_that_has_changed_replaces_the_one_before() -> None:
     after = {"podIP": "198.18.0.3", "podIPs": [{"ip": "198.18.0.3"}], "hostIPs": [{"ip": "192.0.2.1"}]}
     assert status_patch(before, after) == {**after, "podIPs": [{"$patch": "replace"}, {"ip": "198.18.0.3"}]}
     assert status_patch({}, after) == after
+    assert status_patch(before, {"phase": "Failed"}) == {"phase": "Failed"}, "what is not said stays"

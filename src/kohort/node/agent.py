@@ -81,6 +81,7 @@ class Agent:
         self._stop_pods = stop_pods
         self._began = False
         self._api_server = api_server
+        self._host = machine_info.outward_address(urlsplit(api_server).hostname or "")
         self._size = {**machine_info.capacity(directory), **(capacity or {})}
         self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
         self._services = manager.informer(SERVICES, Service)
@@ -124,6 +125,7 @@ class Agent:
             ServiceNetwork(networks, addresses, directory / "records" / "service-network")
             if networks and serve
             else None,
+            self._host,
         )
 
     def _surroundings(
@@ -143,7 +145,7 @@ class Agent:
             volumes=Volumes(manager.client, sources, allocatable, directory / "images"),
             allocatable=allocatable,
             memory=int(Quantity.parse(self._size["memory"]).value),
-            host=machine_info.outward_address(urlsplit(self._api_server).hostname or ""),
+            host=self._host,
             wake=self._controller.enqueue,
             facts=self.facts,
             others=self._others,

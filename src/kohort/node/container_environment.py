@@ -141,8 +141,8 @@ def service_environment(services: Iterable[Service], api_server: tuple[str, str]
     """How services of the namespace were announced before there was DNS; the API server's place always."""
     found: dict[str, str] = {}
     for service in services:
-        address = service.spec.cluster_ip
-        if not address or address == "None":
+        address = service.cluster_address
+        if not address:
             continue
         name = service.metadata.name.upper().replace("-", "_")
         ports = service.spec.ports

@@ -142,7 +142,7 @@ def _own_files(
     """Files that every container has, unless it mounts a volume in their place: the names it knows, and where it leaves
     its last words."""
     taken = {os.path.normpath(each.mount_path) for each in container.volume_mounts}
-    if not pod.spec.host_network and "/etc/hosts" not in taken:
+    if "/etc/hosts" not in taken:
         yield Mount(str(write_pod_names(node, pod, address)), "/etc/hosts", optional=True)
     if (text := node.resolv_conf(pod)) and "/etc/resolv.conf" not in taken:
         resolv_conf = pod_directory(node, pod.metadata.uid) / "resolv.conf"

@@ -1,7 +1,9 @@
 """Ports of this machine that lead to pods: `hostPort` of their containers, TCP and UDP, carried by this process."""
 
+import asyncio
 from collections.abc import Iterator
 
+from kohort.node.names.endpoint_choice import EndpointChoice
 from kohort.node.names.service_forwarding import KINDS
 from kohort.node.names.service_proxy import TcpCarrier, UdpCarrier
 from kohort.node.service_network import bound
@@ -23,7 +25,9 @@ class HostPorts:
             if wanted in carriers:
                 continue
             protocol, host, port, inside = wanted
-            carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda to=(address, inside): [to])  # type: ignore[misc]
+            choice = EndpointChoice(asyncio.get_running_loop().time)
+            choice.update([(address, inside)], None)
+            carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(choice)
             await carrier.start(bound(host, port, KINDS[protocol]))
             carriers[wanted] = carrier
 

@@ -100,6 +100,14 @@ class ServicePort(View, frozen=True):
     node_port: int = 0
 
 
+class ClientIPConfig(View, frozen=True):
+    timeout_seconds: int | None = None
+
+
+class SessionAffinityConfig(View, frozen=True):
+    client_ip: ClientIPConfig | None = field(default=None, name="clientIP")
+
+
 class ServiceSpec(View, frozen=True):
     type: str = ""
     selector: dict[str, str] = {}
@@ -107,6 +115,8 @@ class ServiceSpec(View, frozen=True):
     cluster_ip: str = field(default="", name="clusterIP")
     external_name: str = ""
     publish_not_ready_addresses: bool = False
+    session_affinity: str = ""
+    session_affinity_config: SessionAffinityConfig | None = None
 
 
 class Service(View, frozen=True):
@@ -115,7 +125,17 @@ class Service(View, frozen=True):
 
     @property
     def headless(self) -> bool:
-        return self.spec.cluster_ip == "None"
+        return self.spec.cluster_ip == "None" and not self.external
+
+    @property
+    def external(self) -> bool:
+        """Only another name for something else. Fields of the types that it had before may still be there."""
+        return self.spec.type == "ExternalName"
+
+    @property
+    def cluster_address(self) -> str:
+        """The address behind which its endpoints are, empty if it has none."""
+        return "" if self.external or self.headless else self.spec.cluster_ip
 
 
 class ConfigMap(View, frozen=True):

@@ -239,8 +239,8 @@ def status_patch(reported: JsonObject, status: JsonObject) -> JsonObject:
     conditions += [{"type": type, "$patch": "delete"} for type in before if type not in after]
     patch = {**status, "conditions": conditions} if conditions else dict(status)
     for key in ("podIPs", "hostIPs"):
-        if key in reported and reported[key] != status.get(key):
-            patch[key] = [{"$patch": "replace"}, *status.get(key, ())]
+        if key in status and reported.get(key, status[key]) != status[key]:
+            patch[key] = [{"$patch": "replace"}, *status[key]]
     for key in ("resources", "allocatedResources"):
         if key in reported and reported[key] != status.get(key):
             patch[key] = {"$patch": "replace", **status[key]} if key in status else None

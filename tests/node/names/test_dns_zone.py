@@ -96,6 +96,22 @@ def test_what_a_name_stands_for(name: str, kind: int, expected: list[str | Srv] 
     assert said(name, kind) == expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "kind", "expected"),
+    [
+        ({"type": "ExternalName", "clusterIP": "198.18.7.9"}, CNAME, "example.com"),
+        ({"type": "ExternalName", "clusterIP": "None"}, CNAME, "example.com"),
+        ({"type": "ClusterIP", "clusterIP": "198.18.7.9"}, A, "198.18.7.9"),
+        ({"type": "NodePort", "clusterIP": "198.18.7.9"}, A, "198.18.7.9"),
+    ],
+)
+def test_the_type_of_a_service_decides_what_its_name_stands_for(spec: dict[str, str], kind: int, expected: str) -> None:
+    """Fields of the type that it had before may still be there."""
+    services = [service("changed", externalName="example.com", **spec)]
+    name = "changed.ns.svc.cluster.local"
+    assert build_zone(records(services, []), services, []).answers(name, A) == [Record(name, kind, expected)]
+
+
 def test_an_alias_is_called_one() -> None:
     assert zone().answers("away.ns.svc.cluster.local", A) == [Record("away.ns.svc.cluster.local", CNAME, "example.com")]
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from tests.builders import pod, service
 
-from kohort.node.names.etc_hosts import hosts_text, pod_records, records, write_hosts
+from kohort.node.names.etc_hosts import host_network_text, hosts_text, pod_records, records, write_hosts
 from kohort.objects.core import Service
 from kohort.objects.discovery import Endpoint, EndpointConditions, EndpointSlice
 from kohort.objects.meta import ObjectMeta
@@ -67,13 +68,40 @@ def test_pods_are_known_by_name_before_any_endpoint_is() -> None:
 
 def test_a_file_has_short_forms_for_its_own_namespace_only() -> None:
     found = [("10.0.0.1", "grp-0.grp", "ns"), ("10.0.0.9", "web", "other")]
-    text = hosts_text(found, "ns", "10.0.0.7", "me", "grp", [HostAlias("1.2.3.4", ("alias",))])
-    assert text.splitlines()[2:] == [
-        "10.0.0.7\tme.grp.ns.svc.cluster.local me",
-        "1.2.3.4\talias",
+    text = hosts_text(found, "ns", "10.0.0.7", "me", "grp", [HostAlias("1.2.3.4", ("alias", "other"))])
+    assert text.splitlines()[7:] == [
+        "10.0.0.7\tme.grp.ns.svc.cluster.local\tme",
+        "",
+        "# Entries added by HostAliases.",
+        "1.2.3.4\talias\tother",
+        "",
+        "# Services and pods of the cluster.",
         "10.0.0.1\tgrp-0.grp.ns.svc.cluster.local grp-0.grp.ns.svc grp-0.grp.ns grp-0.grp",
         "10.0.0.9\tweb.other.svc.cluster.local web.other.svc web.other",
     ]
+
+
+def test_a_file_begins_as_that_of_a_kubelet() -> None:
+    assert hosts_text([], "ns", "10.0.0.7", "me", "", []) == (
+        "# Kubernetes-managed hosts file.\n"
+        "127.0.0.1\tlocalhost\n"
+        "::1\tlocalhost ip6-localhost ip6-loopback\n"
+        "fe00::0\tip6-localnet\n"
+        "fe00::0\tip6-mcastprefix\n"
+        "fe00::1\tip6-allnodes\n"
+        "fe00::2\tip6-allrouters\n"
+        "10.0.0.7\tme\n"
+    )
+
+
+@pytest.mark.parametrize("machine", ["127.0.0.1 localhost\n", "127.0.0.1 localhost"])
+def test_a_pod_on_the_network_of_the_machine_has_the_names_of_the_machine(machine: str) -> None:
+    assert host_network_text(machine, [HostAlias("1.2.3.4", ("a", "b"))]) == (
+        "# Kubernetes-managed hosts file (host network).\n"
+        "127.0.0.1 localhost\n"
+        "\n# Entries added by HostAliases.\n"
+        "1.2.3.4\ta\tb\n"
+    )
 
 
 def test_the_file_stays_the_same_one(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def build_zone(records: Iterable[Record], services: Iterable[Service], slices: I
     by_name = {(each.metadata.namespace, each.metadata.name): each for each in services}
     ports: dict[str, set[Srv]] = defaultdict(set)
     for (namespace, name), service in by_name.items():
-        if service.spec.external_name:
+        if service.external:
             zone.aliases[_full(name, namespace)] = service.spec.external_name.rstrip(".")
-        elif service.spec.cluster_ip and not service.headless:
+        elif service.cluster_address:
             for port in service.spec.ports:
                 if port.name:
                     ports[_port_name(port.name, port.protocol, name, namespace)].add(

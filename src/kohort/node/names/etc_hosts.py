@@ -24,7 +24,19 @@ from kohort.objects.pods import Pod
 
 DOMAIN: Final = "cluster.local"
 API_SERVER: Final = ("default", "kubernetes")
-LOCAL: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+LOCAL: Final = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+"""As a kubelet begins the file; programs look for the first line."""
+OF_MACHINE: Final = "# Kubernetes-managed hosts file (host network).\n"
+ALIASES: Final = "\n# Entries added by HostAliases.\n"
+CLUSTER: Final = "\n# Services and pods of the cluster.\n"
 
 Record = tuple[str, str, str]
 """Address, name within the service's namespace, namespace."""
@@ -32,8 +44,7 @@ Record = tuple[str, str, str]
 
 def is_served(service: Service) -> bool:
     """Whether it has an address of its own, behind which others are."""
-    own = service.spec.cluster_ip
-    return bool(own) and own != "None" and (service.metadata.namespace, service.metadata.name) != API_SERVER
+    return bool(service.cluster_address) and (service.metadata.namespace, service.metadata.name) != API_SERVER
 
 
 def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_server: str = "") -> list[Record]:
@@ -43,8 +54,8 @@ def records(services: Iterable[Service], slices: Iterable[EndpointSlice], api_se
     for (namespace, name), service in known.items():
         if (namespace, name) == API_SERVER and api_server:
             found.append((api_server, name, namespace))
-        elif service.spec.cluster_ip and not service.headless:
-            found.append((service.spec.cluster_ip, name, namespace))
+        elif service.cluster_address:
+            found.append((service.cluster_address, name, namespace))
     for each in slices:
         namespace = each.metadata.namespace
         owner = known.get((namespace, each.service_name))
@@ -77,14 +88,31 @@ def full_name(hostname: str, subdomain: str, namespace: str) -> str:
 def hosts_text(
     found: Iterable[Record], namespace: str, address: str, hostname: str, subdomain: str, aliases: Iterable[HostAlias]
 ) -> str:
-    """The file of one pod."""
+    """The file of one pod with an address of its own."""
     own = [hostname]
     if subdomain:
         own.insert(0, full_name(hostname, subdomain, namespace))
-    lines = [f"{address}\t{' '.join(own)}"]
-    lines += [f"{alias.ip}\t{' '.join(alias.hostnames)}" for alias in aliases]
-    lines += [f"{ip}\t{' '.join(_forms(name, of, namespace))}" for ip, name, of in sorted(set(found))]
-    return LOCAL + "\n".join(lines) + "\n"
+    names = (f"{ip}\t{' '.join(_forms(name, of, namespace))}\n" for ip, name, of in sorted(set(found)))
+    return f"{LOCAL}{_line(address, own)}{_aliases(aliases)}{_section(CLUSTER, names)}"
+
+
+def host_network_text(machine: str, aliases: Iterable[HostAlias]) -> str:
+    """The file of a pod that uses the network of the machine, which has the names of the machine."""
+    text = machine if not machine or machine.endswith("\n") else f"{machine}\n"
+    return f"{OF_MACHINE}{text}{_aliases(aliases)}"
+
+
+def _aliases(aliases: Iterable[HostAlias]) -> str:
+    return _section(ALIASES, (_line(alias.ip, alias.hostnames) for alias in aliases))
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    text = "".join(lines)
+    return f"{title}{text}" if text else ""
+
+
+def _line(address: str, names: Iterable[str]) -> str:
+    return "\t".join((address, *names)) + "\n"
 
 
 def write_hosts(path: Path, text: str) -> None:

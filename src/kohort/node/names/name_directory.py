@@ -8,6 +8,7 @@ not read files.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 
@@ -17,7 +18,7 @@ from kohort.node import netlink
 from kohort.node.container_spec import hostname_of
 from kohort.node.names.dns_server import NameServer, machine_nameservers, machine_search
 from kohort.node.names.dns_zone import Zone, build_zone
-from kohort.node.names.etc_hosts import Record, hosts_text, pod_records, records
+from kohort.node.names.etc_hosts import Record, host_network_text, hosts_text, pod_records, records
 from kohort.node.names.resolv_conf import resolv_conf
 from kohort.node.names.service_forwarding import Forwarding, backends
 from kohort.node.pod_addresses import AddressBook
@@ -45,6 +46,7 @@ class Directory:
         changed: Callable[[], None],
         addresses: AddressBook | None,
         network: ServiceNetwork | None = None,
+        node_address: str = "",
     ) -> None:
         """`addresses` are for services and the name server; without them there are only files. In `network`, if pods
         have networks of their own, services have the addresses that the cluster has given them."""
@@ -55,6 +57,7 @@ class Directory:
         self._changed = changed
         self._addresses = addresses
         self.network = network
+        self._node_address = node_address
         self._forwarding: Forwarding | None = None
         self._deletions: netlink.Deletions | None = None
         self._server = NameServer(self._current_zone, machine_nameservers)
@@ -73,7 +76,7 @@ class Directory:
     async def start(self) -> None:
         if self._addresses is None:
             return
-        self._forwarding = Forwarding(self._addresses, self.network)
+        self._forwarding = Forwarding(self._addresses, self.network, self._node_address)
         try:
             address = self._addresses.take("name server")
             await self._server.start(address)
@@ -111,7 +114,7 @@ class Directory:
 
     def _patience(self) -> float | None:
         """Seconds until the network of services is looked at, without any news."""
-        if self._forwarding is None or self.network is None:
+        if self._forwarding is None or (self.network is None and not self._forwarding.waiting):
             return None
         return RETRY_SECONDS if self._forwarding.incomplete else CHECK_SECONDS
 
@@ -164,6 +167,8 @@ class Directory:
     def hosts(self, pod: NodePod, address: str) -> str:
         """The /etc/hosts of a pod."""
         spec, namespace = pod.spec, pod.metadata.namespace
+        if spec.host_network:
+            return host_network_text(_machine_hosts(), spec.host_aliases)
         return hosts_text(self._current(), namespace, address, hostname_of(pod), spec.subdomain, spec.host_aliases)
 
     def resolv_conf(self, pod: NodePod) -> str:
@@ -190,3 +195,10 @@ class Directory:
         if self._zone is None:
             self._zone = build_zone(self._current(), self.services(), self._slices.list())
         return self._zone
+
+
+def _machine_hosts(path: Path = Path("/etc/hosts")) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

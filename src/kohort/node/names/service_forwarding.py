@@ -2,9 +2,10 @@
 
 | who asks                            | at which address                                                              |
 |-------------------------------------|-------------------------------------------------------------------------------|
-| pods with a network of their own    | the `clusterIP`, see `servicenetwork`; that of the API server too             |
+| pods with a network of their own    | the `clusterIP`, see `service_network`; that of the API server too            |
 | anybody else on this machine        | one that only this node uses: a `clusterIP` is the same in every cluster, and |
 |                                     | several clusters may live on one machine, so the machine cannot have it       |
+| all of them, by a node port         | the address of the node                                                       |
 
 Endpoints are those of the service's slices and, because an API server refuses loopback addresses there, the pods of
 this node that the service selects and that have such an address.
@@ -13,22 +14,35 @@ this node that the service selects and that have such an address.
 import asyncio
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kohort.kube.log import Log
+from kohort.node.names.endpoint_choice import Backend, EndpointChoice, affinity_seconds
 from kohort.node.names.etc_hosts import API_SERVER, is_served
-from kohort.node.names.service_proxy import Backend, TcpCarrier, UdpCarrier
+from kohort.node.names.service_proxy import TcpCarrier, UdpCarrier
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.service_network import ServiceNetwork, bound
 from kohort.objects.core import Service, ServicePort
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.node_pods import NodePod
 
+NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 Port = tuple[str, str, int]
 """A service by UID, and one of its ports."""
-Place = tuple[Port, bool, str]
-"""Where to listen for it: in the network of services or outside, and at which address."""
+
+
+class Place(NamedTuple):
+    """Where to listen for a port of a service."""
+
+    port: Port
+    inside: bool
+    """In the network of services, or outside of it."""
+    address: str
+    number: int
+
+
 _log = Log(part="node")
 
 
@@ -83,17 +97,19 @@ def _is_ipv4(service: Service) -> bool:
 
 
 class Forwarding:
-    def __init__(self, book: AddressBook, network: ServiceNetwork | None = None) -> None:
+    def __init__(self, book: AddressBook, network: ServiceNetwork | None = None, node_address: str = "") -> None:
+        """Node ports are served at `node_address`, if there is one."""
         self._book = book
+        self._node_address = node_address
         self.network = network
         """Where services have the addresses that the cluster has given them, once it has started."""
         self._carriers: dict[Place, TcpCarrier | UdpCarrier] = {}
-        self._backends: Mapping[Port, list[Backend]] = {}
-        self._refused: set[Place] = set()
-        """Where nobody could listen."""
+        self._choices: dict[Port, EndpointChoice] = {}
+        self._unheard: set[Place] = set()
+        """Where listening has failed. It is tried again at every refresh, and logged once."""
         self._known: set[str] = set()
         self.incomplete = False
-        """Whether the last refresh could not do everything: it must be tried again."""
+        """Whether pods may not reach services since the last refresh: it must be tried again soon."""
 
     def address(self, service: Service) -> str:
         """Where this node forwards a service for those without a network of their own, empty if it does not."""
@@ -106,9 +122,9 @@ class Forwarding:
 
     async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         """Forward these services and no others."""
-        self._backends = found
         self.incomplete = False
-        offered = [each for each in services if each.spec.cluster_ip and not each.headless and _is_ipv4(each)]
+        offered = [each for each in services if each.cluster_address and _is_ipv4(each)]
+        self._update_choices(offered, found)
         wanted = self._wanted(offered)
         for place in self._carriers.keys() - wanted:
             self._carriers.pop(place).close()
@@ -116,10 +132,15 @@ class Forwarding:
         for uid in self._known - known:
             self._book.release(uid)
         self._known = known
-        self._refused &= wanted
-        await self._hold({each.spec.cluster_ip for each in offered})
-        for place in sorted(wanted - self._carriers.keys() - self._refused):
+        self._unheard &= wanted
+        await self._hold({each.cluster_address for each in offered})
+        for place in sorted(wanted - self._carriers.keys()):
             await self._listen(place)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are ports at which other programs listen."""
+        return bool(self._unheard)
 
     def close(self) -> None:
         for carrier in self._carriers.values():
@@ -143,27 +164,41 @@ class Forwarding:
     def _wanted(self, offered: Iterable[Service]) -> set[Place]:
         found: set[Place] = set()
         for service in offered:
-            places = [(False, self.address(service))]
-            if self._ready() is not None:
-                places.append((True, service.spec.cluster_ip))
             for port in service.spec.ports:
                 if port.protocol in KINDS:
-                    key = (service.metadata.uid, port.protocol, port.port)
-                    found |= {(key, inside, address) for inside, address in places if address}
+                    found |= {place for place in self._places(service, port) if place.address}
         return found
 
+    def _places(self, service: Service, port: ServicePort) -> Iterator[Place]:
+        key = (service.metadata.uid, port.protocol, port.port)
+        yield Place(key, False, self.address(service), port.port)
+        if self._ready() is not None:
+            yield Place(key, True, service.cluster_address, port.port)
+        if port.node_port and service.spec.type in NODE_PORT_TYPES:
+            yield Place(key, False, self._node_address, port.node_port)
+
+    def _update_choices(self, offered: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
+        now = asyncio.get_running_loop().time
+        before, self._choices = self._choices, {}
+        for service in offered:
+            for port in service.spec.ports:
+                key = (service.metadata.uid, port.protocol, port.port)
+                choice = self._choices[key] = before.get(key) or EndpointChoice(now)
+                choice.update(list(found.get(key, ())), affinity_seconds(service))
+
     async def _listen(self, place: Place) -> None:
-        key, inside, address = place
-        _, protocol, port = key
-        carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(lambda: list(self._backends.get(key, ())))
+        address, port, protocol = place.address, place.number, place.port[1]
+        carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(self._choices[place.port])
         try:
-            if inside and self.network is not None:
+            if place.inside and self.network is not None:
                 listening = self.network.listening(address, port, KINDS[protocol])
             else:
                 listening = bound(address, port, KINDS[protocol])
             await carrier.start(listening)
         except OSError as problem:
-            self._refused.add(place)
-            _log.warning("a port of a service is not forwarded", address=address, port=port, problem=str(problem))
+            if place not in self._unheard:
+                _log.warning("a port of a service is not forwarded", address=address, port=port, problem=str(problem))
+            self._unheard.add(place)
             return
+        self._unheard.discard(place)
         self._carriers[place] = carrier

@@ -1,26 +1,24 @@
 """Carries what arrives at one port of a service on to one of its endpoints.
 
-TCP: every connection goes to an endpoint that is drawn anew, or to the next one if it does not answer. UDP: everything
-from one sender goes to the same endpoint, until nothing has come either way for a while.
+TCP: every connection goes to the endpoint that `endpoint_choice` names, or to the next one if it does not answer. UDP:
+everything from one sender goes to the same endpoint, until that is gone or nothing has come either way for a while.
 """
 
 import asyncio
 import contextlib
-import random
 import socket
 from collections.abc import Callable
 from typing import Final
 
+from kohort.node.names.endpoint_choice import Backend, EndpointChoice
+
 CHUNK: Final = 65536
 SILENCE_SECONDS: Final = 30.0
-Backend = tuple[str, int]
-Candidates = Callable[[], list[Backend]]
-"""Where to go, at this moment."""
 
 
 class TcpCarrier:
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
+    def __init__(self, choice: EndpointChoice) -> None:
+        self._choice = choice
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -44,11 +42,13 @@ class TcpCarrier:
             writer.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for address, port in _shuffled(self._candidates()):
+        client = str((writer.get_extra_info("peername") or ("",))[0])
+        for backend in self._choice.candidates(client):
             try:
-                onward_reader, onward_writer = await asyncio.open_connection(address, port)
+                onward_reader, onward_writer = await asyncio.open_connection(*backend)
             except OSError:
                 continue
+            self._choice.chosen(client, backend)
             try:
                 await asyncio.gather(_copy(reader, onward_writer), _copy(onward_reader, writer))
             finally:
@@ -57,8 +57,8 @@ class TcpCarrier:
 
 
 class UdpCarrier(asyncio.DatagramProtocol):
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
+    def __init__(self, choice: EndpointChoice) -> None:
+        self._choice = choice
         self._transport: asyncio.DatagramTransport | None = None
         self._senders: dict[Backend, _Onward] = {}
 
@@ -73,10 +73,12 @@ class UdpCarrier(asyncio.DatagramProtocol):
             self._transport.close()
 
     def datagram_received(self, data: bytes, addr: Backend) -> None:
-        candidates = self._candidates()
-        if addr not in self._senders and candidates:
+        if addr in self._senders and self._senders[addr].backend not in self._choice.backends:
+            self._senders[addr].close()
+        if addr not in self._senders and (candidates := self._choice.candidates(addr[0])):
             with contextlib.suppress(OSError):
-                self._senders[addr] = _Onward(random.choice(candidates), addr, self._answer, self._forget)
+                self._senders[addr] = _Onward(candidates[0], addr, self._answer, self._forget)
+                self._choice.chosen(addr[0], candidates[0])
         if addr in self._senders:
             self._senders[addr].send(data)
 
@@ -98,6 +100,7 @@ class _Onward:
         answer: Callable[[Backend, bytes], None],
         over: Callable[[Backend], None],
     ) -> None:
+        self.backend = backend
         self._sender = sender
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -127,10 +130,6 @@ class _Onward:
     def _stay(self) -> None:
         self._timer.cancel()
         self._timer = self._loop.call_later(SILENCE_SECONDS, self.close)
-
-
-def _shuffled(candidates: list[Backend]) -> list[Backend]:
-    return random.sample(candidates, len(candidates))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
