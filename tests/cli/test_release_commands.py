@@ -11,7 +11,7 @@ from kohort.cli.actions import edit, plan, show
 from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
 from kohort.kube.resources import INGRESSES, PODS, ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rules.rollout_labels import GROUP_SET
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -146,5 +146,5 @@ async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.Captu
 
 def _canary_images(cluster: Cluster) -> set[str]:
     pods = [one for one in cluster.objects(PODS, "default") if not one["metadata"]["name"].startswith("llm-0")]
-    canaries = [one for one in pods if one["metadata"]["labels"].get(GROUP_SET) != "llm"]
+    canaries = [one for one in pods if one["metadata"]["labels"].get(group_labels.NAME) != "llm"]
     return {one["spec"]["containers"][0]["image"] for one in canaries}

@@ -2,34 +2,10 @@
 
 import pytest
 
-from kohort.groups.group_names import group_key, index_of, parse_pod_name, subgroup_key
 from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
 from kohort.groups.subgroups import subgroup_of
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
-
-
-def test_group_keys_are_those_that_other_software_computes() -> None:
-    assert group_key("default", "test-sample") == "95e88034e460983f51a9952fe128729fbc0663b5"
-    assert group_key("default", "podName") == "390b34ab671d29e9997d7d4252b8bbf8da02f5b7"
-    assert group_key("leaderworkerset", "test-sample") == "39f5d7e9122b9d94d3932e3720b43fd3b56347e8"
-    assert subgroup_key("podName", 0) != subgroup_key("podName", 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "parent", "ordinal"), [("llm-0", "llm", 0), ("llm-1-3", "llm-1", 3), ("a-b-12", "a-b", 12)]
-)
-def test_pod_names_are_read_back(name: str, parent: str, ordinal: int) -> None:
-    found = parse_pod_name(name)
-    assert found is not None
-    assert (found.parent, found.ordinal) == (parent, ordinal)
-
-
-def test_names_without_a_number_are_not_pods_of_a_set() -> None:
-    assert parse_pod_name("llm") is None
-    assert parse_pod_name("llm-x") is None
-    assert parse_pod_name("llm-99999999999") is None
-    assert [index_of(text) for text in ("3", "", None, "x", "-1", "٣")] == [3, None, None, None, None, None]
 
 
 @pytest.mark.parametrize(

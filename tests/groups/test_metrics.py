@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry
 
 from kohort.groups.metrics import GroupMetrics
-from kohort.groups.rolling_update import GroupState
 from kohort.kube.resources import Key
+from kohort.rules.group_state import GroupState
 
 KEY = Key("default", "llm")
 

@@ -6,10 +6,10 @@ import pytest
 
 from kohort.admission.group_webhooks import VALIDATE_POD, GroupWebhooks
 from kohort.groups.gang import Volcano
-from kohort.groups.group_names import subgroup_key
 from kohort.groups.pod_mutation import PodRefused, missing_from, mutated
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import subgroup_key
 
 TPU = {"limits": {"google.com/tpu": "4"}}
 

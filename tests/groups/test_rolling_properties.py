@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.rolling_update import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_state import ABSENT, GroupState
 
 Amount = int | str
 

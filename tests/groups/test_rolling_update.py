@@ -5,7 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.groups.rolling_update import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
+from kohort.rules.group_state import ABSENT, GroupState
 
 STATES = {
     "o+": GroupState(True, False),

@@ -1,9 +1,9 @@
 """The status of a set, and when a group is recreated as a whole."""
 
 from kohort.groups.restart_decision import GroupFacts, PodFacts, judge
-from kohort.groups.rolling_update import GroupState
 from kohort.groups.status import next_conditions, tally
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_state import GroupState
 
 STATES = {
     "o+": GroupState(True, False),

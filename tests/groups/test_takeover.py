@@ -10,7 +10,6 @@ import pytest
 from tests.groups.bare import NAMESPACE, World, bare
 
 from kohort.admission.webhook_configurations import MUTATING, VALIDATING
-from kohort.groups.group_names import group_key
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     LEADER_WORKER_SETS,
@@ -22,6 +21,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_identity import group_key
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 IMAGE = "docker.io/nginxinc/nginx-unprivileged:1.27"

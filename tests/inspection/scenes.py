@@ -6,11 +6,11 @@ import msgspec
 from msgspec.structs import replace
 from tests.builders import lws, pod
 
-from kohort.groups.caches import GroupStatefulSet
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, build
 from kohort.groups.status import tally
 from kohort.inspection.snapshot import Snapshot
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels

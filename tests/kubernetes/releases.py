@@ -20,7 +20,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 PATIENCE = 120.0
 NAME = "llm"
@@ -99,7 +99,7 @@ class Release:
         self.kind = kind
 
     async def begin(self, plan: JsonObject, *around: tuple[Resource, JsonObject]) -> None:
-        selector = {"app": NAME} if self.kind == "Deployment" else {"app": NAME, rollout_labels.WORKER_INDEX: "0"}
+        selector = {"app": NAME} if self.kind == "Deployment" else {"app": NAME, group_labels.WORKER_INDEX: "0"}
         stable = service(NAME).selecting(selector).port(80, target=8080)
         for resource, obj in ((SERVICES, stable.namespaced(self.namespace)), *around):
             await self.client.create(resource, obj, self.namespace)

@@ -40,8 +40,8 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import JsonObject
 from kohort.operator import wait_established
-from kohort.rollouts.history import ROLLOUT_NAME
 from kohort.rollouts.traffic.annotations import CONFIGURATION
+from kohort.rules.rollout_labels import ROLLOUT_NAME
 
 SYSTEM = "releases-system"
 SCRIPTS = {"lua.traffic.routing.ingress.special": f'return {{["{WEIGHT}"] = obj.weight}}'}

@@ -34,14 +34,14 @@ from kohort.kube.resources import (
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import step_arithmetic
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 from kohort.testing import Cluster
 
 GRACE = 3.0
 WORKLOADS = (LEADER_WORKER_SETS, DEPLOYMENTS)
 WATCHED = (ROLLOUTS, BATCH_RELEASES, *WORKLOADS, REPLICA_SETS, PODS, SERVICES, INGRESSES)
 CANARY_OF = {LEADER_WORKER_SETS: rollout_labels.CANARY_SET, DEPLOYMENTS: rollout_labels.CANARY_DEPLOYMENT}
-REVISIONS = (rollout_labels.GROUP_REVISION, rollout_labels.TEMPLATE_HASH)
+REVISIONS = (group_labels.REVISION, rollout_labels.TEMPLATE_HASH)
 NOBODY: JsonObject = {"metadata": {}, "spec": {}, "status": {}}
 
 
@@ -167,8 +167,8 @@ class Monitor:
             self._say("I1", f"{pod['metadata']['name']} came at {revision}, held at {stable}")
 
     def _workload_of(self, pod: JsonObject) -> str:
-        if rollout_labels.GROUP_SET in _labels(pod):
-            return str(_labels(pod)[rollout_labels.GROUP_SET])
+        if group_labels.NAME in _labels(pod):
+            return str(_labels(pod)[group_labels.NAME])
         owner = _owner(pod)
         return _owner(self._seen[REPLICA_SETS].get(owner, NOBODY))
 
@@ -221,7 +221,7 @@ class Monitor:
         if self._share.some and not any(_is_ready(pod) for pod in canaries):
             self._say("I2", f"routed to a canary without a ready leader after {after}")
         for pod in canaries:
-            if _labels(pod).get(rollout_labels.WORKER_INDEX, "0") != "0":
+            if _labels(pod).get(group_labels.WORKER_INDEX, "0") != "0":
                 self._say("I9", f"worker {pod['metadata']['name']} behind {self._service}-canary")
 
     def _wants_endpoints(self) -> bool:

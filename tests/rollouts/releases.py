@@ -27,7 +27,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.feature_gates import Features
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -132,7 +132,7 @@ class Story:
 
     async def begin(self, subject: JsonObject | None = None, plan: JsonObject | None = None) -> None:
         """A set that serves at version 1, and a Rollout that guards it."""
-        leader = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80, target=8080)
+        leader = service("llm-leader").selecting({"app": "llm", group_labels.WORKER_INDEX: "0"}).port(80, target=8080)
         await self.create(SERVICES, leader)
         await self.create(INGRESSES, ingress())
         await self.create(LEADER_WORKER_SETS, subject or group_set())
@@ -240,7 +240,7 @@ class Story:
         return [
             one
             for one in self.cluster.objects(PODS, NAMESPACE)
-            if one["metadata"].get("labels", {}).get(rollout_labels.GROUP_SET) == name
+            if one["metadata"].get("labels", {}).get(group_labels.NAME) == name
         ]
 
     def images(self) -> set[str]:
@@ -266,7 +266,7 @@ class Story:
             or self.cluster.objects(BATCH_RELEASES, NAMESPACE)
             or self.cluster.find(SERVICES, "llm-leader-canary", NAMESPACE)
             or self.cluster.find(INGRESSES, "llm-canary", NAMESPACE)
-            or rollout_labels.GROUP_REVISION in self.selector("llm-leader")
+            or group_labels.REVISION in self.selector("llm-leader")
         )
 
     def selector(self, name: str) -> JsonObject:

@@ -27,10 +27,10 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels
 
 STEP: list[JsonObject] = [{"replicas": 1, "traffic": "20%", "pause": {}}]
-LEADERS = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80, target=8080)
+LEADERS = service("llm-leader").selecting({"app": "llm", group_labels.WORKER_INDEX: "0"}).port(80, target=8080)
 
 
 def changed(**spec: Json) -> JsonObject:

@@ -28,8 +28,8 @@ from kohort.kube.resources import (
 from kohort.objects import feature_gates
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.feature_gates import Features, from_gates
-from kohort.rollouts.history import ROLLOUT_NAME
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.rollout_labels import ROLLOUT_NAME
 from kohort.testing import Cluster
 
 KEEPS = Features(keep_workload_paused=True)
@@ -69,7 +69,7 @@ def is_left_held(story: Story) -> bool:
         and story.images() == {V1}
         and not story.canaries
         and story.weight() is None
-        and rollout_labels.GROUP_REVISION not in story.selector("llm-leader")
+        and group_labels.REVISION not in story.selector("llm-leader")
     )
 
 

@@ -13,7 +13,7 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 
@@ -53,7 +53,7 @@ async def test_w03_l12_the_workload_deleted_midway_leaves_nothing_behind() -> No
         await story.at(1)
         await cluster.client.delete(LEADER_WORKER_SETS, NAME, NAMESPACE)
         await story.until(lambda: story.phase == "Initial" and not story.canaries)
-        assert rollout_labels.GROUP_REVISION not in story.selector("llm-leader")
+        assert group_labels.REVISION not in story.selector("llm-leader")
         assert cluster.find(SERVICES, "llm-leader-canary", NAMESPACE) is None
         assert cluster.find(INGRESSES, "llm-canary", NAMESPACE) is None
         await story.until(lambda: not cluster.objects(BATCH_RELEASES, NAMESPACE))

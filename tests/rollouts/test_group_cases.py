@@ -28,7 +28,7 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 HALF: list[JsonObject] = [{"replicas": "50%", "traffic": "50%", "pause": {}}]
 TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -39,7 +39,7 @@ async def test_l05_a_service_that_selects_by_the_name_of_the_set() -> None:
         story = Story(cluster)
         named = (
             service("llm-leader")
-            .selecting({rollout_labels.GROUP_SET: NAME, rollout_labels.WORKER_INDEX: "0"})
+            .selecting({group_labels.NAME: NAME, group_labels.WORKER_INDEX: "0"})
             .port(80, target=8080)
         )
         await story.create(SERVICES, named)
@@ -47,11 +47,11 @@ async def test_l05_a_service_that_selects_by_the_name_of_the_set() -> None:
         await story.change(V2)
         await story.at(1)
         selector = story.selector("llm-leader-canary")
-        assert selector[rollout_labels.GROUP_SET] == story.canary["metadata"]["name"]
+        assert selector[group_labels.NAME] == story.canary["metadata"]["name"]
         chosen = [
             one for one in cluster.objects(PODS, NAMESPACE) if selector.items() <= one["metadata"]["labels"].items()
         ]
-        assert [one["metadata"]["labels"][rollout_labels.WORKER_INDEX] for one in chosen] == ["0"]
+        assert [one["metadata"]["labels"][group_labels.WORKER_INDEX] for one in chosen] == ["0"]
         await story.change(V1)
         await story.healthy(V1)
 
@@ -83,7 +83,7 @@ async def test_l14_a_name_of_fifty_letters() -> None:
         plan["spec"]["workloadRef"]["name"] = name
         subject = lws(name).replicas(2).size(2)
         subject["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"labels": {"app": "llm"}}
-        leader = service("llm-leader").selecting({"app": "llm", rollout_labels.WORKER_INDEX: "0"}).port(80)
+        leader = service("llm-leader").selecting({"app": "llm", group_labels.WORKER_INDEX: "0"}).port(80)
         await client.create(SERVICES, leader, NAMESPACE)
         await client.create(INGRESSES, ingress(), NAMESPACE)
         await client.create(LEADER_WORKER_SETS, subject, NAMESPACE)

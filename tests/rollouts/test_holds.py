@@ -14,7 +14,7 @@ from kohort.kube.resources import (
     SERVICES,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 from kohort.testing import Cluster
 
 
@@ -123,7 +123,7 @@ async def test_l06_only_leaders_carry_patched_metadata() -> None:
         await story.at(1)
         for pod in story.pods(story.canary["metadata"]["name"]):
             labels = pod["metadata"]["labels"]
-            assert ("track" in labels) == (labels[rollout_labels.WORKER_INDEX] == "0")
+            assert ("track" in labels) == (labels[group_labels.WORKER_INDEX] == "0")
         await story.approve()
         await story.healthy(V2)
 
@@ -186,9 +186,9 @@ async def test_routes_that_others_change_while_a_step_waits_are_set_again() -> N
         await story.until(lambda: story.weight() == "20")
         await story.at(1)
         assert "create Ingress llm-canary" in story.events("RoutesChanged")[0]
-        body: JsonObject = {"spec": {"selector": {rollout_labels.GROUP_REVISION: None}}}
+        body: JsonObject = {"spec": {"selector": {group_labels.REVISION: None}}}
         await story.client.patch(SERVICES, "llm-leader", NAMESPACE, body)
-        await story.until(lambda: rollout_labels.GROUP_REVISION in story.selector("llm-leader"))
+        await story.until(lambda: group_labels.REVISION in story.selector("llm-leader"))
         await story.at(1)
         await story.cluster.settle(30)
         assert len(story.events("RoutesChanged")) == 2, "each change is told once"

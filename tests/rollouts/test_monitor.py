@@ -18,7 +18,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 OLD, NEW = "aaa", "bbb"
 
@@ -30,9 +30,9 @@ def named(name: str, labels: JsonObject | None = None, annotations: JsonObject |
 
 def pod(name: str, group_set: str, revision: str, *, worker: str = "0", ready: bool = True) -> JsonObject:
     labels = {
-        rollout_labels.GROUP_SET: group_set,
-        rollout_labels.GROUP_REVISION: revision,
-        rollout_labels.WORKER_INDEX: worker,
+        group_labels.NAME: group_set,
+        group_labels.REVISION: revision,
+        group_labels.WORKER_INDEX: worker,
         "app": "llm",
     }
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
@@ -42,7 +42,7 @@ def pod(name: str, group_set: str, revision: str, *, worker: str = "0", ready: b
 def service(name: str, **selector: str) -> JsonObject:
     wanted = {
         "app": "llm",
-        **{key.replace("revision", rollout_labels.GROUP_REVISION): value for key, value in selector.items()},
+        **{key.replace("revision", group_labels.REVISION): value for key, value in selector.items()},
     }
     return named(name) | {"spec": {"selector": wanted}}
 

@@ -25,7 +25,7 @@ from kohort.kube.resources import DEPLOYMENTS, INGRESSES, LEADER_WORKER_SETS, RO
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import validation
 from kohort.rollouts.feature_gates import Features
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 from kohort.testing import Cluster
 
 COLLECTION = f"/apis/rollouts.kruise.io/v1beta1/namespaces/{NAMESPACE}/rollouts"
@@ -51,13 +51,13 @@ async def begin(story: Story, *, selector: JsonObject | None = None, routed: boo
     await story.until(story.all_ready)
 
 
-LEADERS = {"app": "llm", rollout_labels.WORKER_INDEX: "0"}
+LEADERS = {"app": "llm", group_labels.WORKER_INDEX: "0"}
 WRONG: dict[str, tuple[JsonObject | None, bool, str, str]] = {
     "no Service": (None, True, "RefNotFound", "Service default/llm-leader .* does not exist"),
     "no Ingress": (LEADERS, False, "RefNotFound", "Ingress default/llm .* does not exist"),
     "neither": (None, False, "RefNotFound", "Service .* does not exist.*; Ingress .* does not exist"),
     "selects nothing": ({"app": "other"}, True, "ServiceSelectsNoPods", "asks for app=other, .* have app=llm"),
-    "selects workers": ({"app": "llm", rollout_labels.WORKER_INDEX: "1"}, True, "ServiceSelectsNoPods", "leader"),
+    "selects workers": ({"app": "llm", group_labels.WORKER_INDEX: "1"}, True, "ServiceSelectsNoPods", "leader"),
 }
 
 

@@ -18,7 +18,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 ISTIO = "networking.istio.io/v1"
 
@@ -267,7 +267,7 @@ async def test_row_54_a_traffic_routing_is_joined_and_left_by_a_release() -> Non
         assert [(one["destination"].get("subset"), one["weight"]) for one in route] == [(None, 80), ("canary", 20)]
         names = [one["name"] for one in content(story, DESTINATION_RULES)["spec"]["subsets"]]
         assert names == ["base", "canary"]
-        assert rollout_labels.GROUP_REVISION not in story.selector("llm-leader"), "no Service is touched"
+        assert group_labels.REVISION not in story.selector("llm-leader"), "no Service is touched"
         await story.approve()
         await story.healthy(V2)
         await story.until(lambda: [content(story, resource) for resource, _ in kinds] == before)

@@ -22,8 +22,8 @@ from kohort.kube.resources import (
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.go_hashes import release_plan_hash
 from kohort.rollouts.rollout_types import ReleasePlan
-from kohort.rollouts.traffic.annotations import ADDED_SELECTOR
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ADDED_SELECTOR
 
 THEIRS = "6bd9cf8bf5"
 """A hash that only Go can compute."""

@@ -35,7 +35,7 @@ from kohort.rollouts.traffic.actions import (
     UnpinStableService,
 )
 from kohort.rollouts.workloads.model import Workload
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 ROUTED = [{"service": "svc", "ingress": {"name": "ing"}}]
@@ -62,7 +62,7 @@ def rollout(*, blue_green: bool = False, paused: bool = False, disabled: bool = 
 WORKLOAD = Workload(
     name="llm",
     generation=2,
-    revision_key=rollout_labels.GROUP_REVISION,
+    revision_key=group_labels.REVISION,
     replicas=4,
     in_progress=True,
     stable_revision="aaa",
@@ -75,7 +75,7 @@ WORKLOAD = Workload(
 def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) -> Progress:
     known: JsonObject = {
         "revision": "v2",
-        "revision_key": rollout_labels.GROUP_REVISION,
+        "revision_key": group_labels.REVISION,
         "rollout_hash": "hash",
         "stable_revision": "aaa",
         "pod_template_hash": "bbb",

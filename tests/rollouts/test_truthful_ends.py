@@ -7,8 +7,8 @@ from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, midway, 
 
 from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUT_HISTORIES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.history import ROLLOUT_NAME
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ROLLOUT_NAME
 
 
 def outcomes(story: Story) -> list[str]:

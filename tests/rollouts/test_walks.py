@@ -6,7 +6,7 @@ from kohort.kube.resources import (
     LEADER_WORKER_SETS,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 
 async def test_row_39_a_canary_release_from_the_first_group_to_promotion() -> None:
@@ -20,10 +20,10 @@ async def test_row_39_a_canary_release_from_the_first_group_to_promotion() -> No
         assert story.canary["spec"]["replicas"] == 1
         assert {one["metadata"]["uid"] for one in story.pods()} == first, "stable groups are never touched"
         stable_hash = story.stable["metadata"]["labels"][rollout_labels.STABLE_REVISION]
-        assert story.selector("llm-leader")[rollout_labels.GROUP_REVISION] == stable_hash
+        assert story.selector("llm-leader")[group_labels.REVISION] == stable_hash
         canary = story.selector("llm-leader-canary")
-        assert canary[rollout_labels.GROUP_SET] == story.canary["metadata"]["name"]
-        assert canary[rollout_labels.WORKER_INDEX] == "0"
+        assert canary[group_labels.NAME] == story.canary["metadata"]["name"]
+        assert canary[group_labels.WORKER_INDEX] == "0"
         await story.approve()
         await story.at(2)
         assert story.weight() == "20"
@@ -97,13 +97,13 @@ async def test_row_41_a_third_version_supersedes_the_second() -> None:
     async with midway() as story:
         await story.approve()
         await story.at(2)
-        second, pin = story.canary["metadata"]["name"], story.selector("llm-leader")[rollout_labels.GROUP_REVISION]
+        second, pin = story.canary["metadata"]["name"], story.selector("llm-leader")[group_labels.REVISION]
         await story.change(V3)
         await story.until(lambda: story.step == 1)
         await story.at(1)
         assert story.canary["metadata"]["name"] != second
-        assert story.selector("llm-leader")[rollout_labels.GROUP_REVISION] == pin, "the pin stays"
-        assert story.selector("llm-leader-canary")[rollout_labels.GROUP_SET] == story.canary["metadata"]["name"]
+        assert story.selector("llm-leader")[group_labels.REVISION] == pin, "the pin stays"
+        assert story.selector("llm-leader-canary")[group_labels.NAME] == story.canary["metadata"]["name"]
         assert story.images() == {V1}
         await story.approve()
         await story.healthy(V3)

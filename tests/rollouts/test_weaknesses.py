@@ -23,7 +23,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rollouts import finalizing, validation
 from kohort.rollouts.finalizing import EndReason
 from kohort.rollouts.traffic.actions import UnpinStableService
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 FULL: list[JsonObject] = [{"replicas": "100%", "traffic": "100%", "pause": {"duration": 1}}]
 HALF: list[JsonObject] = [{"replicas": "50%", "traffic": "50%", "pause": {}}]
@@ -110,7 +110,7 @@ async def test_w08_blue_green_without_a_canary_service_goes_on() -> None:
         await story.at(1)
         (rule,) = (cluster.find(VIRTUAL_SERVICES, "llm", NAMESPACE) or {})["spec"]["http"]
         assert rule["route"][1] == {"destination": {"host": "llm-leader", "subset": "canary"}, "weight": 50}
-        assert rollout_labels.GROUP_REVISION not in story.selector("llm-leader")
+        assert group_labels.REVISION not in story.selector("llm-leader")
         await story.approve()
         await story.healthy(V2)
         assert (cluster.find(VIRTUAL_SERVICES, "llm", NAMESPACE) or {})["spec"] == spec

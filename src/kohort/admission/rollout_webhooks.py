@@ -28,7 +28,7 @@ from kohort.rollouts.rollout_types import Rollout, WorkloadRef
 from kohort.rollouts.traffic.model import Selectors, ServingPods, Traffic, TrafficRequest
 from kohort.rollouts.workloads import deployment_hold, serving_pods
 from kohort.rollouts.workloads.update_admission import AdmissionDecision, Situation, admit_deployment, admit_group_set
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
@@ -212,7 +212,7 @@ async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
         refs=rollout.strategy.traffic_routings,
-        selectors=Selectors(rollout_labels.GROUP_REVISION if ref.is_group_set else rollout_labels.TEMPLATE_HASH),
+        selectors=Selectors(group_labels.REVISION if ref.is_group_set else rollout_labels.TEMPLATE_HASH),
         serving=_serving(rollout, cache),
     )
     try:

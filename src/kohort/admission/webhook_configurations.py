@@ -20,8 +20,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rules import group_labels
-from kohort.rules.rollout_labels import WORKLOAD_TYPE
+from kohort.rules import group_labels, rollout_labels
 
 MUTATING: Final = "lws-mutating-webhook-configuration"
 VALIDATING: Final = "lws-validating-webhook-configuration"
@@ -79,7 +78,7 @@ def names(*, rollouts: bool = True) -> list[tuple[Resource, str]]:
 
 
 def _rollout_configurations(address: Address) -> list[JsonObject]:
-    guarded = {"matchExpressions": [{"key": WORKLOAD_TYPE, "operator": "Exists"}]}
+    guarded = {"matchExpressions": [{"key": rollout_labels.WORKLOAD_TYPE, "operator": "Exists"}]}
     held = []
     for name, path, group, resource in (
         ("mdeployment.kb.io", releases.MUTATE_DEPLOYMENT, "apps", "deployments"),
@@ -88,7 +87,7 @@ def _rollout_configurations(address: Address) -> list[JsonObject]:
         rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
         held.append({**_hook(address, name, path, rule), "objectSelector": guarded})
     rule = {
-        "apiGroups": ["rollouts.kruise.io"],
+        "apiGroups": [rollout_labels.GROUP],
         "apiVersions": ["v1alpha1", "v1beta1"],
         "operations": ["CREATE", "UPDATE"],
         "resources": ["rollouts"],

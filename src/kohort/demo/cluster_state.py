@@ -13,11 +13,10 @@ from kohort.kube.errors import ApiError
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 PATIENCE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 0.5
-LEADER_WORKER_SET: Final = "leaderworkerset.sigs.k8s.io/name"
-GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
 
 
 class Stuck(Exception):
@@ -113,11 +112,11 @@ class Scene:
 
 def _place(pod: JsonObject) -> tuple[bool, str, int, str]:
     name = set_of(pod)
-    return name != NAME, name, int(pod["metadata"]["labels"].get(GROUP, 0)), pod["metadata"]["name"]
+    return name != NAME, name, int(pod["metadata"]["labels"].get(group_labels.GROUP_INDEX, 0)), pod["metadata"]["name"]
 
 
 def set_of(pod: JsonObject) -> str:
-    name: str = (pod["metadata"].get("labels") or {}).get(LEADER_WORKER_SET, "")
+    name: str = (pod["metadata"].get("labels") or {}).get(group_labels.NAME, "")
     return name
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.demo import cluster_state
 from kohort.demo.chapters import Story
 from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +49,7 @@ def _line(text: str, style: str = "") -> "Text":
 def groups(found: cluster_state.Scene) -> Iterator[str]:
     """A line for each group, a dot for each of its processes."""
     for name, pods in groupby(
-        found.pods, key=lambda pod: (cluster_state.set_of(pod), pod["metadata"]["labels"][cluster_state.GROUP])
+        found.pods, key=lambda pod: (cluster_state.set_of(pod), pod["metadata"]["labels"][group_labels.GROUP_INDEX])
     ):
         members = list(pods)
         dots = "".join(_dot(pod) for pod in members)

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kohort.groups.group_names import index_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.kube.informer import Informer
@@ -23,70 +22,16 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
     Key,
 )
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
-from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader, leads_group
 
 BY_SET: Final = "set"
 BY_GROUP: Final = "group"
 LEADERS: Final = "leaders"
-
-
-class _RollingUpdate(View, frozen=True):
-    partition: int = 0
-
-
-class _UpdateStrategy(View, frozen=True):
-    rolling_update: _RollingUpdate = _RollingUpdate()
-
-
-class _TemplateMeta(View, frozen=True):
-    labels: dict[str, str] = {}  # noqa: RUF012
-    annotations: dict[str, str] = {}  # noqa: RUF012
-
-
-class _Template(View, frozen=True):
-    metadata: _TemplateMeta = _TemplateMeta()
-
-
-class _StatefulSetSpec(View, frozen=True):
-    replicas: int = 1
-    template: _Template = _Template()
-    update_strategy: _UpdateStrategy = _UpdateStrategy()
-    volume_claim_templates: tuple[JsonObject, ...] = ()
-
-
-class _StatefulSetStatus(View, frozen=True):
-    observed_generation: int = 0
-    replicas: int = 0
-    available_replicas: int = 0
-    current_revision: str = ""
-    update_revision: str = ""
-
-
-class GroupStatefulSet(View, frozen=True):
-    """A leader or worker StatefulSet; of its pod template only labels and annotations."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _StatefulSetSpec = _StatefulSetSpec()
-    status: _StatefulSetStatus = _StatefulSetStatus()
-
-    @property
-    def partition(self) -> int:
-        return self.spec.update_strategy.rolling_update.partition
-
-    @property
-    def observed(self) -> bool:
-        """The StatefulSet controller has acted on it as it is."""
-        return self.status.observed_generation >= self.metadata.generation
-
-    @property
-    def settled(self) -> bool:
-        """All its pods are available and of one revision."""
-        status = self.status
-        return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision
 
 
 class _ServiceSpec(View, frozen=True):
@@ -117,7 +62,7 @@ def by_group(obj: Member) -> Iterable[str]:
 
 
 def by_set_of_leader(pod: Pod) -> Iterable[str]:
-    return by_set(pod) if pod.metadata.labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER else ()
+    return by_set(pod) if is_leader(pod.metadata.labels) else ()
 
 
 def sets_of(obj: Member) -> Iterable[Key]:
@@ -158,8 +103,8 @@ class GroupCache:
         """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""
         found: dict[int, Pod] = {}
         for pod in self.pods.by_index(LEADERS, str(key)):
-            index = index_of(pod.metadata.labels.get(group_labels.GROUP_INDEX))
-            if index is not None and pod.metadata.name == f"{key.name}-{index}":
+            index = leads_group(key.name, pod.metadata.name, pod.metadata.labels)
+            if index is not None:
                 found[index] = pod
         return found
 

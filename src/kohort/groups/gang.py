@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kohort.groups.child_objects import pod_reference
-from kohort.groups.group_names import pod_group_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.kube.client import Client
@@ -30,6 +29,7 @@ from kohort.objects.quantity import Quantity
 from kohort.resources import effective
 from kohort.resources.amounts import summed, written_of
 from kohort.rules import group_labels
+from kohort.rules.group_identity import pod_group_name
 
 VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 _VOLCANO_PREFIX: Final = "volcano.sh/"

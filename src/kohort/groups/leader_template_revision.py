@@ -17,9 +17,9 @@ The label of the leader StatefulSet itself names the newest revision always.
 
 from collections.abc import Iterable
 
-from kohort.groups.caches import GroupStatefulSet
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, by_key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.rules import group_labels
 
 

@@ -14,8 +14,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
-from kohort.groups.rolling_update import ABSENT, GroupState
 from kohort.kube.resources import Key
+from kohort.rules.group_state import ABSENT, GroupState
 
 _SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _SET = ("namespace", "name")

@@ -11,6 +11,7 @@ from kohort.groups.pod_mutation import PodRefused, missing_from
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader
 
 
 def missed_webhook(pod: Pod) -> bool:
@@ -21,7 +22,7 @@ def missed_webhook(pod: Pod) -> bool:
     labels, owner = pod.metadata.labels, pod.metadata.controller
     if group_labels.NAME not in labels or owner is None or owner.kind != "StatefulSet":
         return False
-    if labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER:
+    if is_leader(labels):
         return group_labels.GROUP_INDEX not in labels or group_labels.GROUP_KEY not in labels
     return group_labels.WORKER_INDEX not in labels
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kohort.groups.group_names import leader_name, parse_pod_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_name, parse_pod_name
 
 
 def collision_errors(document: JsonObject, others: Iterable[LeaderWorkerSet]) -> list[FieldError]:

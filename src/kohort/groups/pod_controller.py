@@ -6,10 +6,8 @@ from typing import Final
 import msgspec
 
 from kohort.groups import child_objects, missed_webhook, restart_decision, revisions, tpu_environment
-from kohort.groups.caches import BY_GROUP, Failure, GroupCache, GroupStatefulSet, by_group
+from kohort.groups.caches import BY_GROUP, Failure, GroupCache, by_group
 from kohort.groups.gang import Gangs
-from kohort.groups.group_names import index_of, parse_pod_name
-from kohort.groups.group_state import size_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.previous_workers import leaders_behind, predecessors
@@ -21,9 +19,12 @@ from kohort.kube.event_mapping import map_to_controller_owner
 from kohort.kube.events import reference_to
 from kohort.kube.manager import Manager
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS, Key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader, parse_index, parse_pod_name
+from kohort.rules.group_state import group_size
 from kohort.rules.restart_backoff import RestartBackoff
 
 _NAME_TAKEN: Final = 15.0
@@ -73,7 +74,7 @@ class PodController:
             return None
         if wait:
             return Requeue(after=wait)
-        if labels[group_labels.WORKER_INDEX] != group_labels.LEADER or pod.metadata.deleting:
+        if not is_leader(labels) or pod.metadata.deleting:
             return None
         if group_labels.LEADER_NAME in pod.metadata.annotations:
             self._warn(group_set, pod, _NEEDS_START_ORDINALS.format(pod.metadata.name))
@@ -142,7 +143,7 @@ class PodController:
         members = self._members(pod)
         facts = GroupFacts(
             policy=restart_policy(group_set),
-            size=size_of(leader or pod, group_set.template.size),
+            size=group_size(leader or pod, group_set.template.size),
             pods=[pod_facts(member) for member in members],
             leader=pod_facts(leader) if leader is not None else None,
             belongs=leader is not None and self._belongs(pod, leader),
@@ -169,7 +170,7 @@ class PodController:
         return msgspec.structs.replace(facts, restarted=restart_count(pod) > forgiven)
 
     def _leader_of(self, pod: Pod) -> Pod | None:
-        if pod.metadata.labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER:
+        if is_leader(pod.metadata.labels):
             return pod
         parsed = parse_pod_name(pod.metadata.name)
         return self.cache.pods.get(Key(pod.metadata.namespace, parsed.parent)) if parsed else None
@@ -195,7 +196,7 @@ class PodController:
         reason = "deleted" if pod.metadata.deleting else "restarted"
         index = metadata.labels.get(group_labels.GROUP_INDEX, "")
         key = Key(metadata.namespace, group_set.metadata.name)
-        self.metrics.count_restart(key, index_of(index) or 0, reason)
+        self.metrics.count_restart(key, parse_index(index) or 0, reason)
         text = f"Worker pod {pod.metadata.name} failed, deleted leader pod {metadata.name} to recreate group {index}"
         self.recorder.normal(
             LEADER_WORKER_SETS, group_set, "RecreateGroup", text, action="Delete", related=reference_to(PODS, leader)
@@ -331,7 +332,7 @@ def pod_facts(pod: Pod) -> PodFacts:
         phase=pod.status.phase,
         restarted=restart_count(pod) > 0,
         deleting=pod.metadata.deleting,
-        leader=pod.metadata.labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER,
+        leader=is_leader(pod.metadata.labels),
         revision=pod.metadata.labels.get(group_labels.REVISION, ""),
     )
 

@@ -8,11 +8,11 @@ import copy
 
 from kohort.groups import tpu_environment
 from kohort.groups.gang import GangProvider
-from kohort.groups.group_names import PodName, group_key, parse_pod_name, subgroup_key
 from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
 from kohort.groups.subgroups import subgroup_of
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import PodName, group_key, is_leader, parse_index, parse_pod_name, subgroup_key
 
 
 class PodRefused(ValueError):
@@ -27,7 +27,7 @@ def mutated(pod: JsonObject, namespace: str, *, gang: GangProvider | None = None
     metadata, spec = result["metadata"], result["spec"]
     annotations = metadata.setdefault("annotations", {})
     size = _size(metadata["name"], annotations)
-    if metadata["labels"].get(group_labels.WORKER_INDEX) == group_labels.LEADER:
+    if is_leader(metadata["labels"]):
         _mutate_leader(metadata, spec, namespace)
         leader = metadata["name"]
     else:
@@ -45,9 +45,10 @@ def _size(name: str, annotations: JsonObject) -> int:
     text = annotations.get(group_labels.SIZE)
     if text is None:
         raise PodRefused(f"size annotation is unexpectedly missing for pod {name}")
-    if not text.isdigit():
+    size = parse_index(text)
+    if size is None:
         raise PodRefused(f"size annotation {text!r} of pod {name} is not a number")
-    return int(text)
+    return size
 
 
 def _parsed(name: str) -> PodName:
@@ -79,9 +80,10 @@ def _mutate_worker(metadata: JsonObject, spec: JsonObject, size: int) -> None:
     width = metadata["annotations"].get(group_labels.SUBGROUP_SIZE)
     if width is None:
         return
-    if not width.isdigit() or int(width) < 1:
+    subgroup_size = parse_index(width)
+    if not subgroup_size:
         raise PodRefused(f"subgroup size annotation {width!r} of pod {metadata['name']} is not a positive number")
-    subgroup = subgroup_of(parsed.ordinal, size=size, subgroup_size=int(width))
+    subgroup = subgroup_of(parsed.ordinal, size=size, subgroup_size=subgroup_size)
     leader = metadata["annotations"].get(group_labels.LEADER_NAME) or parsed.parent
     _join_subgroup(metadata, spec, subgroup or 0, leader)
 
@@ -108,7 +110,7 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
     if not tpu_environment.pod_requests_tpus(spec):
         return
     labels, annotations = metadata["labels"], metadata["annotations"]
-    is_leader = labels[group_labels.WORKER_INDEX] == group_labels.LEADER
+    leads = is_leader(labels)
     width = annotations.get(group_labels.SUBGROUP_SIZE)
     subgroup = labels.get(group_labels.SUBGROUP_INDEX)
     member = tpu_environment.Member(
@@ -116,7 +118,7 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
         worker=int(labels[group_labels.WORKER_INDEX]),
         size=size,
         subdomain=spec.get("subdomain", ""),
-        leader_has_tpus=is_leader or annotations.get(group_labels.LEADER_REQUESTS_TPUS) == "true",
+        leader_has_tpus=leads or annotations.get(group_labels.LEADER_REQUESTS_TPUS) == "true",
         subgroup_size=int(width) if width else None,
         subgroup=int(subgroup) if subgroup else None,
         leader_excluded=annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED,

@@ -10,24 +10,21 @@ A pod without an owner, which somebody has orphaned on purpose, is not waited fo
 
 from collections.abc import Iterable
 
-from kohort.groups.group_names import parse_pod_name
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
-from kohort.rules import group_labels
+from kohort.rules.group_identity import is_worker, parse_pod_name
 
 
 def predecessors(members: Iterable[Pod]) -> list[Pod]:
     """Of the pods of a group that has no worker StatefulSet, those that must go before it gets one."""
     return [
-        pod for pod in members if _is_worker(pod) and (pod.metadata.controller is not None or pod.metadata.deleting)
+        pod
+        for pod in members
+        if is_worker(pod.metadata.labels) and (pod.metadata.controller is not None or pod.metadata.deleting)
     ]
 
 
 def leaders_behind(pod: Pod) -> Iterable[Key]:
     """The leader that may wait for a worker to be gone."""
-    parsed = parse_pod_name(pod.metadata.name) if _is_worker(pod) else None
+    parsed = parse_pod_name(pod.metadata.name) if is_worker(pod.metadata.labels) else None
     return (Key(pod.metadata.namespace, parsed.parent),) if parsed is not None else ()
-
-
-def _is_worker(pod: Pod) -> bool:
-    return pod.metadata.labels.get(group_labels.WORKER_INDEX, group_labels.LEADER) != group_labels.LEADER

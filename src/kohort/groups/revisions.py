@@ -12,6 +12,7 @@ from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import encode
+from kohort.rules.group_identity import parse_index
 from kohort.rules.group_template import content_hash, revision_content
 
 
@@ -107,8 +108,8 @@ def surplus(revisions: Sequence[Revision], used: set[str], limit: int) -> list[R
 
 
 def history_limit(group_set: LeaderWorkerSet, default: int = 10) -> int:
-    text = group_set.metadata.annotations.get(group_labels.REVISION_LIMIT, "")
-    return int(text) if text.isascii() and text.isdigit() else default
+    noted = parse_index(group_set.metadata.annotations.get(group_labels.REVISION_LIMIT))
+    return default if noted is None else noted
 
 
 def _without_directive(part: JsonObject) -> JsonObject:

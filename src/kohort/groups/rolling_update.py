@@ -37,18 +37,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-
-class GroupState(msgspec.Struct, frozen=True):
-    ready: bool
-    updated: bool
-    exists: bool = True
-
-    @property
-    def done(self) -> bool:
-        return self.ready and self.updated
-
-
-ABSENT = GroupState(ready=False, updated=False, exists=False)
+from kohort.rules.group_state import GroupState
 
 
 class LeaderSet(msgspec.Struct, frozen=True):

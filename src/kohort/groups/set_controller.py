@@ -7,15 +7,15 @@ from typing import Final
 import msgspec
 
 from kohort.groups import child_objects, revisions
-from kohort.groups.caches import GroupCache, GroupService, GroupStatefulSet, owned_by, sets_of
-from kohort.groups.group_state import blocking, group_states, in_order, placement_of, wanted_placement
+from kohort.groups.caches import GroupCache, GroupService, owned_by, sets_of
 from kohort.groups.headless_service import SharedServices
 from kohort.groups.leader_template_revision import founding_revision, template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
+from kohort.groups.observed_groups import group_states, leaders_blocking_update, wanted_placement
 from kohort.groups.orphan_adoption import adopt
 from kohort.groups.revisions import Revision
-from kohort.groups.rolling_update import GroupState, LeaderSet, RollPlan, RollView, plan_roll
+from kohort.groups.rolling_update import LeaderSet, RollPlan, RollView, plan_roll
 from kohort.groups.status import is_available, tally
 from kohort.groups.status_reporting import Facts, Reporter
 from kohort.groups.worker_claims import WorkerClaims
@@ -25,9 +25,12 @@ from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.events import ObjectReference, reference_to
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader, parse_index
+from kohort.rules.group_state import GroupState, in_order, placement_of
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -204,7 +207,7 @@ class SetController:
     async def _unblock(self, group_set: LeaderWorkerSet, revision: Revision, plan: RollPlan) -> None:
         """Delete broken leaders that keep their StatefulSet from replacing them."""
         key = Key(group_set.metadata.namespace, group_set.metadata.name)
-        for pod in blocking(self.cache.leaders(key), group_set, revision.key, plan.partition):
+        for pod in leaders_blocking_update(self.cache.leaders(key), group_set, revision.key, plan.partition):
             metadata = pod.metadata
             try:
                 await self.client.delete(PODS, metadata.name, metadata.namespace, uid=metadata.uid)
@@ -276,8 +279,8 @@ def _view(
 ) -> RollView:
     current = None
     if leaders is not None:
-        noted = leaders.metadata.annotations.get(group_labels.REPLICAS, "")
-        sized_for = int(noted) if noted.isdigit() else group_set.replicas
+        noted = parse_index(leaders.metadata.annotations.get(group_labels.REPLICAS))
+        sized_for = group_set.replicas if noted is None else noted
         current = LeaderSet(leaders.spec.replicas, leaders.partition, sized_for)
     return RollView(
         replicas=group_set.replicas,
@@ -303,7 +306,7 @@ def _service_changed(old: GroupService | None, new: GroupService | None) -> bool
 def _readiness_changed(old: Pod | None, new: Pod | None) -> bool:
     """Leaders count in the status and in the roll; workers do through their StatefulSet."""
     pod = new or old
-    if pod is None or pod.metadata.labels.get(group_labels.WORKER_INDEX) != group_labels.LEADER:
+    if pod is None or not is_leader(pod.metadata.labels):
         return False
     return old is None or new is None or _seen(old) != _seen(new)
 

@@ -23,9 +23,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from kohort.groups.rolling_update import GroupState
 from kohort.groups.waiting_reason import Obstacle
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_state import GroupState
 
 AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"

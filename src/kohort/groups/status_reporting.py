@@ -6,12 +6,11 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.caches import GroupCache, GroupStatefulSet
+from kohort.groups.caches import GroupCache
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.missing_pod_cause import AGAIN, Inquiry
 from kohort.groups.revisions import Revision
-from kohort.groups.rolling_update import GroupState
 from kohort.groups.status import AVAILABLE, REASONS, WAITING, Tally, next_conditions
 from kohort.groups.waiting_reason import REFUSALS, Obstacle, Watchman
 from kohort.kube import clock
@@ -19,8 +18,10 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_state import GroupState
 
 COALESCE: Final = 1.0
 """Seconds between two status writes that differ only in their counters, as long as those are still moving."""

@@ -23,15 +23,14 @@ from typing import Final
 import msgspec
 
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
-from kohort.groups.group_names import index_of, leader_name
 from kohort.groups.missed_webhook import missed_webhook
-from kohort.groups.rolling_update import GroupState
 from kohort.kube.errors import BadRequest, Forbidden, Invalid
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import stuck_container, why_not_ready
-from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_name, worker_index
+from kohort.rules.group_state import GroupState, group_size, pod_is_ready
 
 PATIENCE: Final = 15.0
 """Seconds for which the same obstacle must stand before it is written down."""
@@ -123,7 +122,7 @@ def obstacle_in(index: int, leader: str, members: Iterable[Pod]) -> Obstacle | N
         found = _why(pod)
         if found is not None:
             return Obstacle(found.reason, f"group {index}: pod {pod.metadata.name} {found.message}")
-    size = index_of(pods[0].metadata.annotations.get(group_labels.SIZE)) or 1
+    size = group_size(pods[0], 1) or 1
     if len(pods) < size:
         text = f"group {index}: {size - len(pods)} of {size - 1} workers do not exist yet"
         return Obstacle(WORKERS_MISSING, text, index, leader)
@@ -135,7 +134,7 @@ def _why(pod: Pod) -> Obstacle | None:
         return Obstacle("WebhookMissed", "was created while the webhook was away, and is being replaced")
     if pod.metadata.deleting:
         return Obstacle("PodTerminating", _terminating(pod))
-    if pod.status.phase == "Running" and pod.ready:
+    if pod_is_ready(pod):
         return None
     return Obstacle(_reason(pod), f"is {why_not_ready(pod)}")
 
@@ -158,4 +157,4 @@ def _terminating(pod: Pod) -> str:
 
 
 def _worker(pod: Pod) -> int:
-    return index_of(pod.metadata.labels.get(group_labels.WORKER_INDEX)) or 0
+    return worker_index(pod.metadata.labels) or 0

@@ -22,17 +22,18 @@ from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
-from kohort.groups.caches import GroupCache, GroupStatefulSet
-from kohort.groups.group_names import index_of, leader_name, parse_pod_name
-from kohort.groups.group_state import size_of
+from kohort.groups.caches import GroupCache
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Conflict, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, PERSISTENT_VOLUME_CLAIMS, Key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_name, parse_index, parse_pod_name
+from kohort.rules.group_state import group_size
 
 
 class Claim(View, frozen=True):
@@ -65,7 +66,7 @@ def surplus_claims(claims: Iterable[ObjectMeta], templates: Set[str], groups: Gr
 
 def _worker_of(claim: ObjectMeta, templates: Set[str], name: str) -> tuple[int, int] | None:
     """Group and number of the worker that a claim was made for; None for claims of leaders, and for those of others."""
-    index = index_of(claim.labels.get(group_labels.GROUP_INDEX))
+    index = parse_index(claim.labels.get(group_labels.GROUP_INDEX))
     parsed = parse_pod_name(claim.name)
     if index is None or parsed is None or claim.labels.get(group_labels.NAME) != name:
         return None
@@ -111,7 +112,7 @@ class WorkerClaims:
 
     def _groups(self, group_set: LeaderWorkerSet, key: Key, wanted: int) -> Groups:
         sizes = {
-            index: size_of(leader, group_set.template.size)
+            index: group_size(leader, group_set.template.size)
             for index, leader in self._cache.leaders(key).items()
             if not leader.metadata.deleting
         }

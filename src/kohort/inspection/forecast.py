@@ -12,7 +12,7 @@ import msgspec
 from kohort.groups import revisions
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.pod_mutation import PodRefused
-from kohort.groups.rolling_update import ABSENT, GroupState, LeaderSet, RollView, plan_roll
+from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.inspection.capacity_forecast import Room, room_for
 from kohort.inspection.capacity_forecast import told as room_told
 from kohort.inspection.in_place_forecast import InPlace, in_place
@@ -25,6 +25,7 @@ from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.group_set import HELD_PARTITION
 from kohort.rollouts.step_arithmetic import planned
+from kohort.rules.group_state import ABSENT, GroupState
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""

@@ -19,6 +19,7 @@ from kohort.inspection.release_subject import Subject, command
 from kohort.inspection.snapshot import PAUSE_NOTE, Snapshot
 from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, Workload
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_identity import parse_index
 
 NOTE: Final = PAUSE_NOTE
 
@@ -79,7 +80,7 @@ def resume(snapshot: Snapshot) -> Decision:
     noted = group_set.metadata.annotations.get(NOTE)
     if noted is None and group_set.partition == 0:
         return Decision(None, f"{name} is not paused")
-    partition = int(noted) if noted is not None and noted.isdigit() else 0
+    partition = parse_index(noted) or 0
     limit = f" down to partition {partition}" if partition else ""
     return Decision(_patch(partition, None), f"{name} goes on{limit}")
 

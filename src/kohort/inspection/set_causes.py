@@ -20,6 +20,7 @@ from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
+from kohort.rules.group_state import pod_is_ready
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
 _TOLD: Final = {
@@ -67,7 +68,7 @@ def _merged(causes: Iterable[Cause]) -> list[Cause]:
 
 
 def is_fine(pod: Pod) -> bool:
-    return pod.status.phase == "Running" and pod.ready and not pod.metadata.deleting
+    return pod_is_ready(pod)
 
 
 def _position(pod: Pod) -> tuple[int, int]:

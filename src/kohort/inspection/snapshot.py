@@ -5,20 +5,21 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.caches import GroupService, GroupStatefulSet
-from kohort.groups.group_names import index_of
-from kohort.groups.group_state import in_order, size_of, state_of, wanted_placement
+from kohort.groups.caches import GroupService
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, Template
+from kohort.groups.observed_groups import wanted_placement
 from kohort.groups.revisions import Revision
-from kohort.groups.rolling_update import GroupState
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.release_subject import is_releasing
 from kohort.inspection.served_revisions import CHANGE_CAUSE, SERVED_AT, Version, images
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
+from kohort.rules.group_identity import group_index, leads_group, worker_index
+from kohort.rules.group_state import GroupState, group_size, group_state, in_order
 
 PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
 """On a set that `kohort pause` holds: the partition that it had."""
@@ -113,8 +114,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     def leaders(self) -> Mapping[int, Pod]:
         found: dict[int, Pod] = {}
         for pod in self.pods:
-            index = group_of(pod)
-            if index is not None and worker_of(pod) == 0 and pod.metadata.name == f"{self.name}-{index}":
+            index = leads_group(self.name, pod.metadata.name, pod.metadata.labels)
+            if index is not None:
                 found[index] = pod
         return found
 
@@ -129,8 +130,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         placement = wanted_placement(self.group_set)
         for index, leader in self.leaders.items():
             workers = self.stateful_set(leader.metadata.name)
-            size = size_of(leader, self.group_set.template.size)
-            state = state_of(leader, workers, self.update_key, size, placement)
+            size = group_size(leader, self.group_set.template.size)
+            state = group_state(leader, workers, self.update_key, size, placement)
             if state is not None:
                 found[index] = state
         return found
@@ -157,8 +158,8 @@ def _version(one: Revision) -> Version:
 
 
 def group_of(pod: Pod) -> int | None:
-    return index_of(pod.metadata.labels.get(group_labels.GROUP_INDEX))
+    return group_index(pod.metadata.labels)
 
 
 def worker_of(pod: Pod) -> int:
-    return index_of(pod.metadata.labels.get(group_labels.WORKER_INDEX)) or 0
+    return worker_index(pod.metadata.labels) or 0

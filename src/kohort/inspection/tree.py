@@ -5,7 +5,6 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.groups.group_state import size_of
 from kohort.inspection.release import Release, release_of, told
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
@@ -13,6 +12,7 @@ from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels
+from kohort.rules.group_state import group_size, pod_is_ready
 
 
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,7 +92,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
                 revision=numbers.get(key, 0),
                 revision_key=key,
                 surge=index >= group_set.replicas,
-                size=size_of(leader, group_set.template.size) if leader is not None else group_set.template.size,
+                size=group_size(leader, group_set.template.size) if leader is not None else group_set.template.size,
                 pods=[branch_of(pod, now, "worker" if worker_of(pod) else "leader") for pod in members],
             )
         )
@@ -138,7 +138,7 @@ def state_of_set(snapshot: Snapshot) -> str:
 
 def branch_of(pod: Pod, now: datetime, role: str) -> PodBranch:
     statuses = pod.status.container_statuses
-    healthy = pod.ready and pod.status.phase == "Running" and not pod.metadata.deleting
+    healthy = pod_is_ready(pod)
     return PodBranch(
         name=pod.metadata.name,
         role=role,

@@ -16,6 +16,7 @@ from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.json_types import JsonObject
 from kohort.operator import LABELS
 from kohort.rollouts.traffic.annotations import CONFIGURATION as SCRIPTS
+from kohort.rules import rollout_labels
 
 ACCOUNT: Final = "lws-controller-manager"
 MANAGER: Final = "lws-manager-role"
@@ -25,7 +26,6 @@ METRICS_AUTH: Final = "lws-metrics-auth-role"
 METRICS_READER: Final = "lws-metrics-reader"
 
 _SETS: Final = "leaderworkerset.x-k8s.io"
-_RELEASES: Final = "rollouts.kruise.io"
 
 
 def rule(groups: list[str], resources: list[str], verbs: list[str], names: list[str] | None = None) -> JsonObject:
@@ -62,14 +62,16 @@ def gang_rules(scheduler: str) -> list[JsonObject]:
 def rollout_rules() -> list[JsonObject]:
     """What releases need beyond: canary copies of workloads, their traffic, and autoscalers held still meanwhile."""
     return [
-        rule([_RELEASES], ["rollouts"], ["list", "patch", "watch"]),
-        rule([_RELEASES], ["batchreleases"], ["create", "delete", "list", "patch", "watch"]),
-        rule([_RELEASES], ["trafficroutings"], ["get", "list", "patch", "watch"]),
-        rule([_RELEASES], ["rollouthistories"], ["create", "delete", "list", "patch", "watch"]),
-        rule([_RELEASES], ["rollouts/status", "batchreleases/status", "trafficroutings/status"], ["patch"]),
-        rule([_RELEASES], ["rollouthistories/status"], ["patch"]),
+        rule([rollout_labels.GROUP], ["rollouts"], ["list", "patch", "watch"]),
+        rule([rollout_labels.GROUP], ["batchreleases"], ["create", "delete", "list", "patch", "watch"]),
+        rule([rollout_labels.GROUP], ["trafficroutings"], ["get", "list", "patch", "watch"]),
+        rule([rollout_labels.GROUP], ["rollouthistories"], ["create", "delete", "list", "patch", "watch"]),
+        rule([rollout_labels.GROUP], ["rollouts/status", "batchreleases/status", "trafficroutings/status"], ["patch"]),
+        rule([rollout_labels.GROUP], ["rollouthistories/status"], ["patch"]),
         rule(
-            [_RELEASES], ["rollouts/finalizers", "batchreleases/finalizers", "trafficroutings/finalizers"], ["update"]
+            [rollout_labels.GROUP],
+            ["rollouts/finalizers", "batchreleases/finalizers", "trafficroutings/finalizers"],
+            ["update"],
         ),
         rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
         rule([""], ["pods"], ["patch"]),

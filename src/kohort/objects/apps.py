@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets.
+"""Deployments, ReplicaSets, and the StatefulSets of groups.
 
 Pod templates stay plain documents: controllers copy and hash them whole, and a typed view would lose what it does
 not know.
@@ -65,3 +65,58 @@ class ReplicaSet(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class RollingUpdateStatefulSet(View, frozen=True):
+    partition: int = 0
+
+
+class StatefulSetUpdateStrategy(View, frozen=True):
+    rolling_update: RollingUpdateStatefulSet = RollingUpdateStatefulSet()
+
+
+class TemplateMeta(View, frozen=True):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class TemplateMetadataOnly(View, frozen=True):
+    metadata: TemplateMeta = TemplateMeta()
+
+
+class StatefulSetSpec(View, frozen=True):
+    replicas: int = 1
+    template: TemplateMetadataOnly = TemplateMetadataOnly()
+    update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
+    volume_claim_templates: tuple[JsonObject, ...] = ()
+
+
+class StatefulSetStatus(View, frozen=True):
+    observed_generation: int = 0
+    replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class GroupStatefulSet(View, frozen=True):
+    """A leader or worker StatefulSet; of its pod template only labels and annotations."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+    @property
+    def partition(self) -> int:
+        return self.spec.update_strategy.rolling_update.partition
+
+    @property
+    def observed(self) -> bool:
+        """The StatefulSet controller has acted on it as it is."""
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
+    def settled(self) -> bool:
+        """All its pods are available and of one revision."""
+        status = self.status
+        return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision

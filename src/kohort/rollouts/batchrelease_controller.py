@@ -26,7 +26,7 @@ from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout
 from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rollouts.workloads.workload_control import may_shrink
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 _AT_ONCE = 0.01
 
@@ -166,7 +166,7 @@ class ReleaseController:
         )
 
     def _for_pod(self, pod: Pod) -> list[Key]:
-        name = pod.metadata.labels.get(rollout_labels.GROUP_SET, "")
+        name = pod.metadata.labels.get(group_labels.NAME, "")
         subject = self.cache.sets.get(Key(pod.metadata.namespace, name))
         return self._for_set(subject) if subject is not None else []
 

@@ -20,7 +20,7 @@ from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta, PartialObject
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, Rollout, WorkloadRef
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 OF_SET: Final = "rollouts/set"
 OF_STABLE: Final = "rollouts/stable"
@@ -33,7 +33,7 @@ class _Member(Protocol):
 
 
 def _of_set(obj: _Member) -> Iterable[str]:
-    name = obj.metadata.labels.get(rollout_labels.GROUP_SET)
+    name = obj.metadata.labels.get(group_labels.NAME)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
@@ -48,8 +48,8 @@ class RolloutCache:
         self.rollouts = manager.informer(ROLLOUTS, Rollout)
         self.releases = manager.informer(BATCH_RELEASES, BatchRelease)
         self.sets = manager.informer(LEADER_WORKER_SETS, GroupSet, indexes={OF_STABLE: _of_stable})
-        self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=rollout_labels.GROUP_SET)
-        self.pods = manager.informer(PODS, Pod, label_selector=rollout_labels.GROUP_SET, indexes={OF_SET: _of_set})
+        self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=group_labels.NAME)
+        self.pods = manager.informer(PODS, Pod, label_selector=group_labels.NAME, indexes={OF_SET: _of_set})
         self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
         self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: index_by_controller_uid})
 
@@ -78,7 +78,7 @@ class RolloutCache:
     def live_hash(self, key: Key) -> str:
         """The revision that a set's controller last gave it."""
         leaders = self.leader_sets.get(key)
-        return leaders.metadata.labels.get(rollout_labels.GROUP_REVISION, "") if leaders is not None else ""
+        return leaders.metadata.labels.get(group_labels.REVISION, "") if leaders is not None else ""
 
     def canaries(self, key: Key) -> list[GroupSet]:
         """The extra sets made for a set, newest first."""

@@ -42,12 +42,12 @@ from kohort.objects.view import View
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.lookup import find_http_route
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_identity import is_worker
 from kohort.rules.safe_text import safe_text
 
 RELEASED_BY: Final = "kohort.dev/released-by"
 """On a record: the client that wrote the template that is released."""
-ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 COMPLETED: Final = "completed"
 Ending = Literal["succeeded", "rolled_back", "superseded", "disabled", "deleted"]
 
@@ -111,7 +111,11 @@ class HistoryController:
                 metadata.name,
             )
 
-        found = [one for one in self.records.list(key.namespace) if one.metadata.labels.get(ROLLOUT_NAME) == key.name]
+        found = [
+            one
+            for one in self.records.list(key.namespace)
+            if one.metadata.labels.get(rollout_labels.ROLLOUT_NAME) == key.name
+        ]
         return sorted(found, key=age)
 
     async def _follow(self, rollout: Rollout, records: list[History]) -> None:
@@ -145,7 +149,7 @@ class HistoryController:
             "metadata": {
                 "name": f"{name}-{safe_text(digest)[:6]}",
                 "namespace": namespace,
-                "labels": {rollout_labels.ROLLOUT_ID: release, ROLLOUT_NAME: name},
+                "labels": {rollout_labels.ROLLOUT_ID: release, rollout_labels.ROLLOUT_NAME: name},
                 "ownerReferences": [_owner(rollout)],
                 **({"annotations": {RELEASED_BY: writer}} if writer else {}),
             },
@@ -164,17 +168,14 @@ class HistoryController:
         workers: dict[str, int] = defaultdict(int)
         for pod in listed.items:
             labels = pod.metadata.labels
-            if labels.get(rollout_labels.WORKER_INDEX, rollout_labels.LEADER) != rollout_labels.LEADER:
-                workers[f"{labels.get(rollout_labels.GROUP_SET)}-{labels.get(rollout_labels.GROUP_INDEX)}"] += 1
+            if is_worker(labels):
+                workers[f"{labels.get(group_labels.NAME)}-{labels.get(group_labels.GROUP_INDEX)}"] += 1
         for pod in sorted(listed.items, key=lambda one: one.metadata.name):
             labels, batch = pod.metadata.labels, pod.metadata.labels.get(rollout_labels.BATCH_ID, "")
-            if (
-                labels.get(rollout_labels.WORKER_INDEX, rollout_labels.LEADER) != rollout_labels.LEADER
-                or not batch.isdigit()
-            ):
+            if is_worker(labels) or not batch.isdigit():
                 continue
             entry: JsonObject = {"name": pod.metadata.name, "ip": pod.status.pod_ip, "nodeName": pod.spec.node_name}
-            if rollout_labels.GROUP_SET in labels:
+            if group_labels.NAME in labels:
                 entry["workers"] = workers[pod.metadata.name]
             found[int(batch)].append(entry)
         known = {one["canaryStepIndex"]: one for one in record.status.canary_steps}
@@ -261,7 +262,7 @@ def _owner(rollout: Rollout) -> JsonObject:
 
 
 def _rollout_of(record: History) -> list[Key]:
-    name = record.metadata.labels.get(ROLLOUT_NAME, "")
+    name = record.metadata.labels.get(rollout_labels.ROLLOUT_NAME, "")
     return [Key(record.metadata.namespace, name)] if name else []
 
 

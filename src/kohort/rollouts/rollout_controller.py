@@ -43,7 +43,7 @@ from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, R
 from kohort.rollouts.traffic import actions as traffic_actions
 from kohort.rollouts.traffic.model import Selectors, Traffic, TrafficRequest, TrafficStep
 from kohort.rollouts.workloads.model import WorkloadOperations
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 _AT_ONCE = 0.01
 _ACTIONS_PER_PASS = 20
@@ -353,7 +353,7 @@ class RolloutController:
 
     def _for_leader_set(self, subject: PartialObject) -> list[Key]:
         metadata = subject.metadata
-        name = metadata.labels.get(rollout_labels.GROUP_SET, "")
+        name = metadata.labels.get(group_labels.NAME, "")
         found = self.cache.sets.get(Key(metadata.namespace, name))
         return self._for_set(found) if found is not None else self._named_set(metadata.namespace, name)
 

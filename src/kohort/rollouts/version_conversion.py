@@ -22,7 +22,7 @@ from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 
-ALPHA: Final = "rollouts.kruise.io/v1alpha1"
+ALPHA: Final = rollout_labels.ALPHA_VERSION
 BETA: Final = rollout_labels.API_VERSION
 _STYLES: Final = {
     one.lower(): one for one in (rollout_labels.CANARY, rollout_labels.PARTITION, rollout_labels.BLUE_GREEN)

@@ -1,9 +1,13 @@
-"""Names that others read: labels, annotations, finalizers, enumerations. Users' scripts depend on every one of them."""
+"""Names of the Rollout API on the wire: labels, annotations, finalizers, enumerations. Users' scripts depend on them.
+
+Labels of groups, which releases of LeaderWorkerSets read too, are in `group_labels`.
+"""
 
 from typing import Final
 
 GROUP: Final = "rollouts.kruise.io"
 API_VERSION: Final = "rollouts.kruise.io/v1beta1"
+ALPHA_VERSION: Final = "rollouts.kruise.io/v1alpha1"
 
 # On Rollouts
 ROLLOUT_FINALIZER: Final = "rollouts.kruise.io/rollout"
@@ -46,15 +50,26 @@ SHRINK: Final = "rollouts.kruise.io/shrink-to-batch"
 WITHDRAWN: Final = "rollouts.kruise.io/withdrawn"
 """Ours: the version took too long; no canary until the Rollout says otherwise."""
 
+# On Services, Ingresses and routes that a release changes
+ADDED_SELECTOR: Final = "rollouts.kruise.io/added-selector"
+"""On the stable Service: JSON `{"key", "value"}` of the pin, and `before` if the key had a value of the user."""
+ORIGINAL_SPEC: Final = "rollouts.kruise.io/original-spec-configuration"
+"""On custom network objects: JSON `{"spec", "labels", "annotations"}` from before the release."""
+WRITTEN_SPEC: Final = "rollouts.kruise.io/routed-spec-configuration"
+"""On custom network objects: the same as the operator wrote it, so that edits of others can be recognised."""
+ORIGINAL_RULES: Final = "rollouts.kruise.io/original-rules"
+"""On HTTPRoutes: JSON list, `spec.rules` from before the release."""
+GRACE_TIMES: Final = "rollouts.kruise.io/traffic-marks"
+"""On TrafficRoutings: JSON map of when which change was made. An annotation, since a strict definition would prune an
+unknown field of the status, and then no grace period would ever begin."""
+
+# On RolloutHistories
+ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
+
 # On autoscalers
 DISABLED_SUFFIX: Final = "-DisableByRollout"
 
-# On leader-worker groups, given by their own controller
-GROUP_SET: Final = "leaderworkerset.sigs.k8s.io/name"
-GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
-WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
-GROUP_REVISION: Final = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-LEADER: Final = "0"
+# On pods of Deployments, given by their ReplicaSets
 TEMPLATE_HASH: Final = "pod-template-hash"
 
 # Phases of a Rollout

@@ -20,7 +20,7 @@ from kohort.cluster.gateway.registration import register
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
 from kohort.objects.json_types import JsonObject
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 REQUESTS = 2000
@@ -54,7 +54,7 @@ class Pods:
     def _who(self, address: str) -> str:
         for pod in self.cluster.objects(PODS, NAMESPACE):
             if (pod.get("status") or {}).get("podIP") == address:
-                member = pod["metadata"]["labels"].get(rollout_labels.WORKER_INDEX)
+                member = pod["metadata"]["labels"].get(group_labels.WORKER_INDEX)
                 return f"{pod['spec']['containers'][0]['image']} member {member}"
         return "nobody"
 

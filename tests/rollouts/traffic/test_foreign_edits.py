@@ -8,8 +8,8 @@ from tests.rollouts.routes import VIRTUAL_SERVICES
 
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.traffic import custom_scripts
-from kohort.rollouts.traffic.annotations import ORIGINAL_SPEC, WRITTEN_SPEC
 from kohort.rollouts.traffic.foreign_edits import rebased
+from kohort.rules.rollout_labels import ORIGINAL_SPEC, WRITTEN_SPEC
 
 STABLE = {"destination": {"host": "llm"}}
 WEIGHTED = [{"destination": {"host": "llm"}, "weight": 80}, {"destination": {"host": "llm-canary"}, "weight": 20}]

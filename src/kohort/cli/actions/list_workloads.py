@@ -20,9 +20,9 @@ from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.history import RELEASED_BY, ROLLOUT_NAME
+from kohort.rollouts.history import RELEASED_BY
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rules.rollout_labels import ROLLOUT_ID
+from kohort.rules.rollout_labels import ROLLOUT_ID, ROLLOUT_NAME
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kohort.cli.connection import Refusal
-from kohort.groups.caches import GroupService, GroupStatefulSet
+from kohort.groups.caches import GroupService
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
@@ -35,7 +35,7 @@ from kohort.kube.resources import (
     Key,
     Resource,
 )
-from kohort.objects.apps import ReplicaSet
+from kohort.objects.apps import GroupStatefulSet, ReplicaSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector

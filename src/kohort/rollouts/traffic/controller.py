@@ -21,9 +21,9 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Wai
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.traffic import actions, trafficrouting_phases
 from kohort.rollouts.traffic.actions import RouteStep
-from kohort.rollouts.traffic.annotations import GRACE_TIMES
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, Traffic, TrafficRequest, TrafficStep
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import GRACE_TIMES
 
 
 class Strategy(View, frozen=True):

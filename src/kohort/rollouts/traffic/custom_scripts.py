@@ -13,10 +13,10 @@ from kohort.kube.merge_patch import locked, merge_patch
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.messages import EventReason, ReleaseEvent
-from kohort.rollouts.traffic.annotations import ORIGINAL_SPEC, WRITTEN_SPEC
 from kohort.rollouts.traffic.foreign_edits import rebased
 from kohort.rollouts.traffic.model import NetworkRef, TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
+from kohort.rules.rollout_labels import ORIGINAL_SPEC, WRITTEN_SPEC
 
 
 def saved(obj: JsonObject, name: str = ORIGINAL_SPEC) -> JsonObject | None:

@@ -26,9 +26,9 @@ from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.action_result import ProblemReason
-from kohort.rollouts.traffic.annotations import ORIGINAL_RULES
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
+from kohort.rules.rollout_labels import ORIGINAL_RULES
 
 Rules = list[JsonObject]
 _MODIFIER = "RequestHeaderModifier"

@@ -45,7 +45,7 @@ from kohort.rollouts.traffic.model import (
     routing_grace,
 )
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels
 
 EVERYTHING: Final = TrafficStep(weight=100)
 
@@ -139,7 +139,7 @@ class ClusterTraffic:
         if request.only_traffic:
             return ()
         selected = await self._lookup.selected(stable)
-        groups = request.selectors.revision_key == rollout_labels.GROUP_REVISION
+        groups = request.selectors.revision_key == group_labels.REVISION
         events = services.check_leaders(stable, selected) if groups else ()
         if request.serving is not None:
             events += services.check_selection(stable, selected, request.serving)

@@ -15,7 +15,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.messages import EventReason, ReleaseEvent
-from kohort.rollouts.traffic.annotations import ADDED_SELECTOR, NOT_COPIED
+from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import RouteRef, Selectors, ServingPods, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
@@ -27,7 +27,8 @@ from kohort.rollouts.traffic.pending_writes import (
     is_going,
     refuse_foreign,
 )
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels
+from kohort.rules.rollout_labels import ADDED_SELECTOR
 
 _PER_SERVICE = ("clusterIP", "clusterIPs", "externalIPs", "ipFamilyPolicy", "ipFamilies", "loadBalancerIP")
 _OF_LOAD_BALANCERS = (
@@ -226,21 +227,19 @@ def _check_keys(selectors: Selectors) -> None:
 
 def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[ReleaseEvent, ...]:
     """What the pods that a Service selects say about it, where they are members of groups."""
-    members = [pod for pod in selected if rollout_labels.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
-    leaders = [
-        pod for pod in members if pod["metadata"]["labels"][rollout_labels.WORKER_INDEX] == rollout_labels.LEADER
-    ]
+    members = [pod for pod in selected if group_labels.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
+    leaders = [pod for pod in members if pod["metadata"]["labels"][group_labels.WORKER_INDEX] == group_labels.LEADER]
     name = service["metadata"]["name"]
     if members and not leaders:
-        group_set = members[0]["metadata"]["labels"].get(rollout_labels.GROUP_SET, "")
+        group_set = members[0]["metadata"]["labels"].get(group_labels.NAME, "")
         raise TrafficProblem(
             f"service {name} selects no leader pod of LeaderWorkerSet {group_set}; spec.selector must name labels of "
-            f'leaders, for example {rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"',
+            f'leaders, for example {group_labels.WORKER_INDEX}: "{group_labels.LEADER}"',
             ProblemReason.SERVICE_SELECTS_NO_PODS,
         )
     events = []
     if len(members) > len(leaders):
-        missing = f'{rollout_labels.WORKER_INDEX}: "{rollout_labels.LEADER}"'
+        missing = f'{group_labels.WORKER_INDEX}: "{group_labels.LEADER}"'
         text = f"Service {name} also selects workers; add {missing} to spec.selector"
         events.append(ReleaseEvent(EventReason.SERVICE_SELECTS_WORKERS, text))
     events += [

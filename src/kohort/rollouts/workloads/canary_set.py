@@ -12,16 +12,16 @@ from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
 from kohort.rollouts.workloads.group_hold import saved_strategy
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import revision_content
 from kohort.rules.safe_text import safe_text
 
 _LONGEST: Final = 41
-_COPIED_PREFIXES: Final = ("kueue.x-k8s.io/", "leaderworkerset.sigs.k8s.io/")
+_COPIED_PREFIXES: Final = ("kueue.x-k8s.io/", group_labels.PREFIX)
 _COPIED_ANNOTATIONS: Final = (
-    "leaderworkerset.sigs.k8s.io/exclusive-topology",
-    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
-    "leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start",
+    group_labels.EXCLUSIVE,
+    group_labels.SUBGROUP_EXCLUSIVE,
+    group_labels.RECREATE_AFTER_START,
 )
 
 

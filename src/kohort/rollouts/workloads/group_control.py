@@ -29,7 +29,8 @@ from kohort.rollouts.workloads.workload_control import (
     key_of,
     release_id,
 )
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_identity import is_leader
 from kohort.rules.group_template import revision_key
 
 _SALTS: Final = 8
@@ -80,7 +81,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         return Workload(
             name=key.name,
             generation=stable.metadata.generation,
-            revision_key=rollout_labels.GROUP_REVISION,
+            revision_key=group_labels.REVISION,
             consistent=stable.observed and bool(live),
             replicas=stable.replicas,
             guarded=rollout_labels.WORKLOAD_TYPE in stable.metadata.labels,
@@ -108,9 +109,9 @@ class GroupControl(WorkloadControl[GroupSet]):
         if noted:
             return noted
         old = Counter(
-            pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "")
+            pod.metadata.labels.get(group_labels.REVISION, "")
             for pod in self.cache.pods_of(key_of(stable))
-            if _is_leader(pod) and pod.metadata.labels.get(rollout_labels.GROUP_REVISION, "") != live
+            if is_leader(pod.metadata.labels) and pod.metadata.labels.get(group_labels.REVISION, "") != live
         )
         return old.most_common(1)[0][0] if old else live
 
@@ -142,7 +143,8 @@ class GroupControl(WorkloadControl[GroupSet]):
             return False
         progress = rollout.status.progress
         name = progress.canary_name if progress is not None else ""
-        return not name or not any(_is_leader(pod) for pod in self.cache.pods_of(Key(key.namespace, name)))
+        pods = self.cache.pods_of(Key(key.namespace, name)) if name else ()
+        return not any(is_leader(pod.metadata.labels) for pod in pods)
 
     def canary(self, release: BatchRelease) -> GroupSet | None:
         stable = self.stable(release)
@@ -241,7 +243,7 @@ class GroupControl(WorkloadControl[GroupSet]):
 
 def _pinned(canary: GroupSet) -> dict[str, str]:
     """Only leaders of the canary."""
-    return {rollout_labels.WORKER_INDEX: rollout_labels.LEADER, rollout_labels.GROUP_SET: canary.metadata.name}
+    return {group_labels.WORKER_INDEX: group_labels.LEADER, group_labels.NAME: canary.metadata.name}
 
 
 def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
@@ -249,13 +251,9 @@ def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
     return revision_key({**stable.spec, "leaderWorkerTemplate": canary_set.canary_template(stable.spec, patch)})
 
 
-def _is_leader(pod: Pod) -> bool:
-    return pod.metadata.labels.get(rollout_labels.WORKER_INDEX) == rollout_labels.LEADER
-
-
 def _batch_of(members: list[Pod], name: str) -> int | None:
     """The leader decides for its group."""
-    leader = next((pod for pod in members if _is_leader(pod)), None)
+    leader = next((pod for pod in members if is_leader(pod.metadata.labels)), None)
     return batch_label(leader.metadata.labels, name) if leader is not None else None
 
 

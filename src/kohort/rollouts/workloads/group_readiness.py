@@ -1,7 +1,7 @@
 """Counting groups by their pods.
 
-The status of a set may be a moment old. Before a batch counts as ready, its pods are counted too: a group is ready when
-its leader is Running and Ready and all of its `size` pods are. Whichever of the two counts is lower is believed.
+The status of a set may be a moment old. Before a batch counts as ready, its pods are counted too, by
+`rules.group_state`. The lower of the two counts is used.
 """
 
 from collections import defaultdict
@@ -10,25 +10,21 @@ from collections.abc import Iterable
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import why_not_ready
-from kohort.rules import rollout_labels
+from kohort.rules.group_identity import group_index, worker_index
+from kohort.rules.group_state import pod_is_ready, pods_are_ready
 
 
 def groups_of(pods: Iterable[Pod]) -> dict[int, list[Pod]]:
     found: dict[int, list[Pod]] = defaultdict(list)
     for pod in pods:
-        index = pod.metadata.labels.get(rollout_labels.GROUP_INDEX, "")
-        if index.isdigit() and not pod.metadata.deleting:
-            found[int(index)].append(pod)
+        index = group_index(pod.metadata.labels)
+        if index is not None and not pod.metadata.deleting:
+            found[index].append(pod)
     return found
 
 
 def ready_groups(pods: Iterable[Pod], size: int) -> int:
-    return sum(_whole(members, size) for members in groups_of(pods).values())
-
-
-def _whole(members: list[Pod], size: int) -> bool:
-    led = any(pod.metadata.labels.get(rollout_labels.WORKER_INDEX) == rollout_labels.LEADER for pod in members)
-    return led and len(members) >= size and all(pod.status.phase == "Running" and pod.ready for pod in members)
+    return sum(pods_are_ready(members, size) for members in groups_of(pods).values())
 
 
 def readiness_text(ready: int, wanted: int, pods: Iterable[Pod], unit: str = "groups") -> str:
@@ -43,16 +39,14 @@ def readiness_text(ready: int, wanted: int, pods: Iterable[Pod], unit: str = "gr
 
 def first_obstacle(pods: Iterable[Pod]) -> str:
     for pod in sorted(pods, key=_order):
-        if not (pod.status.phase == "Running" and pod.ready):
+        if not pod_is_ready(pod):
             return f"{pod.metadata.name} is {why_not_ready(pod)}"
     return ""
 
 
 def _order(pod: Pod) -> tuple[int, int, str]:
     labels = pod.metadata.labels
-    numbers = (labels.get(rollout_labels.GROUP_INDEX, ""), labels.get(rollout_labels.WORKER_INDEX, ""))
-    group, worker = (int(text) if text.isdigit() else 0 for text in numbers)
-    return group, worker, pod.metadata.name
+    return group_index(labels) or 0, worker_index(labels) or 0, pod.metadata.name
 
 
 def unschedulable(pods: Iterable[Pod]) -> int:

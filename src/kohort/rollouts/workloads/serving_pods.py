@@ -7,15 +7,15 @@ from kohort.objects.apps import Deployment
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.traffic.model import ServingPods
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 _KEYS_OF_LEADERS: Final = frozenset(
     {
-        rollout_labels.GROUP_INDEX,
-        rollout_labels.GROUP_REVISION,
-        "leaderworkerset.sigs.k8s.io/group-key",
-        "leaderworkerset.sigs.k8s.io/subgroup-index",
-        "leaderworkerset.sigs.k8s.io/subgroup-key",
+        group_labels.GROUP_INDEX,
+        group_labels.REVISION,
+        group_labels.GROUP_KEY,
+        group_labels.SUBGROUP_INDEX,
+        group_labels.SUBGROUP_KEY,
         "apps.kubernetes.io/pod-index",
         "controller-revision-hash",
         "statefulset.kubernetes.io/pod-name",
@@ -26,7 +26,7 @@ _KEYS_OF_LEADERS: Final = frozenset(
 def of_group_set(subject: GroupSet) -> ServingPods:
     template = subject.spec.get("leaderWorkerTemplate") or {}
     name = subject.metadata.name
-    identity = {rollout_labels.GROUP_SET: name, rollout_labels.WORKER_INDEX: rollout_labels.LEADER}
+    identity = {group_labels.NAME: name, group_labels.WORKER_INDEX: group_labels.LEADER}
     labels = _labels(template.get("leaderTemplate") or template.get("workerTemplate") or {})
     return ServingPods(f"LeaderWorkerSet {name}", {**labels, **identity}, _KEYS_OF_LEADERS, identity)
 

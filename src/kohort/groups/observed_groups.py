@@ -1,0 +1,50 @@
+"""From cached objects to the state of groups. When a group is ready or updated is decided by `rules.group_state`."""
+
+from collections.abc import Mapping
+
+from kohort.groups.caches import GroupCache
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.kube.resources import Key
+from kohort.objects.core import Pod
+from kohort.rules.group_state import GroupState, group_size, group_state, leader_is_updated, placement_of
+
+
+def wanted_placement(group_set: LeaderWorkerSet) -> dict[str, str]:
+    """What leaders must say; a template may bring such an annotation itself."""
+    own = (group_set.template.leader.get("metadata") or {}).get("annotations") or {}
+    return placement_of({**own, **group_set.placement_annotations})
+
+
+def group_states(cache: GroupCache, group_set: LeaderWorkerSet, revision: str) -> dict[int, GroupState]:
+    """The groups of a set whose objects exist, by index."""
+    key = Key(group_set.metadata.namespace, group_set.metadata.name)
+    default_size, placement = group_set.template.size, wanted_placement(group_set)
+    states: dict[int, GroupState] = {}
+    for index, leader in cache.leaders(key).items():
+        workers = cache.stateful_sets.get(Key(key.namespace, leader.metadata.name))
+        state = group_state(leader, workers, revision, group_size(leader, default_size), placement)
+        if state is not None:
+            states[index] = state
+    return states
+
+
+def leaders_blocking_update(
+    leaders: Mapping[int, Pod], group_set: LeaderWorkerSet, revision: str, partition: int
+) -> list[Pod]:
+    """Leaders that must go for a roll and that their StatefulSet will not touch.
+
+    A StatefulSet that knows maxUnavailable replaces nothing while that many of its pods are away, for whatever reason:
+    leaders that were broken before the roll began would stay for ever. Deleting those that the roll has reached costs
+    no availability.
+    """
+    if sum(not pod.ready for pod in leaders.values()) < max(1, group_set.unavailable + group_set.surge):
+        return []
+    placement = wanted_placement(group_set)
+    return [
+        pod
+        for index, pod in leaders.items()
+        if index >= partition
+        and not pod.ready
+        and not pod.metadata.deleting
+        and not leader_is_updated(pod, revision, placement)
+    ]

@@ -1,0 +1,93 @@
+"""Is a group ready, and does it have the wanted revision?
+
+A group is judged by its leader pod and by the StatefulSet of its workers, which is what LeaderWorkerSet specifies:
+
+| object | ready | updated |
+|---|---|---|
+| leader pod | Running, Ready, not being deleted | has the wanted revision and placement |
+| StatefulSet | belongs to this leader; all its pods are available and of one revision | has the wanted revision |
+
+A group of one pod has no StatefulSet. Any other group without its StatefulSet does not count as existing.
+
+The status of a StatefulSet may be a moment old. Releases therefore also count the pods themselves (`pods_are_ready`):
+a group is ready by its pods when its leader and `size` pods in total are Running and Ready.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Pod
+from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader, parse_index
+
+PLACEMENT: Final = (group_labels.EXCLUSIVE, group_labels.SUBGROUP_EXCLUSIVE, group_labels.EXCLUSIVE_EVERYWHERE)
+
+
+class GroupState(msgspec.Struct, frozen=True):
+    ready: bool
+    updated: bool
+    exists: bool = True
+
+    @property
+    def done(self) -> bool:
+        return self.ready and self.updated
+
+
+ABSENT: Final = GroupState(ready=False, updated=False, exists=False)
+
+
+def pod_is_ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and pod.ready and not pod.metadata.deleting
+
+
+def pods_are_ready(members: Collection[Pod], size: int) -> bool:
+    """Whether a group is ready, by its pods."""
+    led = any(is_leader(pod.metadata.labels) for pod in members)
+    return led and len(members) >= size and all(pod_is_ready(pod) for pod in members)
+
+
+def group_size(leader: Pod, default: int) -> int:
+    """The size of a group at its own revision, as its leader's template said. During a change of size, old groups are
+    judged by their old size."""
+    noted = parse_index(leader.metadata.annotations.get(group_labels.SIZE))
+    return default if noted is None else noted
+
+
+def placement_of(annotations: Mapping[str, str]) -> dict[str, str]:
+    """What a pod or its template says about exclusive placement. It is no part of a revision, so that keys stay what
+    other implementations compute, but a group that was placed by other rules is not up to date."""
+    return {key: annotations[key] for key in PLACEMENT if annotations.get(key)}
+
+
+def leader_is_updated(leader: Pod, revision: str, placement: Mapping[str, str]) -> bool:
+    """Whether a leader has the wanted revision, and the wanted placement (see `placement_of`)."""
+    metadata = leader.metadata
+    return metadata.labels.get(group_labels.REVISION) == revision and placement_of(metadata.annotations) == placement
+
+
+def group_state(
+    leader: Pod, workers: GroupStatefulSet | None, revision: str, size: int, placement: Mapping[str, str]
+) -> GroupState | None:
+    """The state of one group; None while the StatefulSet of its workers does not exist.
+
+    Workers count only if they belong to this very leader: those of its predecessor are being deleted.
+    """
+    ready, updated = pod_is_ready(leader), leader_is_updated(leader, revision, placement)
+    if size == 1:
+        return GroupState(ready, updated)
+    if workers is None:
+        return None
+    owner = workers.metadata.controller
+    owned = owner is not None and owner.uid == leader.metadata.uid
+    return GroupState(
+        ready=ready and owned and workers.settled,
+        updated=updated and workers.metadata.labels.get(group_labels.REVISION) == revision,
+    )
+
+
+def in_order(states: Mapping[int, GroupState], count: int) -> list[GroupState]:
+    """By index from 0, with groups that do not exist as neither ready nor updated."""
+    return [states.get(index, ABSENT) for index in range(count)]
