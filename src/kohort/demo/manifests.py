@@ -21,7 +21,7 @@ BROKEN: Version = {"MODEL_VERSION": "v3", "CONTEXT_WORDS": "3", "TENSOR_PARALLEL
 
 def program() -> JsonObject:
     """The server, where pods find it."""
-    text = files("kohort.demo").joinpath("server.py").read_text()
+    text = files("kohort.demo").joinpath("model_server.py").read_text()
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
