@@ -1,4 +1,4 @@
-"""Documentation is executable: every command of README, tutorial and how-to pages is run."""
+"""Documentation is executable: every command of README, CONTRIBUTING, tutorial and how-to pages is run."""
 
 import re
 import shutil
@@ -6,9 +6,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.docs.pages import ROOT, Sandbox, blocks, hidden, script, spoken
 
 DOCS = ROOT / "docs"
+TOP = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md"))
 BEFORE = "kohort up --simulated-nodes 8 --detach\nexport KUBECONFIG=~/.local/share/kohort/kubeconfig\n"
 
@@ -40,6 +42,24 @@ def test_the_readme(sandbox: Sandbox) -> None:
     out = follow(sandbox, script(blocks(ROOT / "README.md")))
     assert "2/2 groups ready" in out
     assert "stopped (pid" in out
+
+
+@pytest.mark.e2e
+def test_what_developers_are_told_to_run(sandbox: Sandbox) -> None:
+    follow(sandbox, script(blocks(ROOT / "CONTRIBUTING.md")))
+
+
+def test_targets_in_the_text_exist() -> None:
+    """`make site` and others, in the running text and in tables."""
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        (page.name, target)
+        for page in [*TOP, *DOCS.rglob("*.md")]
+        for words in re.findall(r"`make ([a-z -]+?)`", page.read_text())
+        for target in words.split()
+    }
+    assert len(named) > 10
+    assert sorted(one for one in named if one[1] not in targets) == []
 
 
 @pytest.mark.e2e
@@ -76,11 +96,11 @@ FOLLOWED = {"tutorial.md", *(name for name, _, _ in PAGES)}
 
 
 def test_every_command_is_run_by_a_test() -> None:
-    """No page has commands that nobody follows, and none hides them in blocks that are not commands."""
+    """No page has commands that no test runs, and none hides them in blocks that are not commands."""
     pages = [page for page in DOCS.rglob("*.md") if page.parent.name != "how-to"]
     assert {page.name for page in pages if blocks(page)} == FOLLOWED | set(ELSEWHERE)
     assert all((ROOT / test).exists() for test in ELSEWHERE.values())
-    assert {page.name: hidden(page) for page in [ROOT / "README.md", *DOCS.rglob("*.md")] if hidden(page)} == {}
+    assert {page.name: hidden(page) for page in [*TOP, *DOCS.rglob("*.md")] if hidden(page)} == {}
 
 
 def test_commands_in_the_text_exist() -> None:
@@ -91,7 +111,7 @@ def test_commands_in_the_text_exist() -> None:
 
     context = click.Context(main)
     wrong = []
-    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+    for page in [*TOP, *DOCS.rglob("*.md")]:
         for text in spoken(page):
             _, name, *words = text.split()
             command = main.get_command(context, name) if name.isalpha() and name.islower() else None
@@ -109,11 +129,25 @@ def test_exit_codes_are_checked(tmp_path: Path) -> None:
     assert sandbox.run(script(["false", "true"])).returncode == 1
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead: its headings as mkdocs and GitHub name them, and explicit anchors."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("page", [*TOP, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
-    missing = [one for one in targets if "://" not in one and not (page.parent / one).exists()]
-    assert missing == []
+    targets = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text())
+    wrong = []
+    for path, anchor in targets:
+        if "://" in path:
+            continue
+        target = (page.parent / path) if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            wrong.append(f"{path}#{anchor}")
+    assert wrong == []
 
 
 def test_the_map_of_the_code_shows_every_folder() -> None:
@@ -180,10 +214,40 @@ def test_every_dependency_has_its_reasons() -> None:
     assert names == explained
 
 
-def test_every_page_is_in_the_contents() -> None:
-    contents = (ROOT / "mkdocs.yml").read_text()
-    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-    assert {page for page in pages if f" {page}\n" not in contents + "\n"} == set()
+def halves() -> dict[str, list[str]]:
+    """The pages of each top-level entry of the contents."""
+
+    def pages(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        values = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
+        return [page for value in values for page in pages(value)]
+
+    contents = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    return {name: pages(entry) for half in contents for name, entry in half.items()}
+
+
+def test_every_page_is_in_one_half_of_the_contents() -> None:
+    found = halves()
+    assert list(found) == ["Use kohort", "Develop kohort"]
+    assert sorted(page for half in found.values() for page in half) == sorted(
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")
+    )
+
+
+@pytest.mark.parametrize("name", halves()["Use kohort"])
+def test_pages_for_users_name_no_tests_and_no_source_files(name: str) -> None:
+    """Tests belong on the page about traceability, source files on that about architecture."""
+    text = (DOCS / name).read_text()
+    assert re.findall(r"`(?:tests/\S+|test_\w+\S*|src/\S+|[\w/]+\.py)`", text) == []
+
+
+PLANNED = ("published image", "judged by metrics", "restart", "CRI", "in place", "dashboard")
+
+
+def test_what_is_planned_is_said_to_be_missing() -> None:
+    page = (DOCS / "stability.md").read_text().split("## Planned, not there yet", 1)[1]
+    assert [words for words in PLANNED if words not in page] == []
 
 
 @pytest.mark.parametrize("page", ["docs/troubleshooting.md"])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import api, commands, example, metrics, picture
+from tools.reference import api, commands, example, metrics, packages, picture
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final[Mapping[str, Callable[[], str]]] = {
@@ -12,6 +12,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/commands.md": commands.page,
     "docs/kohort.svg": picture.svg,
+    "docs/packages.svg": packages.svg,
     "examples/language-model.yaml": example.text,
 }
 

@@ -1,4 +1,8 @@
-"""The API reference: fields, types, defaults, rules and meanings, all from the definitions."""
+"""The API reference: fields, types, defaults, rules and meanings, all from the definitions.
+
+One table per object, so that names of fields are short and no column breaks them. Every field has an anchor made of
+kind, version and path: `api.md#leaderworkerset.v1.spec.replicas`.
+"""
 
 from collections.abc import Iterator
 
@@ -15,6 +19,9 @@ def page() -> str:
         "# API reference",
         "",
         "Generated from the definitions in the code. `kubectl explain lws.spec` shows the same on a cluster.",
+        "",
+        "Every field has an address made of kind, version and path, for example",
+        "[`#leaderworkerset.v1.spec.replicas`](#leaderworkerset.v1.spec.replicas).",
         "",
     ]
     for definition in definitions():
@@ -39,18 +46,49 @@ def _section(definition: JsonObject) -> Iterator[str]:
         yield f"## {spec['names']['kind']} ({spec['group']}/{version['name']})"
         yield ""
         schema = version["schema"]["openAPIV3Schema"]
-        yield "| field | type | default | meaning |"
-        yield "|---|---|---|---|"
-        for path, field, required in _fields(schema):
-            kind = _type(path, field) + (", required" if required else "")
-            yield f"| `{path}` | {kind} | {_default(field)} | {field['description']} |"
-        yield ""
+        prefix = f"{spec['names']['kind']}.{version['name']}"
+        listed = list(_fields(schema))
+        parents = {path.rpartition(".")[0] for path, _, _ in listed}
+        for parent in dict.fromkeys(path.rpartition(".")[0] for path, _, _ in listed):
+            yield f"### `{parent}`"
+            yield ""
+            if parent not in ("spec", "status"):
+                yield f'<a id="{anchor(prefix, parent)}.fields"></a>'
+                yield ""
+            yield "| field | type | default | meaning |"
+            yield "|---|---|---|---|"
+            for path, field, required in listed:
+                if path.rpartition(".")[0] == parent:
+                    yield _row(prefix, path, field, required, inner=_inner(path, parents))
+            yield ""
         rules = list(_rules(schema))
         if rules:
             yield "Rules beyond the types:"
             yield ""
             yield from (f"- {rule}" for rule in dict.fromkeys(rules))
             yield ""
+
+
+def anchor(prefix: str, path: str) -> str:
+    """
+    >>> anchor("Rollout.v1beta1", "spec.strategy.canary.steps[].traffic")
+    'rollout.v1beta1.spec.strategy.canary.steps.traffic'
+    """
+    kind, _, rest = f"{prefix}.{path}".replace("[]", "").partition(".")
+    return f"{kind.lower()}.{rest}"
+
+
+def _row(prefix: str, path: str, field: JsonObject, required: bool, *, inner: str) -> str:
+    kind = _type(path, field)
+    kind = f"[{kind}](#{anchor(prefix, inner)}.fields)" if inner else kind
+    name = path.rpartition(".")[2]
+    words = kind + (", required" if required else "")
+    return f'| <a id="{anchor(prefix, path)}"></a>`{name}` | {words} | {_default(field)} | {field["description"]} |'
+
+
+def _inner(path: str, parents: set[str]) -> str:
+    """The path under which the fields of an object, or of the objects in a list, are shown; empty if it has none."""
+    return next((one for one in (path, f"{path}[]") if one in parents), "")
 
 
 def _fields(schema: JsonObject, prefix: str = "") -> Iterator[tuple[str, JsonObject, bool]]:

@@ -1,4 +1,4 @@
-"""Where Kubernetes is known to be weak (docs/resize.md): each test would fail with its behaviour."""
+"""Where Kubernetes is known to be weak (docs/traceability.md): each test would fail with its behaviour."""
 
 import asyncio
 from pathlib import Path
