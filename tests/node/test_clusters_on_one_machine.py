@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import directory
 from tests.node.processes import Bench, shell, up
 
 from kohort.kube import kubeconfig
@@ -112,12 +113,17 @@ async def restored(route: netlink.Route) -> None:
 @contextlib.asynccontextmanager
 async def cluster(data: Path) -> AsyncIterator[Cluster]:
     with up(data):
-        client = Client(kubeconfig.load(data / "kubeconfig"))
-        found = Cluster(data.name, Bench(client, data), data.with_name(f"{data.name}-results"))
-        try:
+        async with connected(data) as found:
             yield found
-        finally:
-            await client.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(data: Path) -> AsyncIterator[Cluster]:
+    client = Client(kubeconfig.load(data / "kubeconfig"))
+    try:
+        yield Cluster(data.name, Bench(client, data), data.with_name(f"{data.name}-results"))
+    finally:
+        await client.close()
 
 
 def first_choice(data: Path) -> IPv4Network:
@@ -196,3 +202,25 @@ async def test_pods_that_start_while_routes_are_deleted_all_have_a_network(tmp_p
         addresses = {(await found.bench.until(name, lambda status: bool(status["podIP"])))["podIP"] for name in names}
         await until(lambda: {IPv4Network(each) for each in addresses} <= {each.network for each in netlink.routes()})
         await found.goes_on(20)
+
+
+async def test_the_block_of_a_killed_cluster_waits_for_it(tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    other = next(path for i in count() if first_choice(path := tmp_path / f"other{i}") == first_choice(one))
+    with directory(one) as kohort:
+        child = kohort.up()
+        async with connected(one) as found:
+            await found.serve_and_ask()
+            await found.goes_on(20)
+        child.kill()
+        child.wait()
+        async with cluster(other) as second:
+            await second.serve_and_ask()
+            await second.goes_on(20)
+            assert second.block != found.block
+            kohort.up()
+            async with connected(one) as again:
+                status = await again.bench.ready("serves")
+                assert (status["podIP"], status["containerStatuses"][0]["restartCount"]) == (found.server_address, 0)
+                await found.goes_on(20)
+            assert second.counted()[1] == 0
