@@ -8,8 +8,8 @@ pods, and only that:
 
 Sockets of the agent listen in there; connections to endpoints are made outside.
 
-Other programs may delete any of this. `hold` therefore compares what is there with what should be, every time, and
-restores what is missing; the agent calls it whenever the kernel says that something was deleted, and from time to time.
+Other programs may delete any of this. `hold` therefore compares what is there with what should be, and restores what is
+missing; the agent calls it when services change, when the kernel says that something was deleted, and at intervals.
 The rule, the routing table and the interface are this node's alone, because the block of its pods is.
 """
 
@@ -39,7 +39,8 @@ class ServiceNetwork:
         self._namespaces = namespaces
         self._addresses = addresses
         self._record = record
-        self._held: set[str] = set()
+        self.held: set[str] = set()
+        """Addresses of services, as of the last `hold`."""
         self.started = False
 
     async def start(self) -> None:
@@ -60,9 +61,9 @@ class ServiceNetwork:
             restored.append(f"rule from {self._addresses.network}")
         inside = self._hold_inside(set(addresses))
         outside = self._hold_routes(set(addresses))
-        restored += [f"address {each}" for each in sorted(inside & self._held)]
-        restored += [f"route to {each}" for each in sorted(outside & self._held)]
-        self._held = set(addresses)
+        restored += [f"address {each}" for each in sorted(inside & self.held)]
+        restored += [f"route to {each}" for each in sorted(outside & self.held)]
+        self.held = set(addresses)
         return restored
 
     def restore_pods(self, pods: Iterable[tuple[str, str]]) -> list[str]:
@@ -119,7 +120,7 @@ class ServiceNetwork:
 
         def compare() -> set[str]:
             there = _hosts(each for each in netlink.routes() if each.interface == netlink.LOOPBACK_INDEX)
-            for address in self._held - wanted:
+            for address in self.held - wanted:
                 with contextlib.suppress(OSError):
                     netlink.delete_address(address)
             for address in wanted - there:

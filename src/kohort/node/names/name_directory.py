@@ -6,7 +6,6 @@ not read files.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -60,6 +59,8 @@ class Directory:
         self._node_address = node_address
         self._forwarding: Forwarding | None = None
         self._deletions: netlink.Deletions | None = None
+        self._check_network = False
+        """Whether routes, rules and interfaces may be missing."""
         self._server = NameServer(self._current_zone, machine_nameservers)
         self._nameserver = ""
         self._records: list[Record] | None = None
@@ -87,8 +88,10 @@ class Directory:
 
     async def run(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._news.wait(), self._patience())
+            except TimeoutError:
+                self._check_network = True
             await asyncio.sleep(SETTLING_SECONDS)
             self._news.clear()
             self._changed()
@@ -96,8 +99,10 @@ class Directory:
                 await self._open_network(self._forwarding)
                 services = self._services.list()
                 found = backends(services, self._slices.list(), self._pods(), self._api_server())
-                await self._forwarding.refresh(services, found)
-                await self._restore_pods()
+                check, self._check_network = self._check_network, False
+                await self._forwarding.refresh(services, found, check=check)
+                if check:
+                    await self._restore_pods()
                 self._addresses.release_orphans()
 
     async def _restore_pods(self) -> None:
@@ -136,6 +141,7 @@ class Directory:
 
         def read() -> None:
             if deletions.read(network.concerns):
+                self._check_network = True
                 self._news.set()
 
         asyncio.get_running_loop().add_reader(deletions.socket, read)

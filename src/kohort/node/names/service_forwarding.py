@@ -27,6 +27,7 @@ from kohort.objects.core import Service, ServicePort
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.node_pods import NodePod
 
+LOOPBACK = "127.0.0.1"
 NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 Port = tuple[str, str, int]
@@ -98,7 +99,7 @@ def _is_ipv4(service: Service) -> bool:
 
 class Forwarding:
     def __init__(self, book: AddressBook, network: ServiceNetwork | None = None, node_address: str = "") -> None:
-        """Node ports are served at `node_address`, if there is one."""
+        """Node ports are served at `node_address`, if there is one, and at the loopback address."""
         self._book = book
         self._node_address = node_address
         self.network = network
@@ -120,9 +121,11 @@ class Forwarding:
         except (OSError, OverflowError):
             return ""
 
-    async def refresh(self, services: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
-        """Forward these services and no others."""
-        self.incomplete = False
+    async def refresh(
+        self, services: Iterable[Service], found: Mapping[Port, list[Backend]], *, check: bool = False
+    ) -> None:
+        """Forward these services and no others; `check` that nothing of what leads to them is missing."""
+        check, self.incomplete = check or self.incomplete, False
         offered = [each for each in services if each.cluster_address and _is_ipv4(each)]
         self._update_choices(offered, found)
         wanted = self._wanted(offered)
@@ -133,7 +136,7 @@ class Forwarding:
             self._book.release(uid)
         self._known = known
         self._unheard &= wanted
-        await self._hold({each.cluster_address for each in offered})
+        await self._hold({each.cluster_address for each in offered}, check=check)
         for place in sorted(wanted - self._carriers.keys()):
             await self._listen(place)
 
@@ -146,8 +149,8 @@ class Forwarding:
         for carrier in self._carriers.values():
             carrier.close()
 
-    async def _hold(self, addresses: set[str]) -> None:
-        if (network := self._ready()) is None:
+    async def _hold(self, addresses: set[str], *, check: bool) -> None:
+        if (network := self._ready()) is None or (network.held == addresses and not check):
             return
         try:
             restored = await asyncio.to_thread(network.hold, addresses)
@@ -175,7 +178,8 @@ class Forwarding:
         if self._ready() is not None:
             yield Place(key, True, service.cluster_address, port.port)
         if port.node_port and service.spec.type in NODE_PORT_TYPES:
-            yield Place(key, False, self._node_address, port.node_port)
+            for address in {self._node_address, LOOPBACK if self._node_address else ""}:
+                yield Place(key, False, address, port.node_port)
 
     def _update_choices(self, offered: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         now = asyncio.get_running_loop().time
