@@ -165,8 +165,9 @@ Below 1 is less than the peer.
 
 {run.remark}
 
-Writes are all that the API server counted, by anybody, events and leases apart. Processor time and memory are those of
-the operator's process. The start of an operator is measured from its command until it has made the first StatefulSet.
+Writes are all that the API server counted, from all clients, without events and leases. Processor time and memory
+are those of the operator's process. The start of an operator is measured from its command until it has made the first
+StatefulSet.
 Rates are given as the time that one pod or event takes while the server is kept busy, on the wall and of its
 processors; the client program is the same for both servers. `control plane` compares `kohort up` with etcd,
 kube-apiserver, kube-controller-manager and kube-scheduler.

@@ -105,7 +105,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "nextStepIndex": "The step that follows. Writing another one jumps there.",
     "finalisingStep": "Step of the end of the release.",
     "lastUpdateTime": "When the state last changed.",
-    "revisionKey": "The label by which pods of the two versions are told apart.",
+    "revisionKey": "The label that distinguishes pods of the two versions.",
     "canaryName": "The workload that carries the new version.",
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
 }

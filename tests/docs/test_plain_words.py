@@ -1,0 +1,31 @@
+"""Pages name the component and the act. Words that hide both, and metaphors, are found here."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT
+
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(path for path in (ROOT / "examples").glob("*.yaml") if path.name != "language-model.yaml"),
+]
+ANONYMOUS = ("nobody", "somebody", "anybody", "everybody", "whoever", "anyone", "everyone")
+FIGURES_OF_SPEECH = ("door", "heir", "furniture", "curtain", "lament", "astray", "twin", "twins", "giant", "forgiven")
+TALKING_PROGRAMS = ("told", "tells", "heard")
+WORDS = re.compile(rf"\b({'|'.join((*ANONYMOUS, *FIGURES_OF_SPEECH, *TALKING_PROGRAMS))})\b", re.IGNORECASE)
+
+
+def prose(text: str) -> str:
+    """Without code: names of tests and of fields are not prose."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_written_in_plain_words(page: Path) -> None:
+    assert WORDS.findall(prose(page.read_text())) == []
+
+
+def test_such_words_are_found() -> None:
+    assert WORDS.findall(prose("Nobody is told; `nobody` is code.\n```\nwhoever\n```\n")) == ["Nobody", "told"]
