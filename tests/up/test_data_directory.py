@@ -13,6 +13,7 @@ from tests.children import imports
 from kohort.up import cluster
 from kohort.up.cluster import Options, parts_only
 from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.lock_holder import flock_holder
 from kohort.up.startup_errors import CannotStart
 
 HOLDER = """
@@ -67,15 +68,37 @@ def test_a_second_owner_is_refused_even_if_the_lock_file_was_deleted(data: DataD
     with holder(data) as child:
         (data.path / "kohort.lock").unlink()
         with (
-            pytest.raises(
-                CannotStart, match=rf"a cluster runs on {data.path} already, but its kohort.lock was deleted"
-            ),
+            pytest.raises(CannotStart, match=rf"a cluster runs on {data.path} already \(pid {child.pid}\)"),
             data.owned(),
         ):
             pass
         child.kill()
     with data.owned():
         assert data.owner() == os.getpid()
+
+
+@pytest.mark.parametrize("started_since", [False, True], ids=["deleted", "deleted and made again by a refused start"])
+def test_the_owner_can_be_asked_to_stop_though_its_lock_file_was_deleted(
+    data: DataDirectory, started_since: bool
+) -> None:
+    with holder(data) as child:
+        (data.path / "kohort.lock").unlink()
+        if started_since:
+            with pytest.raises(CannotStart), data.owned():
+                pass
+        assert data.owner() == child.pid
+        assert data.stop_owner() == child.pid
+    assert data.owner() is None
+
+
+def test_a_process_that_only_looks_at_the_directory_is_not_its_owner(data: DataDirectory) -> None:
+    data.create()
+    descriptor = os.open(data.path, os.O_RDONLY)
+    try:
+        assert flock_holder(data.path) is None
+        assert data.owner() is None
+    finally:
+        os.close(descriptor)
 
 
 def test_nobody_owns_a_directory_that_does_not_exist(data: DataDirectory) -> None:

@@ -14,6 +14,7 @@ from tests.children import environment
 SUPERVISOR = """
 import sys
 from pathlib import Path
+from kohort.up.log_rotation import LogBound
 from kohort.up.restart_policy import Restart, after_exit
 from kohort.up.process_supervisor import Supervisor
 
@@ -22,9 +23,9 @@ def decide(code, **facts):
     return Restart(found.seconds * float(sys.argv[3])) if isinstance(found, Restart) else found
 
 command = [sys.executable, "-c", sys.argv[2], "--port", "0", sys.argv[1]]
-sys.exit(Supervisor(Path(sys.argv[1]), command, decide).run())
+sys.exit(Supervisor(Path(sys.argv[1]), command, decide, LogBound(1000, 0.02)).run())
 """
-"""With other pauses than usual."""
+"""With other pauses than usual, and a small bound of the log."""
 
 CHILD = """
 import os, signal, sys, time
@@ -143,3 +144,16 @@ def test_a_child_that_is_killed_is_started_again(start: Start, tmp_path: Path) -
     restarts = record(tmp_path)["restarts"]
     assert isinstance(restarts, list)
     assert [one["reason"] for one in restarts] == ["ended by signal SIGKILL"]
+
+
+def test_a_long_log_of_a_running_child_is_rotated(start: Start, tmp_path: Path) -> None:
+    """The child writes through the descriptor that it has had since its start."""
+    write = "log = (directory / 'kohort.log').open('a')\nlog.write('x' * 1500)\nlog.flush()\n"
+    again = write + "signal.sigwait([signal.SIGTERM])\nlog.write('last')\nlog.flush()\n"
+    supervisor = start(WAIT.replace("signal.sigwait([signal.SIGTERM])", again))
+    log = tmp_path / "kohort.log"
+    wait_until(lambda: log.exists() and (tmp_path / "kohort.log.1").exists() and not log.stat().st_size)
+    supervisor.terminate()
+    assert supervisor.wait(30) == 0
+    assert (tmp_path / "kohort.log.1").read_text() == "x" * 1500
+    assert log.read_text() == "last"

@@ -1,16 +1,15 @@
 """The data directory of a cluster, and the lock that makes it belong to one process.
 
-    store.db         all objects           pki/          certificates, keys, the administrator's token
-    kubeconfig       for kubectl           kohort.log    what a detached process says
-    kohort.lock      who is running        volumes/      provisioned volumes
-    supervisor.lock  who restarts it       *.json        see `records`
-    node/            what this machine's pods need
-    nodes            which ones the last start ran
+    store.db         all objects                      pki/        certificates, keys, the administrator's token
+    kubeconfig       for kubectl                      kohort.log  log of a detached process, see `log_rotation`
+    kohort.lock      pid of the running process       volumes/    provisioned volumes
+    supervisor.lock  pid of its supervisor            *.json      see `status_records`
+    node/            state of this machine's pods     nodes       nodes that the last start ran
 
-The lock is the kernel's: it goes with the process, however that ends, so there is no stale state to clean up. The file
-holds the pid of its owner for those who find it locked. The directory itself is locked as well, so that a second
-process is refused even if the file was deleted meanwhile. Only pods outlive a process that was killed: the next one
-finds them again, and whoever wants no next one has to end them.
+The kernel releases a lock when its process ends, in whatever way, so there is no stale lock to clean up. The lock file
+holds the pid of its owner. The directory itself is locked as well: if the lock file is deleted while the process runs,
+a second process is refused all the same, and `/proc` says which process holds the lock. Pods outlive a process that was
+killed; the next process adopts them, or `kohort down` ends them.
 """
 
 import contextlib
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kohort.kube.private_files import NotPrivate, private_directory
+from kohort.up.lock_holder import flock_holder
 from kohort.up.startup_errors import CannotStart
 
 MARKERS = ("store.db", "kohort.lock", "pki", "node")
@@ -32,6 +32,7 @@ MARKERS = ("store.db", "kohort.lock", "pki", "node")
 STOP_SECONDS = 30.0
 LEAST_ROOM = 1 << 20
 """Bytes on the disk below which a write that fails needs no other explanation."""
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _POLL_SECONDS = 0.02
 _TRIES = 5
 
@@ -65,7 +66,7 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
-        """Be the one process that uses this directory."""
+        """Hold the directory: no other process can use it meanwhile."""
         self.create()
         with contextlib.ExitStack() as stack:
             descriptor = self._open(self._lock, os.O_RDWR)
@@ -80,7 +81,7 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def supervised(self) -> Iterator[None]:
-        """Be the one process that restarts the owner of this directory after a crash."""
+        """Hold the lock of the supervisor, which restarts the owner of this directory after a crash."""
         self.create()
         if (owner := self.owner()) is not None:
             raise self._in_use(f"pid {owner}")
@@ -94,14 +95,18 @@ class DataDirectory:
             os.close(descriptor)
 
     def _take(self, descriptor: int) -> None:
-        """Lock it. Whoever asks who holds the lock has a share in it for a moment, so one refusal means nothing."""
-        for last in (*[False] * _TRIES, True):
-            try:
+        try:
+            self._lock_exclusively(descriptor)
+        except BlockingIOError as error:
+            raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
+
+    def _lock_exclusively(self, descriptor: int) -> None:
+        """`owner` takes a shared lock for a moment, so a refusal counts only if it repeats."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(BlockingIOError):
                 return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if last:
-                    raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
-                time.sleep(_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _in_use(self, by: str) -> CannotStart:
         return CannotStart(
@@ -111,19 +116,17 @@ class DataDirectory:
 
     def _lock_directory(self) -> int:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(self.path, _OPEN_DIRECTORY)
         except OSError as error:
             raise self.unusable(error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock_exclusively(descriptor)
         except BlockingIOError as error:
             os.close(descriptor)
-            raise CannotStart(
-                f"a cluster runs on {self.path} already, but its {self._lock.name} was deleted, so its pid is unknown: "
-                "end that process (SIGTERM), or choose another --data-dir"
-            ) from error
+            holder = self._directory_holder()
+            raise self._in_use(f"pid {holder}" if holder else "a process that ends now") from error
         except OSError:
-            pass  # Some network file systems cannot lock directories; there the file has to do.
+            pass  # Some network file systems cannot lock directories; there the lock file has to do.
         return descriptor
 
     @property
@@ -136,8 +139,8 @@ class DataDirectory:
         return f"kohort down{elsewhere}"
 
     def owner(self) -> int | None:
-        """The pid of the running process, None when nobody runs."""
-        return self._holder(self._lock)
+        """The pid of the running process, None when none runs."""
+        return self._holder(self._lock) or self._directory_holder()
 
     def supervisor(self) -> int | None:
         """The pid of the process that restarts the owner, None when there is none."""
@@ -156,9 +159,35 @@ class DataDirectory:
             os.close(descriptor)
         return None
 
+    def _directory_holder(self) -> int | None:
+        """The pid of the process that holds the lock of the directory: the owner, though its lock file was deleted."""
+        try:
+            descriptor = os.open(self.path, _OPEN_DIRECTORY)
+        except OSError:
+            return None
+        try:
+            for _ in range(_TRIES):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if (pid := flock_holder(self.path)) is not None:
+                        return pid
+                    time.sleep(_POLL_SECONDS)  # It may have ended since.
+                else:
+                    return None
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        raise CannotStart(
+            f"a cluster runs on {self.path}, but its {self._lock.name} was deleted and /proc shows no process that "
+            "holds the directory: end that process (SIGTERM), or choose another --data-dir"
+        )
+
     def stop_owner(self) -> int | None:
-        """Ask the running process to end and wait until it has; returns its pid, None when nobody runs. A supervisor is
-        asked instead: it passes that on to the process, if there is one at the moment, and does not start another."""
+        """Ask the running process to end and wait until it has; returns its pid, None when none runs.
+
+        The supervisor, if there is one, gets the signal first: it passes it on and does not start another process."""
         owner, supervisor = self.owner(), self.supervisor()
         if supervisor is not None:
             self._stop(supervisor, self.supervisor)
@@ -185,7 +214,7 @@ class DataDirectory:
             return asyncio.run(self.end_pods())
 
     async def end_pods(self) -> int:
-        """As `end_leftovers`, for whoever owns the directory and runs no pods."""
+        """As `end_leftovers`, for a process that holds the directory and runs no pods."""
         from kohort.node import stale_state_cleanup
 
         try:
@@ -209,10 +238,10 @@ class DataDirectory:
             if text := os.pread(descriptor, 32, 0).decode().strip():
                 return int(text)
             time.sleep(_POLL_SECONDS)
-        raise CannotStart(f"{self._lock} is locked by a process that does not say who it is")
+        raise CannotStart(f"{self._lock} is locked, but no pid is recorded in it; remove it if no kohort is running")
 
     def unready(self, problem: str) -> CannotStart:
-        """Why a cluster cannot be set up here: its own words, unless the reason is plain to see."""
+        """The error of a cluster that cannot be set up here: a full disk if it is full, else `problem`."""
         if shutil.disk_usage(self.path).free < LEAST_ROOM:
             return self._full()
         return CannotStart(f"the cluster in {self.path} cannot be set up: {problem}")
@@ -221,7 +250,7 @@ class DataDirectory:
         return CannotStart(f"the disk that holds {self.path} is full; make room and start again")
 
     def unusable(self, error: OSError) -> CannotStart:
-        """Why nothing can be done here."""
+        """The error of a start that cannot use the directory."""
         if error.errno == errno.ENOSPC:
             return self._full()
         return CannotStart(

@@ -1,7 +1,7 @@
 """A cluster in the background.
 
 It is a new process in a session of its own, not a fork: it starts from a clean interpreter. Its parent is the
-`supervisor`. It reports through a pipe to the command that started both when it is ready, or why it cannot be;
+`process_supervisor`. It reports through a pipe to the command that started both when it is ready, or why it cannot be;
 everything else goes into its log file.
 """
 
@@ -33,7 +33,7 @@ def start(data: DataDirectory, arguments: Sequence[str]) -> tuple[str, str]:
         try:
             line = report.readline().strip()
         except KeyboardInterrupt:
-            # It is in a session of its own and has not heard of it.
+            # The child is in a session of its own, so the terminal's SIGINT does not reach it.
             child.terminate()
             raise
     if line.startswith(READY):
@@ -55,7 +55,7 @@ def report_failure(message: str) -> None:
 
 
 def _report(line: str) -> None:
-    """Say one thing to the command that waits for it. After a restart there is none any more; the log says it then."""
+    """Write one line to the command that waits for it, or to the log: after a restart no command waits any more."""
     descriptor = os.environ.pop(REPORT_FD, "")
     if not descriptor:
         print(line, file=sys.stderr, flush=True)

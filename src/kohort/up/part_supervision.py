@@ -1,9 +1,9 @@
 """Keeping the parts of a cluster alive.
 
-Every part has a manager and a client of its own; what they keep of the cluster in memory they share. One that fails is
-started again after a pause (`restarts.part_pause`), without the others noticing: it comes back like any controller
-does, from what the API server holds. A part that returns although it was not asked to has failed, too. Only one that
-fails before it was ever ready ends the start.
+Every part has its own manager and client; the parts share their caches of the cluster. A part that fails is started
+again after a pause (`restart_policy.part_pause`) while the others go on; like any controller it continues from what
+the API server holds. A part that returns without being asked to stop has failed as well. A part that fails before it
+was ready for the first time ends the start.
 """
 
 import asyncio

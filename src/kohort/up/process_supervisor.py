@@ -3,9 +3,9 @@
     python -m kohort.up.process_supervisor DIRECTORY ARGUMENT ...
 
 The child is `python -m kohort ARGUMENT ...`, in the same session. The first one reports to the command that the user
-waits for (see `detached`); later ones keep the port of the first, so that kubeconfigs stay valid. `restarts.after_exit`
-decides what follows when a child has ended. SIGTERM and SIGINT are passed on to the child and end the supervisor after
-it, at once while it waits to restart.
+waits for (see `detached`); later ones keep the port of the first, so that kubeconfigs stay valid. When a child ends,
+`restart_policy.after_exit` decides what follows. While a child runs, the supervisor rotates `kohort.log`. It passes
+SIGTERM and SIGINT on to the child and ends after it, or at once while it waits to restart.
 
 Signals are blocked and taken one by one with `sigtimedwait`: there is no moment in which a signal to stop, or the end
 of the child, could be missed.
@@ -27,18 +27,20 @@ import msgspec
 from kohort.up import status_records
 from kohort.up.data_directory import DataDirectory
 from kohort.up.detached import REPORT_FD, SUPERVISED, report_failure
+from kohort.up.log_rotation import LogBound, rotate
 from kohort.up.restart_policy import PROCESS_RESTARTS, End, EndReason, Restart, after_exit, exit_words
 from kohort.up.startup_errors import CannotStart
 from kohort.up.status_records import ProcessRecord, RestartRecord, SupervisorRecord
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _AWAITED = (*STOP_SIGNALS, signal.SIGCHLD)
+DEFAULT_LOG_BOUND = LogBound()
 _REMEMBERED = 100
 """Restarts in the record."""
 
 
 class Decide(Protocol):
-    """What follows the end of a child: `restarts.after_exit`, or the same with other pauses."""
+    """What follows the end of a child: `restart_policy.after_exit`, or the same with other pauses."""
 
     def __call__(
         self, code: int, *, stopping: bool, was_ready: bool, restarts: Sequence[float], now: float
@@ -46,8 +48,16 @@ class Decide(Protocol):
 
 
 class Supervisor:
-    def __init__(self, directory: Path, command: Sequence[str], decide: Decide = after_exit) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        command: Sequence[str],
+        decide: Decide = after_exit,
+        log_bound: LogBound = DEFAULT_LOG_BOUND,
+    ) -> None:
         self._directory = directory
+        self._log = DataDirectory(directory).log
+        self._log_bound = log_bound
         self._decide = decide
         self._command = [*command]
         self._record = SupervisorRecord(os.getpid(), "Running")
@@ -90,10 +100,11 @@ class Supervisor:
             os.close(descriptor)
             del os.environ[REPORT_FD]
         while (code := child.poll()) is None:
-            number = signal.sigwaitinfo(_AWAITED).si_signo
-            if number in STOP_SIGNALS:
+            received = signal.sigtimedwait(_AWAITED, self._log_bound.check_seconds)
+            rotate(self._log, self._log_bound)
+            if received is not None and received.si_signo in STOP_SIGNALS:
                 self._stopping = True
-                child.send_signal(number)
+                child.send_signal(received.si_signo)
         self._learn(child.pid)
         return code
 
