@@ -265,3 +265,20 @@ def test_exit_codes_are_documented() -> None:
     codes = {connection.REFUSED, connection.NOT_YET, connection.DIFFERENT, connection.PAUSED, connection.TOO_LATE}
     assert codes | {0, 2} == set(connection.EXIT_CODES)
     assert [code for code, words in connection.EXIT_CODES.items() if f"| {code} | {words} |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "pages"),
+    [("up", ("running.md", "simulated-nodes.md")), ("install", ("install.md",)), ("node", ("node.md",))],
+)
+def test_every_option_of_what_runs_for_long_is_on_its_page(command: str, pages: tuple[str, ...]) -> None:
+    import click
+
+    from kohort.cli.main import main
+
+    found = main.get_command(click.Context(main), command)
+    assert found is not None
+    text = "".join((DOCS / page).read_text() for page in pages)
+    options = [one for one in found.params if isinstance(one, click.Option) and not one.hidden]
+    assert len(options) > 5
+    assert [one.opts[0] for one in options if not any(word in text for word in one.opts + one.secondary_opts)] == []
