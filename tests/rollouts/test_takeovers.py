@@ -27,7 +27,7 @@ from kohort.rules.rollout_labels import ADDED_SELECTOR
 
 THEIRS = "6bd9cf8bf5"
 """A hash that only Go can compute."""
-OURS: JsonObject = {"revisionKey": None, "canaryName": None, "graceTimes": None}
+OURS: JsonObject = {"revisionKey": None, "canaryName": None, "graceTimes": None, "timedOutStep": None}
 STOPPED = [{**STEPS[0]}, {**STEPS[1], "pause": {}}, {"replicas": "100%", "traffic": "100%", "pause": {"duration": 5}}]
 
 

@@ -1,6 +1,6 @@
 """The definitions of Rollout, BatchRelease, TrafficRouting and RolloutHistory.
 
-Rollouts and BatchReleases have two versions. The older one needs somebody who converts: it is served where the address
+Rollouts and BatchReleases have two versions. The older one needs a conversion webhook: it is served where the address
 of a conversion webhook is known, and left out otherwise.
 """
 
@@ -74,8 +74,8 @@ def traffic_routing() -> JsonObject:
         {"objectRef": list_of(crd_schemas.route_ref()), "strategy": strategy}, required=("objectRef", "strategy")
     )
     phases = ("", "Initial", "Healthy", "Progressing", "Finalizing", "Terminating")
-    marks = {"graceTimes": TEXTS}
-    status = shape({"observedGeneration": int64(), "phase": enum(*phases), "message": TEXT, **marks})
+    grace_times = {"graceTimes": TEXTS}
+    status = shape({"observedGeneration": int64(), "phase": enum(*phases), "message": TEXT, **grace_times})
     version = _version("v1alpha1", columns, spec, status, field_descriptions.ROUTING)
     return _definition("TrafficRouting", "trafficroutings", version)
 
@@ -104,18 +104,18 @@ def _version(
     columns: list[JsonObject],
     spec: JsonObject,
     status: JsonObject,
-    told: Mapping[str, str],
+    descriptions: Mapping[str, str],
     *,
     stored: bool = True,
 ) -> JsonObject:
-    """`told` is what its fields mean."""
+    """`descriptions` say what its fields mean."""
     root = {"apiVersion": TEXT, "kind": TEXT, "metadata": {"type": "object"}, "spec": spec, "status": status}
     version: JsonObject = {
         "name": name,
         "served": True,
         "storage": stored,
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": described(shape(root), told)},
+        "schema": {"openAPIV3Schema": described(shape(root), descriptions)},
     }
     return version | ({"additionalPrinterColumns": columns} if columns else {})
 

@@ -189,6 +189,7 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "revisionKey": TEXT,
             "canaryName": TEXT,
             "graceTimes": TEXTS,
+            "timedOutStep": int32(),
         },
         required=("currentStepState", "finalisingStep", "nextStepIndex", "podTemplateHash", replicas, ready),
     )

@@ -1,4 +1,4 @@
-"""What an operator of a cluster may switch on and off, by the names that users of Kruise Rollouts know."""
+"""Feature gates of releases, by the names that users of Kruise Rollouts know."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,8 +19,8 @@ GATES: Final = {
     KEEP_PAUSED: "keep_workload_paused",
     ADVANCED_DEPLOYMENT: "",
 }
-"""Gate to field. The last one is about partition style, which is not offered; its name is known so that the flags of an
-existing installation can stay."""
+"""Gate to field. The last one is about partition style, which is not supported yet; its name is known so that the flags
+of an existing installation can stay."""
 
 
 class Features(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def keeps_hold(rollout: Rollout, features: Features) -> bool:
 
 
 def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:
-    """ValueError names a gate that nobody knows."""
+    """Raises a ValueError that names an unknown gate."""
     feature_gates.check_known(gates, GATES)
     chosen = {field: gates[gate] for gate, field in GATES.items() if field and gate in gates}
     return Features(history_limit=history_limit, **chosen)

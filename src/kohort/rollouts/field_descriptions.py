@@ -108,6 +108,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "revisionKey": "The label that distinguishes pods of the two versions.",
     "canaryName": "The workload that carries the new version.",
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
+    "timedOutStep": "The step that was reported as not ready in time.",
 }
 RELEASE: Final[Mapping[str, str]] = {
     **_REFERENCE,

@@ -16,7 +16,7 @@ version that is released again opens its record again.
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -40,6 +40,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.lookup import find_http_route
 from kohort.rules import group_labels, rollout_labels
@@ -49,7 +50,6 @@ from kohort.rules.safe_text import safe_text
 RELEASED_BY: Final = "kohort.dev/released-by"
 """On a record: the client that wrote the template that is released."""
 COMPLETED: Final = "completed"
-Ending = Literal["succeeded", "rolled_back", "superseded", "disabled", "deleted"]
 
 
 class HistoryStatus(View, frozen=True):
@@ -182,7 +182,7 @@ class HistoryController:
         known |= {batch: {"canaryStepIndex": batch, "pods": pods} for batch, pods in found.items()}
         return [known[batch] for batch in sorted(known)]
 
-    async def _complete(self, rollout: Rollout, record: History, outcome: Ending) -> None:
+    async def _complete(self, rollout: Rollout, record: History, outcome: ReleaseOutcome) -> None:
         ref, refs = rollout.spec.workload_ref, rollout.strategy.traffic_routings
         resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
         plan: JsonObject = msgspec.to_builtins(rollout.spec)
@@ -225,13 +225,13 @@ def _data_of(name: str, found: JsonObject | None) -> JsonObject:
     return {"name": name, **({"data": found["spec"]} if found is not None else {})}
 
 
-def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History, Ending]]:
+def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History, ReleaseOutcome]]:
     """Open records whose release is over, and how it ended. `records` are of this Rollout, oldest first."""
     status, progress = rollout.status, rollout.status.progress
     unfinished = [one for one in records if one.status.phase != COMPLETED]
     if not unfinished:
         return []
-    older: list[tuple[History, Ending]] = [(one, "superseded") for one in unfinished[:-1]]
+    older: list[tuple[History, ReleaseOutcome]] = [(one, ReleaseOutcome.SUPERSEDED) for one in unfinished[:-1]]
     newest = unfinished[-1]
     if status.phase == rollout_labels.PROGRESSING:
         release = progress.observed_rollout_id if progress is not None else ""
@@ -241,22 +241,22 @@ def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History,
             and not progress.finalising_step
         )
         replaced = others and newest.metadata.labels.get(rollout_labels.ROLLOUT_ID) != release
-        return [*older, (newest, "superseded")] if replaced else older
+        return [*older, (newest, ReleaseOutcome.SUPERSEDED)] if replaced else older
     if status.phase == rollout_labels.INITIAL:
-        return [*older, (newest, "deleted")]
+        return [*older, (newest, ReleaseOutcome.DELETED)]
     if status.phase not in (rollout_labels.HEALTHY, rollout_labels.DISABLED):
         return older
     succeeded = status.condition(rollout_labels.SUCCEEDED)
     if succeeded is not None and succeeded.status == "True":
-        return [*older, (newest, "succeeded")]
+        return [*older, (newest, ReleaseOutcome.SUCCEEDED)]
     disabled = status.phase == rollout_labels.DISABLED or (
         succeeded is not None and succeeded.reason == rollout_labels.DISABLED
     )
-    return [*older, (newest, "disabled" if disabled else "rolled_back")]
+    return [*older, (newest, ReleaseOutcome.DISABLED if disabled else ReleaseOutcome.ROLLED_BACK)]
 
 
 def _owner(rollout: Rollout) -> JsonObject:
-    """Not its controller, and nothing waits for a record: who deletes a Rollout does not have to."""
+    """Not its controller, and nothing waits for a record: deleting a Rollout does not wait for it."""
     reference = rollout.owner_reference()
     return {name: reference[name] for name in ("apiVersion", "kind", "name", "uid")}
 

@@ -1,7 +1,7 @@
-"""Events of releases.
+"""How many events a release may emit.
 
-A release of a few steps has some forty things to tell, and the next one may follow within the hour. With what
-Kubernetes allows an object, the end of the first would not be told any more, nor anything of a rollback after it.
+A release of a few steps emits some forty events, and the next one may follow within the hour. With the default
+allowance of Kubernetes for one object, the end of the first release and a rollback after it would be lost.
 """
 
 from typing import Final

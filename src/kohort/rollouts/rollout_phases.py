@@ -12,9 +12,9 @@
 | Initial | workload there and guarded | Healthy |
 | Healthy | the workload is in progress | Progressing |
 | Progressing | Completed | Healthy |
-| Disabling | put away | Disabled |
+| Disabling | everything is restored | Disabled |
 | Disabled | not disabled any more | Healthy |
-| Terminating | put away | gone |
+| Terminating | everything is restored | deleted |
 
 What a pass does follows the phase that was stored before it: a phase is always visible before it acts.
 """
@@ -49,7 +49,7 @@ _END_REASONS: Final = {
 
 
 def decide(observation: Observation) -> Decision:
-    """One pass: the phase as it should be now, and what the phase stored before asks for."""
+    """One pass: the phase as it should be now, and what the phase that was stored before does."""
     before = observation.state.phase
     if (text := not_released_here(observation.rollout)) and not _is_stopped(observation):
         return _not_supported(observation, text)
@@ -264,7 +264,7 @@ def _record_stop(observation: Observation) -> State:
 
 
 def _at_rest(observation: Observation) -> State:
-    """The progress of a release that was broken off, once it is over: as if what runs now had been released."""
+    """The progress of a release that was stopped, once it is over: as if what runs now had been released."""
     progress, workload = observation.state.progress, observation.workload
     if progress is None or progress.current_step_state == rollout_labels.COMPLETED:
         return observation.state
@@ -280,8 +280,8 @@ def _at_rest(observation: Observation) -> State:
 
 
 def _restart_finalizing(observation: Observation) -> State:
-    """A release that is broken off ends in another order than the one it may be in the middle of. A workload that was
-    held a moment ago is let go even where no release has begun."""
+    """A release that is stopped ends in another order than the one it may be in the middle of. A workload that was
+    held a moment ago gets its hold released even where no release has begun."""
     state = observation.state
     running = state.phase == rollout_labels.PROGRESSING and state.reason != rollout_labels.COMPLETED
     if state.progress is None and _held(observation):

@@ -1,7 +1,7 @@
-"""Rollouts and BatchReleases as the machines see them.
+"""Typed views of Rollouts and BatchReleases.
 
 Canary and blue-green share one strategy type and one progress type: they differ in a few fields on the wire, and the
-step machines should not be written twice. `Progress.from_status` and `Progress.to_status` know the two spellings.
+decisions about steps should not be written twice. `Progress.from_status` and `Progress.to_status` know both spellings.
 """
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
@@ -125,6 +125,8 @@ class Progress(msgspec.Struct, frozen=True):
     """Ours: the extra workload that canary Services select."""
     grace_times: dict[str, str] = {}
     """Ours: when which route was last changed."""
+    timed_out_step: int = 0
+    """Ours: the step that was reported as not ready in time, so that it is reported once."""
 
     @classmethod
     def from_status(cls, document: JsonObject) -> "Progress":
@@ -154,6 +156,7 @@ _COMMON: Final = {
     "revision_key": "revisionKey",
     "canary_name": "canaryName",
     "grace_times": "graceTimes",
+    "timed_out_step": "timedOutStep",
 }
 _CANARY: Final = {
     "revision": "canaryRevision",

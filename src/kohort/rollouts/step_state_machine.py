@@ -246,6 +246,7 @@ def jump_to(observation: Observation, target: int) -> Decision:
         next_step_index=step_arithmetic.next_index(target, count),
         current_step_state=rollout_labels.ROUTING if enough else rollout_labels.BEFORE_UPGRADE,
         last_update_time=observation.stamp,
+        timed_out_step=0,
     )
     return Decision(state, requeue=0.0, events=(messages.jumped(target, count),))
 
@@ -327,6 +328,7 @@ def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...],
         return _overdue(observation, waiting_for)
     index, count = _place(observation)
     state = with_message(observation.state, messages.upgrading(index, count, waiting_for))
+    state = state.with_progress(timed_out_step=0)
     since = observation.progress.last_update_time
     quiet = observation.seconds_until(since, OVERDUE_SECONDS)
     allowed = observation.seconds_until(since, _allowed_seconds(observation))
@@ -337,19 +339,15 @@ def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...],
 def _overdue(observation: Observation, waiting_for: str) -> tuple[State, tuple[ReleaseEvent, ...], None]:
     """The timeout is reported once. A version that was withdrawn has no pods any more: the message keeps what was wrong
     with them."""
-    release, before = observation.release, observation.state.message
+    release, state = observation.release, observation.state
     if release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations:
-        kept = messages.WITHDRAWN in before
-        return (
-            (observation.state if kept else with_message(observation.state, messages.NOT_READY_IN_TIME.message)),
-            (),
-            None,
-        )
+        # A pause by the user is the only thing that replaces the message of a version that was withdrawn.
+        resumed = state.message == messages.IN_PROGRESS
+        return (with_message(state, messages.NOT_READY_IN_TIME.message) if resumed else state), (), None
     index, count = _place(observation)
-    passed = f"{messages.step(index, count)} not ready after {_allowed_seconds(observation)}s: "
     text = messages.not_ready_in_time(index, count, _allowed_seconds(observation), waiting_for)
-    events = () if before.startswith(passed) else (messages.step_timeout(text),)
-    return with_message(observation.state, text), events, None
+    events = () if observation.progress.timed_out_step == index else (messages.step_timeout(text),)
+    return with_message(state, text).with_progress(timed_out_step=index), events, None
 
 
 def _place(observation: Observation) -> tuple[int, int]:
@@ -412,5 +410,5 @@ def _enter(
 ) -> Decision:
     """Change to another state of the step. The next pass follows at once."""
     changes = {} if keep_time else {"last_update_time": observation.stamp}
-    state = observation.state.with_progress(current_step_state=step_state, **changes)
+    state = observation.state.with_progress(current_step_state=step_state, timed_out_step=0, **changes)
     return Decision(state, requeue=0.0, events=events)

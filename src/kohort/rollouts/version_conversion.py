@@ -11,7 +11,7 @@
 | BatchRelease annotation `rolling-style` | releasePlan.rollingStyle |
 
 The older version has no blue-green, and its matches know headers only. A blue-green Rollout is therefore shown in it by
-its metadata alone; its definition requires what is missing then, so that nobody stores such a view back by accident.
+its metadata alone; its definition requires what is missing then, so that such a view cannot be stored back by accident.
 Status is carried over as it is, also what only we write there: old tools approve steps through the old version.
 """
 

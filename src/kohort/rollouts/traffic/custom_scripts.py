@@ -45,7 +45,7 @@ def as_it_was(obj: JsonObject) -> JsonObject:
 
 
 def is_as_written(obj: JsonObject) -> bool:
-    """Nobody has edited it since we did."""
+    """Whether it is still as its script made it."""
     return saved(obj, WRITTEN_SPEC) == _content(obj)
 
 
@@ -122,8 +122,8 @@ def plan_change(obj: JsonObject, resource: Resource, original: JsonObject, desir
 
 
 def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> Plan:
-    """Edits that others made meanwhile stay, unless they would leave a route to the canary behind: then the original
-    counts, and that is said. `canary` is empty where both versions share a Service."""
+    """Edits that other clients made meanwhile stay, unless they would leave a route to the canary behind: then the
+    original counts, and an event says so. `canary` is empty where both versions share a Service."""
     original = saved(obj)
     if original is None:
         return NOTHING_TO_DO

@@ -1,14 +1,14 @@
-"""Edits that others made to an object while we had changed it.
+"""Keeps edits that other clients made to an object while a release had changed it.
 
-Three documents are known: how it was before we came (*original*), what we made of it (*written*), and what it is now
-(*live*). What differs between written and live is somebody else's doing and is carried over to the original; all else
-of the original comes back as it was.
+Three documents are known: the object before the release (*original*), what the release wrote (*written*), and what it
+is now (*live*). What differs between written and live was edited by another client and is carried over to the
+original; all else of the original comes back as it was.
 
 | live                     | result                                                                     |
 |--------------------------|----------------------------------------------------------------------------|
 | as written               | the original                                                               |
-| as in the original       | the original: somebody applied their manifest again                        |
-| we never touched it      | live                                                                       |
+| as in the original       | the original: a client applied its manifest again                          |
+| never touched by us      | live                                                                       |
 | both changed a table     | member by member                                                           |
 | both changed a list      | element by element: ours go, changed ones come back, those of others stay  |
 | both changed a value     | live: the last word was theirs                                             |
@@ -56,7 +56,7 @@ def _tables(original: dict[str, Json], written: dict[str, Json], live: dict[str,
 def _lists(original: list[Json], written: list[Json], live: list[Json]) -> Json:
     if len(original) == len(written) == len(live):
         return [_element(*three) for three in zip(original, written, live, strict=True)]
-    # Somebody has added or removed elements, or we have: each is what it is found to be.
+    # Elements were added or removed, by another client or by us: each is looked up by its value.
     aligned = len(original) == len(written)
     result = []
     for element in live:

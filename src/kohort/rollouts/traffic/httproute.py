@@ -180,7 +180,7 @@ def original_rules(route: JsonObject, stable: str, canary: str) -> Rules:
 
 
 def _cleaned(live: Rules, stable: str, canary: str) -> Rules:
-    """Rules that somebody else has divided and not kept (another implementation, or the annotation was lost). Rules
+    """Rules that were divided and whose original is lost (by another implementation, or with the annotation). Rules
     without the canary are the user's."""
     return [
         rule if rule is before else _unweighted(rule, stable) for before in live for rule in stripped([before], canary)

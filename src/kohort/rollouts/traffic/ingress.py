@@ -1,4 +1,4 @@
-"""Ingress: the canary is a second Ingress beside the user's, told apart by annotations of its class.
+"""Ingress: the canary is a second Ingress beside the user's, marked by annotations of its class.
 
 The user's Ingress is never touched, so restoring it is deleting ours.
 
@@ -10,7 +10,7 @@ The user's Ingress is never touched, so restoring it is deleting ours.
 | mse        | as nginx                              | one query parameter; subset; headers set on requests |
 
 These classes can say one header per canary: of each match the first header counts, and of several matches the last.
-What cannot be said is reported, not dropped in silence.
+What they cannot express is reported by an event.
 """
 
 import copy

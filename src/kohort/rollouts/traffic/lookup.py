@@ -1,4 +1,4 @@
-"""What a release finds in the cluster now: routes, Services, and scripts of the user."""
+"""Reads Services, routes and user scripts from the cluster."""
 
 from kohort.kube.client import Client
 from kohort.kube.resources import (

@@ -1,4 +1,4 @@
-"""Plugs traffic into a manager."""
+"""Registers the controller of traffic with a manager."""
 
 from kohort.kube.manager import Manager
 from kohort.kube.resources import Key
@@ -7,7 +7,7 @@ from kohort.rollouts.traffic.routing import SCRIPTS, ClusterTraffic
 
 
 def register(manager: Manager, *, configuration: Key = SCRIPTS) -> ClusterTraffic:
-    """Add the controller of TrafficRoutings, and return what the step machines ask about traffic. `configuration` is
+    """Add the controller of TrafficRoutings, and return the operations on traffic. `configuration` is
     the ConfigMap with scripts of the user."""
     traffic = ClusterTraffic(manager.client, configuration=configuration)
     TrafficRoutingController(manager, traffic)

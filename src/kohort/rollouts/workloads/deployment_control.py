@@ -90,7 +90,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         )
 
     def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:
-        """The hash of its pods, the Deployment that was made for them, and whether somebody has deleted that."""
+        """The hash of its pods, the Deployment that was made for them, and whether a user has deleted that."""
         if rollout.blue_green:
             new = self._set_of(stable)
             return (_hash(new) if new is not None else ""), "", False

@@ -71,7 +71,7 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
         return _promoting(new, old, stored)
     if stored.promoting or stored.left_held:
         return AdmissionDecision(group_hold.without_stale_strategy(new))
-    # The webhook that fills in defaults is asked after this one.
+    # The webhook that fills in defaults is called after this one.
     changed = not same_revision(with_default_template(stored.spec), with_default_template(new["spec"]))
     return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
 
