@@ -5,8 +5,8 @@ import copy
 import msgspec
 import pytest
 from tests.rollouts import deployments as web
+from tests.rollouts.observations import WORKLOAD, observation
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, Story, group_set, midway, release_cluster, rollout
-from tests.rollouts.test_transitions import WORKLOAD, observation
 
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject

@@ -1,7 +1,7 @@
 """What a release tells: in messages, by events, and on dashboards."""
 
 import msgspec
-from tests.rollouts.test_transitions import NOW, observation, progress, release, rollout
+from tests.rollouts.observations import NOW, observation, progress, release, rollout
 
 from kohort.kube.clock import format_time
 from kohort.kube.metrics import Metrics

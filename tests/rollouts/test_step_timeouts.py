@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.rollouts.test_transitions import observation, progress, release, rollout
+from tests.rollouts.observations import observation, progress, release, rollout
 
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages, step_state_machine

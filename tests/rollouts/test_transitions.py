@@ -1,28 +1,22 @@
 """The transition tables of Rollouts: one line, one case."""
 
-from datetime import UTC, datetime, timedelta
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rollouts.observations import THREE, WORKLOAD, observation, progress, release, rollout
 
-from kohort.kube.clock import format_time
-from kohort.objects.json_types import Json, JsonObject
-from kohort.objects.meta import Condition, ObjectMeta
 from kohort.rollouts import finalizing, release_state_machine, rollout_phases, step_state_machine
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.finalizing import EndReason
 from kohort.rollouts.release_actions import Action, DeleteRelease, GrowToFullCapacity, ReleaseHold, WriteRelease
-from kohort.rollouts.release_state import Decision, Observation, State
+from kohort.rollouts.release_state import Decision
 from kohort.rollouts.rollout_types import (
     Batch,
     BatchRelease,
     Progress,
-    ReleaseCanaryStatus,
     ReleasePlan,
     ReleaseSpec,
-    ReleaseStatus,
     Rollout,
 )
 from kohort.rollouts.traffic.actions import (
@@ -35,98 +29,7 @@ from kohort.rollouts.traffic.actions import (
     UnpinStableService,
 )
 from kohort.rollouts.workloads.model import Workload
-from kohort.rules import group_labels, rollout_labels
-
-NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-ROUTED = [{"service": "svc", "ingress": {"name": "ing"}}]
-THREE: list[JsonObject] = [
-    {"replicas": 1, "traffic": "20%"},
-    {"replicas": "50%", "traffic": "50%", "pause": {"duration": 60}},
-    {"replicas": "100%", "traffic": "100%"},
-]
-
-
-def rollout(*, blue_green: bool = False, paused: bool = False, disabled: bool = False, **more: Json) -> Rollout:
-    strategy = {"steps": THREE, "trafficRoutings": ROUTED, "enableExtraWorkloadForCanary": not blue_green, **more}
-    document: JsonObject = {
-        "metadata": {"name": "llm", "namespace": "default", "uid": "uid", "generation": 1},
-        "spec": {
-            "workloadRef": {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "llm"},
-            "disabled": disabled,
-            "strategy": {"paused": paused, "blueGreen" if blue_green else "canary": strategy},
-        },
-    }
-    return msgspec.convert(document, Rollout)
-
-
-WORKLOAD = Workload(
-    name="llm",
-    generation=2,
-    revision_key=group_labels.REVISION,
-    replicas=4,
-    in_progress=True,
-    stable_revision="aaa",
-    canary_revision="v2",
-    pod_template_hash="bbb",
-    canary_name="llm-x",
-)
-
-
-def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) -> Progress:
-    known: JsonObject = {
-        "revision": "v2",
-        "revision_key": group_labels.REVISION,
-        "rollout_hash": "hash",
-        "stable_revision": "aaa",
-        "pod_template_hash": "bbb",
-        "canary_name": "llm-x",
-        "current_step_index": step,
-        "next_step_index": step + 1 if step < 3 else -1,
-        "current_step_state": state,
-        "last_update_time": format_time(NOW),
-        **more,
-    }
-    return Progress(**known)
-
-
-def observation(
-    subject: Rollout | None = None,
-    found: Progress | None = None,
-    *,
-    reason: str = rollout_labels.IN_ROLLING,
-    phase: str = rollout_labels.PROGRESSING,
-    workload: Workload | None = WORKLOAD,
-    release: BatchRelease | None = None,
-    after: float = 0.0,
-    **more: Json,
-) -> Observation:
-    condition = Condition(
-        type=rollout_labels.PROGRESSING, status="True", reason=reason, last_update_time=format_time(NOW)
-    )
-    state = State(phase, "", (condition,) if reason else (), found or progress())
-    return Observation(
-        rollout=subject or rollout(),
-        state=state,
-        now=NOW + timedelta(seconds=after),
-        workload=workload,
-        release=release,
-        release_hash="plan",
-        plan_hash="hash",
-        **more,
-    )
-
-
-def release(
-    batch: int = 0, state: str = rollout_labels.BATCH_READY, *, phase: str = rollout_labels.PROGRESSING, **more: Json
-) -> BatchRelease:
-    base = observation()
-    plan = msgspec.structs.replace(step_state_machine.wanted_plan(base, batch), **more)
-    status = ReleaseStatus(
-        phase=phase,
-        observed_release_plan_hash="plan",
-        canary_status=ReleaseCanaryStatus(batch_state=state, current_batch=batch, updated_replicas=1),
-    )
-    return BatchRelease(ObjectMeta(name="llm"), ReleaseSpec(release_plan=plan), status)
+from kohort.rules import rollout_labels
 
 
 def state_of(decision: Decision) -> str:

@@ -7,9 +7,9 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.rollouts.observations import observation, progress
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, release_cluster, rollout
 from tests.rollouts.routes import VIRTUAL_SERVICES
-from tests.rollouts.test_transitions import observation, progress
 
 from kohort.kube.resources import (
     BATCH_RELEASES,
