@@ -121,6 +121,14 @@ def test_every_file_that_a_page_for_developers_names_exists(page: str) -> None:
     assert [name for name in names if not is_a_file(name)] == []
 
 
+def test_every_question_leads_to_a_file_or_folder() -> None:
+    rows = re.findall(r"^\| [^|]+\? [^|]*\| (.+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 40
+    named = [re.findall(r"`([\w/*.]+)`", row) for row in rows]
+    assert all(named)
+    assert [path for paths in named for path in paths if not (is_a_file(path) or (SOURCE / path).is_dir())] == []
+
+
 def test_every_module_that_a_folder_row_names_exists() -> None:
     """What looks like the name of a module is one, or a folder, of the folder in the first column."""
     wrong = []
