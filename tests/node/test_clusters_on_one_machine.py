@@ -16,7 +16,7 @@ from tests.node.processes import Bench, shell, up
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
-from kohort.kube.resources import SERVICES
+from kohort.kube.resources import EVENTS, SERVICES
 from kohort.node import netlink
 from kohort.node.address_blocks import ASSIGNED_POOL, table_of
 from kohort.node.container_spec import own_name
@@ -92,6 +92,15 @@ class Cluster:
         """Wait until there are so many good answers more."""
         wanted = self.counted()[0] + answers
         await until(lambda: self.counted()[0] >= wanted)
+
+    async def reported(self, words: str) -> None:
+        """Wait until an event of the node says this."""
+        async with asyncio.timeout(30):
+            while True:
+                events = (await self.bench.client.list(EVENTS, "default")).items
+                if any(words in each["message"] for each in events if each["reason"] == "NetworkRestored"):
+                    return
+                await asyncio.sleep(0.05)
 
     @property
     def block(self) -> IPv4Network:
@@ -186,6 +195,8 @@ async def test_routes_and_rules_that_another_program_deletes_are_restored(tmp_pa
         netlink.delete_route(to_pod.network, to_pod.interface)
         await restored(to_pod)
         await found.goes_on(20)
+        for words in (f"route to {SERVICE_ADDRESS}", f"rule from {found.block}", "route to pod"):
+            await found.reported(words)
 
 
 async def test_pods_that_start_while_routes_are_deleted_all_have_a_network(tmp_path: Path) -> None:

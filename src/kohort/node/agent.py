@@ -33,6 +33,7 @@ from kohort.node.volumes import Sources, Volumes
 from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
 from kohort.objects.node_pods import NodePod
 from kohort.objects.quantity import Quantity
 from kohort.resources import BURSTABLE, CPU, SPEC, Settings, requests, stored_qos_class
@@ -126,6 +127,7 @@ class Agent:
             if networks and serve
             else None,
             self._host,
+            self._report_restored,
         )
 
     def _surroundings(
@@ -361,6 +363,12 @@ class Agent:
 
     def _tell(self, node: Node, reason: str, message: str) -> None:
         self.node.recorder.normal(NODES, node, reason, message)
+
+    def _report_restored(self, restored: list[str]) -> None:
+        message = f"Restored what another program had deleted from the network of this node: {', '.join(restored)}"
+        _log.warning("restored what another program had deleted from the network of this node", what=restored)
+        node = Node(metadata=ObjectMeta(name=self.name))
+        self.node.recorder.warning(NODES, node, "NetworkRestored", message)
 
     async def _retry(self) -> None:
         while True:

@@ -46,6 +46,7 @@ class Directory:
         addresses: AddressBook | None,
         network: ServiceNetwork | None = None,
         node_address: str = "",
+        report_restored: Callable[[list[str]], None] = lambda restored: None,
     ) -> None:
         """`addresses` are for services and the name server; without them there are only files. In `network`, if pods
         have networks of their own, services have the addresses that the cluster has given them."""
@@ -57,6 +58,7 @@ class Directory:
         self._addresses = addresses
         self.network = network
         self._node_address = node_address
+        self._report_restored = report_restored
         self._forwarding: Forwarding | None = None
         self._deletions: netlink.Deletions | None = None
         self._check_network = False
@@ -100,22 +102,24 @@ class Directory:
                 services = self._services.list()
                 found = backends(services, self._slices.list(), self._pods(), self._api_server())
                 check, self._check_network = self._check_network, False
-                await self._forwarding.refresh(services, found, check=check)
+                restored = await self._forwarding.refresh(services, found, check=check)
                 if check:
-                    await self._restore_pods()
+                    restored += await self._restore_pods()
+                if restored:
+                    self._report_restored(restored)
                 self._addresses.release_orphans()
 
-    async def _restore_pods(self) -> None:
+    async def _restore_pods(self) -> list[str]:
+        """In words."""
         if self.network is None or not self.network.started:
-            return
+            return []
         pods = [(pod.metadata.uid, address) for pod, address in self._pods() if not pod.spec.host_network]
         try:
             restored = await asyncio.to_thread(self.network.restore_pods, pods)
         except OSError as problem:
             _log.warning("a pod is cut off from the network", problem=str(problem))
-            return
-        if restored:
-            _log.warning("restored routes to pods that another program had deleted", pods=restored)
+            return []
+        return [f"route to pod {address}" for address in restored]
 
     def _patience(self) -> float | None:
         """Seconds until the network of services is looked at, without any news."""

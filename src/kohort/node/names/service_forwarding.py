@@ -123,8 +123,9 @@ class Forwarding:
 
     async def refresh(
         self, services: Iterable[Service], found: Mapping[Port, list[Backend]], *, check: bool = False
-    ) -> None:
-        """Forward these services and no others; `check` that nothing of what leads to them is missing."""
+    ) -> list[str]:
+        """Forward these services and no others; `check` that nothing of what leads to them is missing. Returns what
+        another program had deleted and is restored, in words."""
         check, self.incomplete = check or self.incomplete, False
         offered = [each for each in services if each.cluster_address and _is_ipv4(each)]
         self._update_choices(offered, found)
@@ -136,9 +137,10 @@ class Forwarding:
             self._book.release(uid)
         self._known = known
         self._unheard &= wanted
-        await self._hold({each.cluster_address for each in offered}, check=check)
+        restored = await self._hold({each.cluster_address for each in offered}, check=check)
         for place in sorted(wanted - self._carriers.keys()):
             await self._listen(place)
+        return restored
 
     @property
     def waiting(self) -> bool:
@@ -149,17 +151,15 @@ class Forwarding:
         for carrier in self._carriers.values():
             carrier.close()
 
-    async def _hold(self, addresses: set[str], *, check: bool) -> None:
+    async def _hold(self, addresses: set[str], *, check: bool) -> list[str]:
         if (network := self._ready()) is None or (network.held == addresses and not check):
-            return
+            return []
         try:
-            restored = await asyncio.to_thread(network.hold, addresses)
+            return await asyncio.to_thread(network.hold, addresses)
         except OSError as problem:
             _log.warning("pods cannot reach services at their addresses; retrying", problem=str(problem))
             self.incomplete = True
-            return
-        if restored:
-            _log.warning("restored what another program had deleted from the network of services", what=restored)
+            return []
 
     def _ready(self) -> ServiceNetwork | None:
         return self.network if self.network is not None and self.network.started else None
