@@ -13,7 +13,7 @@ from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
 from kohort.rules import group_labels
 from kohort.testing import Cluster
-from kohort.testing.crashes import sweep
+from kohort.testing.crashes import crash_at_every_write
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -58,8 +58,8 @@ async def loss_and_end(cluster: Cluster) -> None:
 
 
 def test_creation_and_roll() -> None:
-    assert sweep(new_cluster, "operator", creation_and_roll, stride=STRIDE) >= 2
+    assert crash_at_every_write(new_cluster, "operator", creation_and_roll, stride=STRIDE) >= 2
 
 
 def test_loss_and_end() -> None:
-    assert sweep(new_cluster, "operator", loss_and_end, stride=STRIDE) >= 2
+    assert crash_at_every_write(new_cluster, "operator", loss_and_end, stride=STRIDE) >= 2

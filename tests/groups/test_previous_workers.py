@@ -18,7 +18,7 @@ from kohort.testing import Cluster
 
 def _pods_asked_for(cluster: Cluster, since: int) -> Counter[str]:
     """By name, how often StatefulSets tried to create a pod."""
-    tried = [one for one in cluster.faults("workloads").writes[since:] if one.method == "POST"]
+    tried = [one for one in cluster.faults("workloads").writes_since(since) if one.method == "POST"]
     return Counter(
         msgspec.json.decode(one.body)["metadata"]["name"]
         for one in tried
@@ -35,7 +35,7 @@ async def test_pods_of_a_new_group_are_created_when_their_names_are_free() -> No
         }
         await create(cluster, lws("llm").replicas(2).size(3).workers(slow))
         await cluster.until(lambda: settled(cluster, 2))
-        begin = len(cluster.faults("workloads").writes)
+        begin = cluster.faults("workloads").write_count
         await patch(cluster, "llm", new_image("new:2"))
         await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
         asked = _pods_asked_for(cluster, begin)

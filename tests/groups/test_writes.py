@@ -17,7 +17,7 @@ GROUPS = 12
 
 
 def writes(cluster: Cluster, since: int = 0) -> list[Request]:
-    return [one for one in cluster.faults("operator").writes[since:] if "/events" not in one.path]
+    return [one for one in cluster.faults("operator").writes_since(since) if "/events" not in one.path]
 
 
 def kinds(requests: list[Request]) -> Counter[str]:
@@ -48,7 +48,7 @@ def test_a_server_that_answers_slowly_is_told_less_often(took: float, pause: flo
 
 async def test_a_group_costs_one_write_or_two_and_a_set_a_handful() -> None:
     async with groups_cluster() as cluster:
-        begin = len(cluster.faults("operator").writes)
+        begin = cluster.faults("operator").write_count
         await create(cluster, lws("llm").replicas(GROUPS).size(2))
         await cluster.until(lambda: settled(cluster, GROUPS))
         await cluster.settle()
@@ -61,7 +61,7 @@ async def test_a_group_costs_one_write_or_two_and_a_set_a_handful() -> None:
 
 async def test_with_a_service_per_group_it_is_two() -> None:
     async with groups_cluster() as cluster:
-        begin = len(cluster.faults("operator").writes)
+        begin = cluster.faults("operator").write_count
         await create(cluster, lws("llm").replicas(GROUPS).size(2).network("UniquePerReplica"))
         await cluster.until(lambda: settled(cluster, GROUPS))
         await cluster.settle()
@@ -74,11 +74,11 @@ async def test_nothing_is_written_when_nothing_changed() -> None:
         await create(cluster, lws("llm").replicas(2).size(2))
         await cluster.until(lambda: settled(cluster, 2))
         await cluster.settle()
-        begin = len(cluster.faults("operator").writes)
+        begin = cluster.faults("operator").write_count
         await patch(cluster, "llm", {"metadata": {"labels": {"same": "again"}}})
         await cluster.settle()
         assert kinds(writes(cluster, begin)) == {"PATCH statefulsets": 1}, "the label is copied to the leaders' set"
-        begin = len(cluster.faults("operator").writes)
+        begin = cluster.faults("operator").write_count
         await patch(cluster, "llm", {"metadata": {"labels": {"same": "again"}}})
         await cluster.settle()
         assert kinds(writes(cluster, begin)) == {}
@@ -109,7 +109,7 @@ async def test_a_burst_of_groups_becomes_one_write_of_the_status() -> None:
         await create(cluster, lws("llm").replicas(GROUPS).size(2).max_unavailable(GROUPS))
         await cluster.until(lambda: settled(cluster, GROUPS))
         await cluster.settle()
-        begin = len(cluster.faults("operator").writes)
+        begin = cluster.faults("operator").write_count
         await patch(cluster, "llm", new_image("new:2"))
         await cluster.until(lambda: settled(cluster, GROUPS) and images(cluster) == {"new:2"})
         await cluster.settle()

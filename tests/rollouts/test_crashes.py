@@ -11,7 +11,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.resources import BATCH_RELEASES
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
-from kohort.testing.crashes import mortal
+from kohort.testing.crashes import crash_repeatedly
 
 STEPS: list[JsonObject] = [
     {"replicas": 1, "traffic": "20%", "pause": {"duration": 5}},
@@ -69,8 +69,8 @@ async def retried(story: Story, image: str) -> None:
 @pytest.mark.parametrize("scenario", [promoted, rolled_back, blue_green])
 def test_l11_the_operator_can_die_anywhere(scenario: Callable[[Story], Awaitable[None]]) -> None:
     """At every fifth of its writes, before and after their effect by turns: a look at each part of a release. A life of
-    one or two writes gets nowhere: it begins with applying what should be there already."""
-    deaths = mortal(new_cluster, "operator", told(scenario), every=5)
+    one or two writes makes no progress: it begins with applying what should be there already."""
+    deaths = crash_repeatedly(new_cluster, "operator", told(scenario), every=5)
     assert len(deaths) >= 15
     assert {death.partition(" ")[0] for death in deaths} == {"before", "after"}
     assert any("/rollouts/" in death for death in deaths)

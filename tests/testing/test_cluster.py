@@ -29,7 +29,7 @@ from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.testing import Cluster, write_storm
-from kohort.testing.crashes import CrashUnsafe, mortal, sweep
+from kohort.testing.crashes import CrashUnsafe, crash_at_every_write, crash_repeatedly
 from kohort.testing.request_matching import writes
 
 
@@ -193,7 +193,7 @@ def test_a_part_that_is_not_there_has_no_faults() -> None:
 
 async def test_waiting_in_vain_says_for_what() -> None:
     async with Cluster() as cluster:
-        with pytest.raises(AssertionError, match=r"within 50 s: .*len\(cluster\.objects\(PODS\)\) == 3"):
+        with pytest.raises(AssertionError, match=r"false after 50 s: .*len\(cluster\.objects\(PODS\)\) == 3"):
             await cluster.until(lambda: len(cluster.objects(PODS)) == 3, timeout=50)
 
 
@@ -214,7 +214,7 @@ async def test_a_part_that_fails_fails_the_test_that_waits() -> None:
 
 async def test_an_operator_that_writes_without_end_fails_the_test_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers its own write with the next one, so that no time passes and no timeout comes."""
-    monkeypatch.setattr(write_storm, "ENDLESS", 300)
+    monkeypatch.setattr(write_storm, "MOST_WRITES", 300)
 
     def restless(manager: Manager) -> None:
         maps = manager.informer(CONFIG_MAPS, PartialObject, namespace="default")
@@ -244,7 +244,7 @@ def test_an_unknown_part_is_refused_with_the_names_that_exist() -> None:
         Cluster(parts=("nodes",))
 
 
-def test_a_crash_safe_operator_passes_the_sweep() -> None:
+def test_a_crash_safe_operator_survives_a_crash_at_every_write() -> None:
     async def story(cluster: Cluster) -> None:
         await order(cluster, "one")
         await order(cluster, "two")
@@ -252,21 +252,21 @@ def test_a_crash_safe_operator_passes_the_sweep() -> None:
         assert names(cluster) == {"one", "two"}
         assert _labels(cluster, "one") == _labels(cluster, "two") == {"mirrored": "yes"}
 
-    assert sweep(lambda: Cluster(extra={"mirror": mirror}), "mirror", story) >= 8
+    assert crash_at_every_write(lambda: Cluster(extra={"mirror": mirror}), "mirror", story) >= 8
 
 
-def test_many_lives_in_one_run() -> None:
+def test_many_crashes_in_one_run() -> None:
     async def story(cluster: Cluster) -> None:
         await order(cluster)
         await cluster.settle(quiet=5.0)
         assert names(cluster) == {"order"}
         assert _labels(cluster, "order") == {"mirrored": "yes"}
 
-    deaths = mortal(lambda: Cluster(extra={"mirror": mirror}), "mirror", story)
+    crashes = crash_repeatedly(lambda: Cluster(extra={"mirror": mirror}), "mirror", story)
     secret = "/api/v1/namespaces/default/secrets"
-    assert deaths[:2] == [f"before POST {secret}", f"after POST {secret}"]
-    with pytest.raises(CrashUnsafe, match=r"forgetful, 20 times killed, .*: it gets nowhere"):
-        mortal(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order, lives=20)
+    assert crashes[:2] == [f"before POST {secret}", f"after POST {secret}"]
+    with pytest.raises(CrashUnsafe, match=r"forgetful crashed 20 times, .*: still not finished after 20 crashes"):
+        crash_repeatedly(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order, max_crashes=20)
 
 
 async def _one_order(cluster: Cluster) -> None:
@@ -276,9 +276,9 @@ async def _one_order(cluster: Cluster) -> None:
 
 
 def test_an_operator_that_is_not_crash_safe_is_caught_at_the_very_write() -> None:
-    expected = r"forgetful killed after write 1 \(POST /api/v1/namespaces/default/secrets\)"
+    expected = r"forgetful crashed after write 1 \(POST /api/v1/namespaces/default/secrets\)"
     with pytest.raises(CrashUnsafe, match=expected):
-        sweep(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order)
+        crash_at_every_write(lambda: Cluster(extra={"forgetful": forgetful}), "forgetful", _one_order)
 
 
 def test_the_workload_controllers_survive_a_crash_at_every_write_of_a_statefulset() -> None:
@@ -300,4 +300,4 @@ def test_the_workload_controllers_survive_a_crash_at_every_write_of_a_statefulse
         assert found is not None
         assert (found["status"]["replicas"], found["status"]["observedGeneration"]) == (3, 1)
 
-    assert sweep(lambda: Cluster(parts=("workloads",)), "workloads", story) >= 10
+    assert crash_at_every_write(lambda: Cluster(parts=("workloads",)), "workloads", story) >= 10

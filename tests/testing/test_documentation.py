@@ -8,7 +8,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = {
-    "testing.md": ["test_a_config_map_gets_a_secret", "test_the_operator_can_die_anywhere"],
+    "testing.md": ["test_a_config_map_gets_a_secret", "test_the_operator_survives_a_crash_at_any_write"],
     "operators.md": ["test_a_widget_gets_its_copies"],
 }
 

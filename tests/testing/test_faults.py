@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from tests.kube.model_server import ModelServer
 
@@ -76,9 +77,9 @@ def test_what_cannot_be_ordered_is_refused_when_it_is_ordered() -> None:
     faults = Faults()
     orders: tuple[tuple[Callable[[], None], str], ...] = (
         (lambda: faults.refuse(200), "from 400 to 599, not 200"),
-        (lambda: faults.drop_events(every=0), "every counts from 1"),
-        (lambda: faults.duplicate_events(every=-1), "every counts from 1"),
-        (lambda: faults.crash_at_write(0), "number counts from 1"),
+        (lambda: faults.drop_events(every=0), "every must be at least 1"),
+        (lambda: faults.duplicate_events(every=-1), "every must be at least 1"),
+        (lambda: faults.crash_at_write(0), "number must be at least 1"),
         (lambda: faults.chaos(7), "from 0 to 1, not 7"),
     )
     for order, problem in orders:
@@ -133,6 +134,24 @@ async def test_a_crash_stops_everything_at_the_given_write(setup: Setup, after_e
             await setup.client.get(CONFIG_MAPS, "one", "n")
     await cancel_all(task, *setup.tasks)
     assert [request.method for request in setup.faults.writes] == ["POST", "POST"]
+
+
+async def test_only_the_last_writes_are_kept(setup: Setup) -> None:
+    """A test that runs for virtual weeks must not keep the body of every request."""
+    faults = Faults(keep_writes=2)
+    client = Client(faults.wrap(InProcessTransport(setup.server.handle)))
+    await client.create(CONFIG_MAPS, {"metadata": {"name": "one", "namespace": "n"}})
+    before = faults.write_count
+    for name in ("two", "three"):
+        await client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "n"}})
+    assert faults.write_count == 3 and len(faults.writes) == 2
+    assert [msgspec.json.decode(one.body)["metadata"]["name"] for one in faults.writes_since(before)] == [
+        "two",
+        "three",
+    ]
+    assert faults.writes_since(3) == []
+    with pytest.raises(ValueError, match="3 writes were attempted, and only the last 2 are kept"):
+        faults.writes_since(0)
 
 
 async def test_a_held_resource_stands_still_while_others_move(setup: Setup) -> None:

@@ -1,9 +1,9 @@
-"""A whole cluster inside a test: in one process, on virtual time, with faults to order.
+"""A whole cluster inside a test: in one process, on virtual time, with injected faults.
 
 * `virtual_time` runs asyncio programs on a clock that jumps instead of waiting.
-* `faults` wraps any transport and breaks it on purpose: crash at write k, cut, repeated or late watch events, stale
-  caches, refusals and timeouts.
-* `cluster` assembles the embedded control plane, and whatever parts a test wants to see at work.
+* `faults` wraps any transport and injects faults: crash at write k, lost, repeated or late watch events, stale caches,
+  errors and timeouts.
+* `cluster` runs the embedded control plane and the parts that a test needs; `crashes` crashes a part at its writes.
 
     from kohort.testing import Cluster
 

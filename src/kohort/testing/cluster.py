@@ -1,4 +1,4 @@
-"""A cluster in one process: the embedded API server in memory, and the parts a test wants to see at work.
+"""A cluster in one process: the embedded API server in memory, and the parts that a test needs.
 
     async with Cluster(parts=("workloads",)) as cluster:
         await cluster.client.create(DEPLOYMENTS, {...})
@@ -6,7 +6,7 @@
 
 Requests take the same path as over a socket, from the same bytes to the same bytes, only without the socket. Every part
 is a client of its own with faults of its own, so a test can crash one part, hide events from another and see what the
-rest makes of it. `cluster.client` is the test's own view and never lies.
+rest of the cluster does. Faults never affect `cluster.client`, the client of the test itself.
 
 Run it on virtual time (`kohort.testing.virtual_time`) unless you really want to wait.
 """
@@ -35,13 +35,13 @@ from kohort.testing.faults import Faults
 from kohort.testing.listening_cluster import Address, listening
 from kohort.testing.parts import Register
 from kohort.testing.request_matching import is_write
-from kohort.testing.write_storm import Storms
+from kohort.testing.write_storm import WriteStormDetector
 
-_SIGNS_OF_LIFE = ("/leases", "/events")
+_NOT_COUNTED = ("/leases", "/events")
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 _STEP = 0.1
 SIMULATION = "simulation"
-PATIENCE = 600.0
+DEFAULT_TIMEOUT = 600.0
 """How many (virtual) seconds `until` waits."""
 
 
@@ -61,7 +61,7 @@ class Part:
         return self._task is not None and not self._task.done()
 
     async def start(self) -> None:
-        """Returns when its controllers work."""
+        """Returns when its caches are filled and its controllers run."""
         client = Client(self.faults.wrap(self._cluster.transport()), user_agent=f"{self.name}/test")
         self.manager = Manager(client, name=self.name)
         self._register(self.manager)
@@ -72,13 +72,13 @@ class Part:
         self.check()
 
     async def stop(self) -> None:
-        """An orderly end."""
+        """Stop in order: running reconciles finish."""
         if self.manager is not None and self._task is not None:
             self.manager.stop()
             await self._task
 
     async def crash(self) -> None:
-        """Ends between two instructions: nothing it has begun is finished, nothing is given back."""
+        """Stop at once, as by SIGKILL: no reconcile finishes, no lease is released."""
         self.faults.crash()
         if self._task is not None:
             await cancel_all(self._task)
@@ -91,7 +91,7 @@ class Part:
         await self.start()
 
     def check(self) -> None:
-        """Raises what has ended the part, if it should not have."""
+        """Raises the exception that ended the part, if there was one."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
@@ -105,22 +105,22 @@ class Cluster:
         node_settings: Mapping[str, Json] = _NOTHING,
         extra: Mapping[str, Register] = _NOTHING,
     ) -> None:
-        """`parts` are ours (`workloads`, `scheduler`, `operator`), `nodes` is how many simulated ones there shall be,
+        """`parts` are parts of kohort (`workloads`, `scheduler`, `operator`), `nodes` is the number of simulated nodes,
         with `node_settings` as `kohort.cluster.simulation.registration.register` takes them (`capacity`, `labels`,
-        `topology`, `start_latency`); `extra` are other people's controllers, by any name."""
+        `topology`, `start_latency`); `extra` are your own controllers, by any name."""
         simulated = {SIMULATION: known_parts.simulated_nodes(nodes, node_settings)} if nodes else {}
-        self._registers = {name: known_parts.named(name) for name in parts} | simulated | {**extra}
+        self._registers = {name: known_parts.registration_of(name) for name in parts} | simulated | {**extra}
         self._token = secrets.token_urlsafe(16)
         self._authenticator: Authenticator
         self.server: ApiServer
         self.client: Client
         self.parts: dict[str, Part] = {}
         self.writes = 0
-        """Successful writes of everybody, leases and events aside."""
-        self._storms: Storms
+        """Successful writes of all clients, without leases and events."""
+        self._storms: WriteStormDetector
 
     async def __aenter__(self) -> "Cluster":
-        self._storms = Storms()
+        self._storms = WriteStormDetector()
         self.server, self._authenticator = await assemble(
             open_store(None), tokens={self._token: ADMIN}, controllers="workloads" in self._registers
         )
@@ -151,7 +151,7 @@ class Cluster:
         await self.server.close()
 
     def listening(self) -> AbstractAsyncContextManager[Address]:
-        """The API on a loopback port, for programs that are no part of this process."""
+        """The API on a loopback port, for programs that run in another process."""
         return listening(self.server, self._authenticator, self._token)
 
     async def _ensure_namespace(self, name: str) -> None:
@@ -163,20 +163,20 @@ class Cluster:
 
         async def handle(request: Request) -> Response:
             response = await self.server.handle(request, user)
-            if is_write(request) and response.status < 300 and not any(map(request.path.__contains__, _SIGNS_OF_LIFE)):
+            if is_write(request) and response.status < 300 and not any(map(request.path.__contains__, _NOT_COUNTED)):
                 self.writes += 1
-                self._storms.written(request)
+                self._storms.record(request)
             return response
 
         return InProcessTransport(handle)
 
     def faults(self, part: str) -> Faults:
-        """What shall go wrong between a part and the server; new after every restart of the part."""
+        """The faults between a part and the server; new after every restart of the part."""
         if part not in self.parts:
             raise ValueError(f"no part {part!r} runs; there are: {', '.join(self.parts) or 'none'}")
         return self.parts[part].faults
 
-    # Looking
+    # Reading the store
 
     def objects(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
         """What is stored right now, without a request."""
@@ -188,25 +188,25 @@ class Cluster:
 
     # Waiting
 
-    async def until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = DEFAULT_TIMEOUT) -> None:
         """Let time pass until `condition()` holds."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         while not condition():
             self._check_parts()
             if clock() > end:
-                raise AssertionError(f"did not come true within {timeout:g} s: {_source(condition)}")
+                raise AssertionError(f"condition still false after {timeout:g} s: {_source(condition)}")
             await self._storms.pause(_STEP)
 
     async def settle(self, quiet: float = 60.0, timeout: float = 24 * 3600.0) -> None:
-        """Let time pass until nobody has written anything for `quiet` seconds, leases and events aside."""
+        """Let time pass until there was no write for `quiet` seconds, except of leases and events."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         seen, since = self.writes, clock()
         while clock() - since < quiet:
             self._check_parts()
             if clock() > end:
-                raise AssertionError(f"still busy after {timeout:g} s")
+                raise AssertionError(f"there are still writes after {timeout:g} s")
             await self._storms.pause(1.0)
             if self.writes != seen:
                 seen, since = self.writes, clock()

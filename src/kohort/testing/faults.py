@@ -1,4 +1,4 @@
-"""A transport that breaks on purpose.
+"""A transport with injected faults.
 
     faults = Faults()
     client = Client(faults.wrap(transport))
@@ -26,13 +26,13 @@ A single event that vanishes from a living connection is not in the list: TCP do
 notice it.
 
 A crash raises nothing into the program under test: a program could catch that and go on, which a dead process cannot.
-Instead its requests and events stop for ever; `await faults.crashed.wait()`, cancel its tasks and start it anew with
-fresh faults.
+Instead its requests never return and its events stop; `await faults.crashed.wait()`, cancel its tasks and start it anew
+with fresh faults.
 """
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from typing import Literal
 
 import msgspec
@@ -40,15 +40,16 @@ import msgspec
 from kohort.kube import errors
 from kohort.kube.http import Request, Transport
 from kohort.kube.resources import Resource
-from kohort.testing.faulty_transport import Answer, BrokenStream, FaultyTransport
+from kohort.testing.faulty_transport import FaultyStream, FaultyTransport, InjectedFault
 from kohort.testing.request_matching import Match, anything, is_watch, is_write, watches
 
 _ANY_WATCH = watches()
+KEPT_WRITES = 10_000
 
 
 class _Rule(msgspec.Struct):
     on: Match
-    answer: Answer
+    fault: InjectedFault
     times: int | None
     skip: int
 
@@ -79,20 +80,33 @@ class _EventRule(msgspec.Struct):
 
 
 class Faults:
-    def __init__(self) -> None:
+    def __init__(self, *, keep_writes: int = KEPT_WRITES) -> None:
+        """`keep_writes`: how many of the latest writes are kept in `writes`."""
         self.crashed = asyncio.Event()
-        self.writes: list[Request] = []
-        """Every write that was attempted, in order: `len` after a clean run is the number of crash points."""
+        self.writes: deque[Request] = deque(maxlen=keep_writes)
+        """The last writes that were attempted, in order."""
+        self.write_count = 0
+        """Of all attempted writes."""
         self._rules: list[_Rule] = []
         self._event_rules: list[_EventRule] = []
         self._delays: list[tuple[Match, float]] = []
         self._held: list[Match] = []
         self._expired: Counter[tuple[str, ...]] = Counter()
-        self._streams: set[BrokenStream] = set()
+        self._streams: set[FaultyStream] = set()
         self._writes_left: int | None = None
         self._crash_after_effect = False
-        self._fatal: Match = anything
+        self._crash_on: Match = anything
         self._chaos: tuple[random.Random, float] | None = None
+
+    def writes_since(self, count: int) -> list[Request]:
+        """The writes that were attempted after `write_count` was `count`. ValueError when some are no longer kept."""
+        made = self.write_count - count
+        if made > len(self.writes):
+            raise ValueError(
+                f"{made} writes were attempted, and only the last {len(self.writes)} are kept: give Faults a larger "
+                "keep_writes, or ask sooner"
+            )
+        return list(self.writes)[len(self.writes) - made :]
 
     def wrap(self, transport: Transport) -> FaultyTransport:
         return FaultyTransport(transport, self)
@@ -104,29 +118,29 @@ class Faults:
     ) -> None:
         """Answer `error`, or an error with this code, to the next `times` requests that match (None: to all), after
         letting `skip` pass."""
-        self._rules.append(_Rule(on, Answer(_refusal(error)), times, skip))
+        self._rules.append(_Rule(on, InjectedFault(_error(error)), times, skip))
 
     def lose_answer(self, *, on: Match, times: int | None = 1, skip: int = 0) -> None:
-        self._rules.append(_Rule(on, Answer(_RESET, reaches_server=True), times, skip))
+        self._rules.append(_Rule(on, InjectedFault(_RESET, reaches_server=True), times, skip))
 
     def time_out(self, seconds: float = 30.0, *, on: Match, times: int | None = 1, skip: int = 0) -> None:
         error = errors.Unreachable(f"no answer in {seconds:g} s")
-        self._rules.append(_Rule(on, Answer(error, delay=seconds), times, skip))
+        self._rules.append(_Rule(on, InjectedFault(error, delay=seconds), times, skip))
 
     def slow_down(self, seconds: float, *, on: Match = anything, times: int | None = None) -> None:
-        self._rules.append(_Rule(on, Answer(reaches_server=True, delay=seconds), times, 0))
+        self._rules.append(_Rule(on, InjectedFault(reaches_server=True, delay=seconds), times, 0))
 
     def crash_at_write(self, number: int, *, after_effect: bool = False, of: Match = anything) -> None:
-        """Die at the write with this number among those `of` a kind, counted from now (the next one is 1): before it
+        """Crash at the write with this number among those `of` a kind, counted from now (the next one is 1): before it
         reaches the server, or with `after_effect` when the server has done it and the answer is on its way."""
         self._writes_left = _counted("number", number)
         self._crash_after_effect = after_effect
-        self._fatal = of
+        self._crash_on = of
 
     def crash(self) -> None:
-        """Die now."""
+        """Crash now."""
         self.crashed.set()
-        self._wake_streams()
+        self._notify_streams()
 
     # Watches
 
@@ -138,10 +152,10 @@ class Faults:
 
     def delay_events(self, seconds: float, *, on: Match = _ANY_WATCH) -> None:
         self._delays.append((on, seconds))
-        self._wake_streams()
+        self._notify_streams()
 
     def hold(self, resource: Resource | None = None) -> Match:
-        """Caches of this resource (None: all caches) get no news until `release` of what this returns."""
+        """Caches of this resource (None: all caches) get no events until `release` of what this returns."""
         held = watches(resource)
         self._held.append(held)
         return held
@@ -149,7 +163,7 @@ class Faults:
     def release(self, held: Match | None = None) -> None:
         """Deliver what was held back (None: by any `hold`)."""
         self._held = [each for each in self._held if held is not None and each is not held]
-        self._wake_streams()
+        self._notify_streams()
 
     def disconnect(self, resource: Resource | None = None) -> None:
         on = watches(resource)
@@ -162,12 +176,12 @@ class Faults:
         self._expired.update(_subject(stream.request) for stream in self._streams if on(stream.request))
         self.disconnect(resource)
 
-    # All of it
+    # Random faults
 
     def chaos(self, rate: float = 0.05, *, seed: int = 0) -> None:
-        """Each request and each event fails with probability `rate`, in one of the ways that must not matter."""
+        """Each request and each event fails with probability `rate`, in one of the ways that a client must survive."""
         if not 0 <= rate <= 1:
-            raise ValueError(f"rate is a probability, from 0 to 1, not {rate:g}")
+            raise ValueError(f"rate must be a probability from 0 to 1, not {rate:g}")
         self._chaos = (random.Random(seed), rate)
 
     def clear(self) -> None:
@@ -179,26 +193,27 @@ class Faults:
         self._expired.clear()
         self._writes_left = None
         self._chaos = None
-        self._wake_streams()
+        self._notify_streams()
 
-    # Decisions, asked for by the transport
+    # Decisions that the transport asks for
 
-    def answer_to(self, request: Request) -> Answer:
-        """What happens to a request."""
+    def fault_for(self, request: Request) -> InjectedFault:
+        """What happens to this request."""
         for rule in self._rules:
             if rule.catches(request):
-                return rule.answer
+                return rule.fault
         if is_watch(request) and request.param("resourceVersion") and self._expired[_subject(request)] > 0:
             self._expired[_subject(request)] -= 1
-            return Answer(errors.expired("too old resource version: the history is gone"))
-        return self._chaotic_answer(request)
+            return InjectedFault(errors.expired("too old resource version: the history is gone"))
+        return self._random_fault(request)
 
-    def dies_at(self, request: Request) -> Literal["before", "after"] | None:
-        """Counts a write, and says whether it is the last one."""
+    def crash_point(self, request: Request) -> Literal["before", "after"] | None:
+        """Record a write; whether the part crashes before or after it, None if it does not crash."""
         if not is_write(request):
             return None
+        self.write_count += 1
         self.writes.append(request)
-        if self._writes_left is None or not self._fatal(request):
+        if self._writes_left is None or not self._crash_on(request):
             return None
         self._writes_left -= 1
         if self._writes_left != 0:
@@ -220,47 +235,53 @@ class Faults:
     def holds(self, request: Request) -> bool:
         return any(held(request) for held in self._held)
 
-    def opened(self, stream: BrokenStream) -> None:
+    def opened(self, stream: FaultyStream) -> None:
         self._streams.add(stream)
 
-    def closed(self, stream: BrokenStream) -> None:
+    def closed(self, stream: FaultyStream) -> None:
         self._streams.discard(stream)
 
-    def _chaotic_answer(self, request: Request) -> Answer:
+    def _random_fault(self, request: Request) -> InjectedFault:
         if self._chaos is None:
             return _PASS
-        dice, rate = self._chaos
-        if dice.random() >= rate:
+        chance, rate = self._chaos
+        if chance.random() >= rate:
             return _PASS
-        choices = [_BUSY, _BROKEN, Answer(_RESET), Answer(_RESET, reaches_server=True), Answer(delay=dice.random())]
+        choices = [
+            _BUSY,
+            _BROKEN,
+            InjectedFault(_RESET),
+            InjectedFault(_RESET, reaches_server=True),
+            InjectedFault(delay=chance.random()),
+        ]
         if request.method in ("PUT", "PATCH"):
-            choices.append(Answer(errors.conflict("objects", "it", errors.STALE)))
-        chosen = dice.choice(choices)
+            choices.append(InjectedFault(errors.conflict("objects", "it", errors.STALE)))
+        chosen = chance.choice(choices)
         return msgspec.structs.replace(chosen, reaches_server=True) if chosen.error is None else chosen
 
-    def _wake_streams(self) -> None:
+    def _notify_streams(self) -> None:
         for stream in self._streams:
-            stream.wake()
+            stream.notify()
 
 
-_PASS = Answer(reaches_server=True)
+_PASS = InjectedFault(reaches_server=True)
 _RESET = errors.Unreachable("connection reset")
-_BUSY = Answer(errors.too_many_requests("the server is busy"))
-_BROKEN = Answer(errors.internal("disk on fire"))
+_BUSY = InjectedFault(errors.too_many_requests("the server is busy"))
+_BROKEN = InjectedFault(errors.internal("injected internal error"))
 
 
-def _refusal(error: errors.ApiError | int) -> errors.ApiError:
+def _error(error: errors.ApiError | int) -> errors.ApiError:
     if isinstance(error, errors.ApiError):
         return error
     if not 400 <= error < 600:
-        raise ValueError(f"a refusal is an error or its code, from 400 to 599, not {error}")
-    # A server that is busy says when to come back.
+        raise ValueError(f"expected an ApiError or an HTTP status from 400 to 599, not {error}")
+    # With Retry-After, as a busy server answers.
     return errors.too_many_requests("the server is busy") if error == 429 else errors.from_response(error, b"")
 
 
 def _counted(name: str, number: int) -> int:
     if number < 1:
-        raise ValueError(f"{name} counts from 1, so it cannot be {number}")
+        raise ValueError(f"{name} must be at least 1, not {number}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""The mechanics behind `faults`: a transport that asks before every step what shall go wrong."""
+"""The transport behind `faults`: it asks before every request and every event which fault to inject."""
 
 import asyncio
 from collections import deque
@@ -15,77 +15,77 @@ from kohort.kube.watch_frames import INITIAL_EVENTS_END, Lines
 from kohort.testing.request_matching import is_watch
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What happens to a request."""
+class InjectedFault(msgspec.Struct, frozen=True):
+    """What happens to a request instead of, or in addition to, its normal course."""
 
     error: errors.ApiError | None = None
     reaches_server: bool = False
     delay: float = 0.0
 
 
-class Decisions(Protocol):
+class FaultDecisions(Protocol):
     crashed: asyncio.Event
 
-    def answer_to(self, request: Request) -> Answer: ...
-    def dies_at(self, request: Request) -> Literal["before", "after"] | None: ...
+    def fault_for(self, request: Request) -> InjectedFault: ...
+    def crash_point(self, request: Request) -> Literal["before", "after"] | None: ...
     def event_fault(self, request: Request) -> Literal["drop", "duplicate"] | None: ...
     def delay_of(self, request: Request) -> float: ...
     def holds(self, request: Request) -> bool: ...
     def crash(self) -> None: ...
-    def opened(self, stream: "BrokenStream") -> None: ...
-    def closed(self, stream: "BrokenStream") -> None: ...
+    def opened(self, stream: "FaultyStream") -> None: ...
+    def closed(self, stream: "FaultyStream") -> None: ...
 
 
 class FaultyTransport:
-    def __init__(self, inner: Transport, decisions: Decisions) -> None:
+    def __init__(self, inner: Transport, decisions: FaultDecisions) -> None:
         self._inner = inner
         self._decisions = decisions
 
     async def send(self, request: Request) -> Response:
-        await self._survive()
-        death = self._decisions.dies_at(request)
-        if death == "before":
-            await self._die()
-        answer = self._decisions.answer_to(request)
-        if answer.delay:
-            await asyncio.sleep(answer.delay)
-        response = await self._inner.send(request) if answer.reaches_server else Response(0, {})
-        if death == "after":
-            await self._die()
-        await self._survive()
-        return response if answer.error is None else _refusal(answer.error)
+        await self._block_if_crashed()
+        crash_point = self._decisions.crash_point(request)
+        if crash_point == "before":
+            await self._crash()
+        fault = self._decisions.fault_for(request)
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        response = await self._inner.send(request) if fault.reaches_server else Response(0, {})
+        if crash_point == "after":
+            await self._crash()
+        await self._block_if_crashed()
+        return response if fault.error is None else _error_response(fault.error)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        await self._survive()
-        answer = self._decisions.answer_to(request)
-        if answer.delay:
-            await asyncio.sleep(answer.delay)
-        if answer.error is not None:
-            yield _Refused(_refusal(answer.error))
+        await self._block_if_crashed()
+        fault = self._decisions.fault_for(request)
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        if fault.error is not None:
+            yield _RejectedStream(_error_response(fault.error))
             return
         async with self._inner.stream(request) as inner:
-            broken = BrokenStream(inner, request, self._decisions)
-            self._decisions.opened(broken)
+            faulty = FaultyStream(inner, request, self._decisions)
+            self._decisions.opened(faulty)
             try:
-                yield broken
+                yield faulty
             finally:
-                self._decisions.closed(broken)
-                await broken.close()
+                self._decisions.closed(faulty)
+                await faulty.close()
 
     async def close(self) -> None:
-        """The inner transport belongs to whoever made it."""
+        """The caller closes the inner transport."""
 
-    async def _survive(self) -> None:
+    async def _block_if_crashed(self) -> None:
         if self._decisions.crashed.is_set():
             await asyncio.get_running_loop().create_future()
 
-    async def _die(self) -> None:
+    async def _crash(self) -> None:
         self._decisions.crash()
-        await self._survive()
+        await self._block_if_crashed()
 
 
-def _refusal(error: errors.ApiError) -> Response:
+def _error_response(error: errors.ApiError) -> Response:
     if isinstance(error, errors.Unreachable):
         raise error
     headers = {"content-type": "application/json"}
@@ -94,7 +94,7 @@ def _refusal(error: errors.ApiError) -> Response:
     return Response(error.code, headers, msgspec.json.encode(error.to_json()))
 
 
-class _Refused:
+class _RejectedStream:
     def __init__(self, response: Response) -> None:
         self.status = response.status
         self.headers = response.headers
@@ -105,13 +105,14 @@ class _Refused:
         yield self._body
 
 
-class BrokenStream:
-    """Reads eagerly, so that the server never takes its reader for slow, and hands out when it is time.
+class FaultyStream:
+    """Reads eagerly, so that the server does not take the client for a slow reader, and yields frames when they are
+    due.
 
-    Faults concern live events only: a watch that begins with the whole state would never get through it otherwise.
+    Faults apply to live events only: a watch that begins with the whole state would never finish it otherwise.
     """
 
-    def __init__(self, inner: Stream, request: Request, decisions: Decisions) -> None:
+    def __init__(self, inner: Stream, request: Request, decisions: FaultDecisions) -> None:
         self.request = request
         self.status = inner.status
         self.headers = inner.headers
@@ -119,23 +120,23 @@ class BrokenStream:
         self._frames: deque[tuple[float, bytes]] = deque()
         self._ended = False
         self._problem: Exception | None = None
-        self._wakeup = asyncio.Event()
+        self._changed = asyncio.Event()
         self._live = request.param("sendInitialEvents") != "true"
-        self._pump = asyncio.create_task(self._read(inner), name=f"frames of {request.path}")
+        self._reading = asyncio.create_task(self._read(inner), name=f"frames of {request.path}")
 
-    def wake(self) -> None:
-        self._wakeup.set()
+    def notify(self) -> None:
+        self._changed.set()
 
     def cut(self) -> None:
-        """The connection breaks; what is on its way is lost with it."""
+        """The connection breaks; frames that were not yielded yet are lost."""
         self._frames.clear()
         self._ended = True
         self._problem = errors.Unreachable("connection reset")
-        self._pump.cancel()
-        self.wake()
+        self._reading.cancel()
+        self.notify()
 
     async def close(self) -> None:
-        await cancel_all(self._pump)
+        await cancel_all(self._reading)
 
     async def _read(self, inner: Stream) -> None:
         clock = asyncio.get_running_loop().time
@@ -144,11 +145,11 @@ class BrokenStream:
             async for chunk in inner:
                 frames = lines.feed(chunk) if is_watch(self.request) else (chunk,)
                 self._frames.extend((clock(), frame) for frame in frames)
-                self.wake()
+                self.notify()
         except errors.ApiError as problem:
             self._problem = problem
         self._ended = True
-        self.wake()
+        self.notify()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while await self._until_due():
@@ -173,10 +174,10 @@ class BrokenStream:
         return self._decisions.event_fault(self.request) if self._live else None
 
     async def _until_due(self) -> bool:
-        """True when a frame may be handed out, False when there will be none."""
+        """True when a frame is due, False when there will be no more."""
         clock = asyncio.get_running_loop().time
         while True:
-            self._wakeup.clear()
+            self._changed.clear()
             wait: float | None = None
             if not self._decisions.crashed.is_set() and not self._decisions.holds(self.request):
                 if self._frames:
@@ -187,6 +188,6 @@ class BrokenStream:
                     return False
             try:
                 async with asyncio.timeout(wait):
-                    await self._wakeup.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 continue

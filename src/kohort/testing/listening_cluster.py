@@ -1,7 +1,7 @@
-"""A cluster of a test on a loopback port, for programs that are no part of the process.
+"""A cluster of a test on a loopback port, for programs that run in another process.
 
-It speaks TLS with an authority of its own, made for the occasion: client-go, and with it kubectl and every operator in
-Go, shows its token to nobody else.
+It serves TLS with a certificate authority of its own: client-go, and with it kubectl and every operator in Go, sends
+tokens over TLS only.
 """
 
 import base64
@@ -17,7 +17,7 @@ from kohort.cluster.apiserver.server import ApiServer
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a cluster listens: its URL, the token of its administrator, and the authority (PEM) that vouches for it."""
+    """Where a cluster listens: its URL, the token of its administrator, and its certificate authority (PEM)."""
 
     server: str
     token: str

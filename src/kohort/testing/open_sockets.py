@@ -1,10 +1,10 @@
-"""Which open file descriptors can bring news from outside of this process.
+"""Which open file descriptors can receive data from outside of this process.
 
-| descriptor                                              | news from outside?                                        |
+| descriptor                                              | data from outside?                                        |
 |---------------------------------------------------------|-----------------------------------------------------------|
-| listening socket                                        | no: nobody is known to be there until he has connected    |
+| listening socket                                        | no: there is no connection yet                            |
 | TCP connection whose other end is ours too              | no, once every byte that was sent has arrived             |
-| TCP connection to somebody else, or just being made     | yes                                                       |
+| TCP connection to another process, or just being made   | yes                                                       |
 | pipe, terminal, anything else                           | yes                                                       |
 """
 
@@ -17,14 +17,14 @@ _SIOCOUTQNSD = 0x894B
 """Linux: bytes not sent yet. On loopback, what is sent has arrived, although its receipt may be confirmed later."""
 
 
-def may_hear_from_outside(descriptors: Iterable[int]) -> bool:
+def may_receive_from_outside(descriptors: Iterable[int]) -> bool:
     ends = [_End(descriptor) for descriptor in descriptors]
     ours = {end.name for end in ends}
     return any(not end.listens and (end.peer not in ours or end.unsent) for end in ends)
 
 
 class _End:
-    """One end of a connection, as far as it can be known."""
+    """One end of a connection."""
 
     def __init__(self, descriptor: int) -> None:
         self.name: object = None
@@ -36,13 +36,13 @@ class _End:
         except OSError:
             return
         try:
-            self._look(sock)
+            self._inspect(sock)
         except OSError:
             pass
         finally:
             sock.detach()
 
-    def _look(self, sock: socket.socket) -> None:
+    def _inspect(self, sock: socket.socket) -> None:
         if sock.family not in (socket.AF_INET, socket.AF_INET6):
             return
         self.name = sock.getsockname()

@@ -1,6 +1,6 @@
 """The parts that a cluster can be made of, by the names that `kohort up --parts` knows.
 
-A part is imported when it is first wanted: a test of the API server alone does not pay for the scheduler.
+A part is imported when it is first used: a test of the API server alone does not pay for the scheduler.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from kohort.kube.manager import Manager
 from kohort.objects.json_types import Json
 
 Register = Callable[[Manager], None]
-"""Adds controllers to a manager: how every set of controllers, ours or foreign, is plugged in."""
+"""A function that adds controllers to a manager."""
 
 
-def named(part: str) -> Register:
-    """The registration of one of our own parts."""
+def registration_of(part: str) -> Register:
+    """The function that registers one of the parts of kohort."""
     found = _PARTS.get(part)
     if found is None:
         raise ValueError(f"no part {part!r}; there are: {', '.join(sorted(_PARTS))}")

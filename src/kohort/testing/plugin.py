@@ -5,7 +5,7 @@ With pytest-asyncio, put this into the `conftest.py` of a folder; every async te
 
     from kohort.testing.plugin import pytest_asyncio_loop_factories  # noqa: F401
 
-Without pytest-asyncio, call `virtual_time.run(story())` from a plain test.
+Without pytest-asyncio, call `virtual_time.run(scenario())` from a plain test.
 """
 
 import asyncio

@@ -7,11 +7,11 @@ their times, callbacks in the order in which they were scheduled, and `random` s
     from kohort.testing import virtual_time
 
     def test_lease_expires() -> None:
-        async def story() -> None:
+        async def program() -> None:
             await asyncio.sleep(3600)
-        virtual_time.run(story())
+        virtual_time.run(program())
 
-What is real is respected. The clock stands still while work handed to a thread is unfinished; and while pipes, child
+The clock stands still while work handed to a thread is unfinished; and while pipes, child
 processes or connections to other processes are open it does not jump but runs, `speed` times as fast as a real one.
 Connections that both begin and end in this process (a webhook server and its caller, say) do not count: nothing arrives
 there that the program has not sent itself. Programs that use none of these are exactly reproducible.
@@ -48,12 +48,12 @@ DAY = 24 * 3600.0
 _FOREIGN_THREAD_SECONDS = 5.0
 _STEP_SECONDS = 0.01
 _DELIVERY_SECONDS = 0.0001
-"""How long a busy kernel may take to move bytes from one of our sockets to another."""
+"""How long a busy kernel may take to move bytes between two sockets of this process."""
 _ASYNCIO = asyncio.__file__.removesuffix("__init__.py")
 
 
 class Stuck(RuntimeError):
-    """Every task waits and nothing is left that could wake one."""
+    """Every task waits and nothing can wake any of them, or the program runs for too long."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -129,7 +129,7 @@ class _JumpingSelector(selectors.BaseSelector):
         return ready
 
     def _run_fast(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
-        """In short steps: what made us run instead of jump may be gone any moment."""
+        """In short steps: the descriptor that keeps the clock from jumping may be closed at any moment."""
         if timeout is None:
             return self._real.select(None)
         step = min(timeout, _STEP_SECONDS * self._speed)
@@ -140,21 +140,21 @@ class _JumpingSelector(selectors.BaseSelector):
         return ready
 
     def _watches_something(self) -> bool:
-        """Whether something may happen that this program does not do itself."""
+        """Whether another process or the outside may cause an event."""
         if threading.active_count() > 1 and any(
             thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate()
         ):
             return True
         registered = self._real.get_map()
         # The pipe through which threads wake the loop is always there.
-        return len(registered) > 1 and open_sockets.may_hear_from_outside(
+        return len(registered) > 1 and open_sockets.may_receive_from_outside(
             key.fd for key in registered.values() if key.fd != self._loop.wake_up_pipe
         )
 
     def _nothing_left(self) -> list[tuple[selectors.SelectorKey, int]]:
-        # A thread that has just ended may have left a word since we last looked, so look once more in any case.
-        patience = _FOREIGN_THREAD_SECONDS if threading.active_count() > 1 else 0
-        if ready := self._real.select(patience):
+        # A thread that has just ended may have written to the wake-up pipe since the last select.
+        wait = _FOREIGN_THREAD_SECONDS if threading.active_count() > 1 else 0
+        if ready := self._real.select(wait):
             return ready
         raise Stuck(f"nothing is left that could wake any of these tasks:\n{_describe_tasks(self._loop)}")
 
@@ -195,11 +195,11 @@ def new_loop(seed: int = 0) -> VirtualTimeLoop:
     return VirtualTimeLoop()
 
 
-def run(story: Coroutine[Json, Json, R], *, seed: int = 0) -> R:
+def run(program: Coroutine[Json, Json, R], *, seed: int = 0) -> R:
     """Run a coroutine on a fresh virtual loop."""
     state = random.getstate()
     try:
         with asyncio.Runner(loop_factory=partial(new_loop, seed)) as runner:
-            return runner.run(story)
+            return runner.run(program)
     finally:
         random.setstate(state)

@@ -1,7 +1,7 @@
-"""Writing without end.
+"""Detects operators that write without end.
 
-An operator that answers each of its own writes with another one never lets virtual time move, since that moves only
-when there is nothing left to do. Whoever waits for time to pass would wait for ever, so it is told.
+An operator that reacts to each of its own writes with another one keeps virtual time from moving, because time moves
+only when nothing is left to do. A test that waits for time to pass would hang, so it fails instead.
 """
 
 import asyncio
@@ -9,30 +9,31 @@ from collections import Counter
 
 from kohort.kube.http import Request
 
-ENDLESS = 10_000
-"""So many writes to one place at one moment are no work any more."""
+MOST_WRITES = 10_000
+"""To one path at one moment of virtual time."""
 
 
-class Storms:
-    """Counts what is written to each place while the clock stands still."""
+class WriteStormDetector:
+    """Counts the writes to each path while the clock stands still."""
 
     def __init__(self) -> None:
         self._moment = 0.0
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._broke_out: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._detected: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def written(self, request: Request) -> None:
+    def record(self, request: Request) -> None:
         now = asyncio.get_running_loop().time()
         if now != self._moment:
             self._moment = now
             self._counts.clear()
-        place = (request.method, request.path)
-        self._counts[place] += 1
-        if self._counts[place] >= ENDLESS and not self._broke_out.done():
-            self._broke_out.set_result(" ".join(place))
+        target = (request.method, request.path)
+        self._counts[target] += 1
+        if self._counts[target] >= MOST_WRITES and not self._detected.done():
+            self._detected.set_result(" ".join(target))
 
     async def pause(self, seconds: float) -> None:
-        """Sleep. Raises when that would never end."""
-        done, _ = await asyncio.wait((self._broke_out,), timeout=seconds)
+        """Sleep. Raises AssertionError when a write storm keeps the clock from moving."""
+        done, _ = await asyncio.wait((self._detected,), timeout=seconds)
         for storm in done:
-            raise AssertionError(f"somebody writes without end: {ENDLESS} times {storm.result()} at one moment")
+            target = storm.result()
+            raise AssertionError(f"a controller writes without end: {MOST_WRITES} times {target} at one moment")

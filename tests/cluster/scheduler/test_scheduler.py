@@ -21,7 +21,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
-from kohort.testing.crashes import sweep
+from kohort.testing.crashes import crash_at_every_write
 from kohort.testing.request_matching import writes
 
 ONE = ("scheduler",)
@@ -298,4 +298,4 @@ def test_a_scheduler_that_dies_at_any_write_leaves_nothing_undone() -> None:
         left = next(entry["metadata"]["name"] for entry in cluster.objects(PODS) if "nodeName" not in entry["spec"])
         assert waits(cluster, left)
 
-    assert sweep(lambda: Cluster(parts=ONE), "scheduler", story) >= 6
+    assert crash_at_every_write(lambda: Cluster(parts=ONE), "scheduler", story) >= 6

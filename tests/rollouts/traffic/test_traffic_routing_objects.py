@@ -14,7 +14,7 @@ from kohort.rollouts.traffic import trafficrouting_phases
 from kohort.rollouts.traffic.actions import CheckReferences, RouteAllToStable, RouteStep, TrafficAction
 from kohort.rollouts.traffic.registration import register
 from kohort.testing import Cluster
-from kohort.testing.crashes import sweep
+from kohort.testing.crashes import crash_at_every_write
 
 WAIT = Waiting("waiting", 3)
 CHECK, ROUTE, RESTORE = CheckReferences(), RouteStep(), RouteAllToStable()
@@ -188,4 +188,4 @@ def test_dying_at_any_write_comes_to_the_same_end() -> None:
         assert [one["metadata"]["name"] for one in cluster.objects(INGRESSES, "default")] == ["llm"]
         assert not scene.object["metadata"].get("annotations")
 
-    sweep(lambda: Cluster(extra={"traffic": plug}), "traffic", story)
+    crash_at_every_write(lambda: Cluster(extra={"traffic": plug}), "traffic", story)

@@ -9,7 +9,7 @@ from kohort.kube.errors import NotFound
 from kohort.kube.resources import JOBS, PODS
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
-from kohort.testing.crashes import sweep
+from kohort.testing.crashes import crash_at_every_write
 
 PARTS = ("workloads",)
 SPEC: JsonObject = {
@@ -53,7 +53,7 @@ async def story(cluster: Cluster) -> None:
 
 
 def test_a_controller_that_dies_at_any_write_counts_every_pod_once() -> None:
-    assert sweep(lambda: Cluster(parts=PARTS), "workloads", story, stride=3) >= 10
+    assert crash_at_every_write(lambda: Cluster(parts=PARTS), "workloads", story, stride=3) >= 10
 
 
 @pytest.mark.parametrize("seed", (0, 2, 6))
