@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollouts.observations import WORKLOAD, observation, progress, release, rollout
 
+from kohort.objects.json_types import Json
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import finalizing, messages
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
@@ -27,9 +28,9 @@ from kohort.rules import rollout_labels
 IN_PLACE = msgspec.structs.replace(WORKLOAD, extra_workload=False)
 
 
-def ending(step: str = "", *, ready: int = 4, **more: object) -> Observation:
+def ending(step: str = "", *, ready: int = 4, **more: Json) -> Observation:
     found = progress(3, rollout_labels.COMPLETED, ready_replicas=ready, replicas=4, finalising_step=step)
-    return observation(found=found, **more)  # type: ignore[arg-type]
+    return observation(found=found, **more)
 
 
 def step_of(found: FinalizingDecision) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.rollouts.observations import NOW, WORKLOAD, observation, progress, release, rollout
 
 from kohort.kube.clock import format_time
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import messages, rollout_phases
 from kohort.rollouts.action_result import DONE, Done, Problem, ProblemReason, Waiting
@@ -28,9 +29,9 @@ def deleted(subject: Rollout) -> Rollout:
     return msgspec.structs.replace(subject, metadata=metadata)
 
 
-def healthy(**more: object) -> Observation:
-    given = {"found": FINISHED, "workload": AT_REST, **more}
-    return observation(phase=rollout_labels.HEALTHY, reason="", **given)  # type: ignore[arg-type]
+def healthy(**more: Json) -> Observation:
+    given: JsonObject = {"found": FINISHED, "workload": AT_REST, **more}
+    return observation(phase=rollout_labels.HEALTHY, reason="", **given)
 
 
 def saying(here: Observation, text: str) -> Observation:
