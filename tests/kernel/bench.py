@@ -17,7 +17,11 @@ from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
 from kohort.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from kohort.kube.transport import InProcessTransport
-from kohort.node.agent import Agent
+from kohort.node.agent import Agent, NodeOptions
+from kohort.node.cgroups import Cgroups, node_cgroups
+from kohort.node.checkpoint import Witness
+from kohort.node.pod_addresses import AddressBook
+from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.objects.json_types import Json, JsonObject
 
@@ -73,8 +77,8 @@ class Bench:
         )
 
     def place(self, pod: JsonObject) -> Path:
-        assert self.agent.node.cgroups is not None
-        return self.agent.node.cgroups.pods()[pod["metadata"]["uid"]]
+        assert self.agent.cgroups is not None
+        return self.agent.cgroups.pods()[pod["metadata"]["uid"]]
 
     def values(self, pod: JsonObject, container: str = "") -> tuple[str, str, str]:
         """cpu.max, cpu.weight and memory.max, as the kernel holds them."""
@@ -82,7 +86,7 @@ class Bench:
         return tuple((place / file).read_text().strip() for file in ("cpu.max", "cpu.weight", "memory.max"))  # type: ignore[return-value]
 
     def pid(self, pod: JsonObject, container: str) -> int:
-        worker = self.agent.worker("default", pod["metadata"]["name"])
+        worker = self.agent.pods.find("default", pod["metadata"]["name"])
         assert worker is not None
         instance = worker.runs[container].instance
         assert instance is not None and instance.running, f"{container} does not run"
@@ -92,7 +96,7 @@ class Bench:
         """Delete a pod and wait until nothing is left of it on the node."""
         await self.client.delete(PODS, name, "default", grace_seconds=0)
         deadline = time.monotonic() + 30
-        while self.agent.worker("default", name) is not None:
+        while self.agent.pods.find("default", name) is not None:
             assert time.monotonic() < deadline, f"{name} is still there"
             await asyncio.sleep(0.02)
 
@@ -120,6 +124,14 @@ def block(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
     }
 
 
+def process_agent(manager: Manager, options: NodeOptions, cgroups: Cgroups | None, witness: Witness) -> Agent:
+    """An agent whose containers are processes that share the network of the machine."""
+    directory = options.directory
+    addresses = AddressBook.for_node(f"{options.name} {directory}", directory / "records" / "addresses")
+    runtime = ProcessRuntime(directory / "runtime")
+    return Agent(manager, options, runtime, AddressPlan(addresses), cgroups, witness)
+
+
 @contextlib.asynccontextmanager
 async def bench(directory: Path) -> AsyncIterator[Bench]:
     server, _ = await assemble(open_store(None))
@@ -141,8 +153,8 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
             writes.append(f"{path.parent.name}/{path.name} {content}")
 
     manager = Manager(Client(transport), name="node")
-    agent = Agent(manager, NODE, directory, ProcessRuntime(directory / "runtime"), witness=witness, stop_pods=True)
-    assert agent.limits, "there is no writable cgroup v2 here"
+    agent = process_agent(manager, NodeOptions(NODE, directory, stop_pods=True), node_cgroups(None, witness), witness)
+    assert agent.cgroups is not None, "there is no writable cgroup v2 here"
     async with manager.running():
         await agent.heartbeat.registered.wait()
         yield Bench(server, client, agent, writes)

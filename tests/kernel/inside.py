@@ -254,7 +254,7 @@ async def memory_in_use_is_not_taken_away(bench: Bench) -> None:
 
 
 async def more_than_is_free_waits_until_it_is(bench: Bench) -> None:
-    total = bench.agent.node.allocatable["cpu"].milli
+    total = bench.agent.state.machine.allocatable["cpu"].milli
     half = f"{total * 6 // 10}m"
     await bench.run("big", [{"name": "c1", "resources": {"requests": {"cpu": half}}}])
     pod = await bench.run("small", [{"name": "c1", "resources": {"requests": {"cpu": "10m"}}}])

@@ -14,7 +14,7 @@ import tempfile
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from tests.kernel.bench import Bench, block, equal, status_of
+from tests.kernel.bench import Bench, block, equal, process_agent, status_of
 
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.https_server import Front
@@ -22,9 +22,8 @@ from kohort.kube.client import Client
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
 from kohort.kube.transport import Connection, HttpsTransport
-from kohort.node.agent import Agent
-from kohort.node.cgroups import MOUNT
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.agent import NodeOptions
+from kohort.node.cgroups import MOUNT, node_cgroups
 from kohort.objects.json_types import JsonObject
 
 NODE = "mortal"
@@ -68,7 +67,7 @@ def live(url: str, directory: str) -> None:
     async def serve() -> None:
         manager = Manager(Client(HttpsTransport(Connection(url))), name="node")
         place = Path(directory)
-        Agent(manager, NODE, place, ProcessRuntime(place / "runtime"), cgroup_parent=PARENT, witness=witness)
+        process_agent(manager, NodeOptions(NODE, place), node_cgroups(PARENT, witness), witness)
         await manager.run()
 
     asyncio.run(serve())

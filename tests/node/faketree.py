@@ -1,12 +1,12 @@
 """A node without its kernel: directories that look like cgroups, and an agent that can be made to die."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
 
 from kohort.node.cgroups import Cgroups
-from kohort.node.resize.actuation import Actuator
+from kohort.node.resize.actuation import CgroupActuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
 from kohort.node.views import Actuated, figures_of
@@ -14,7 +14,7 @@ from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
 from kohort.rules.allocated_resources import Desired, agrees
-from kohort.rules.resize_decision import NodeFacts
+from kohort.rules.resize_decision import NodeFacts, ResizeDecision
 
 ROOM = NodeFacts({"cpu": Quantity.parse("8"), "memory": Quantity.parse("8Gi")})
 FILES = ("memory.max", "memory.high", "cpu.max", "cpu.weight")
@@ -67,10 +67,10 @@ class Machine:
         self.allocations.record_actuated(pod.metadata.uid, Actuated(figures.pod, figures.containers))
 
     async def resize(self, pod: Pod, running: Collection[str] | None = None) -> None:
-        """What the agent does with a pod whose spec has changed, from judgement to cgroups. All containers run, unless
+        """What the agent does with a pod whose spec has changed, from decision to cgroups. All containers run, unless
         told which, except those that were stopped."""
         self.allocations.admit(pod, [], ROOM)
-        self.allocations.judge(pod, [], ROOM)
+        decide(self.allocations, pod, [], ROOM)
         allocated = self.allocations.as_allocated(pod)
         names = [each.name for each in pod.spec.all_containers] if running is None else list(running)
         running = [name for name in names if name not in self.stopped]
@@ -78,7 +78,7 @@ class Machine:
         async def stop(name: str) -> None:
             self.stopped.append(name)
 
-        await Actuator(self.cgroups, self.allocations).actuate(allocated, running, stop)
+        await CgroupActuator(self.cgroups, self.allocations).actuate(allocated, running, stop)
 
     def start_again(self, pod: Pod) -> list[str]:
         """Start what was stopped, as the agent does it: with the figures that are allocated by then. Their names."""
@@ -111,3 +111,9 @@ class Machine:
             for below in (path, *(path / each.name for each in pod.spec.all_containers))
             for file in FILES
         }
+
+
+def decide(allocations: Allocations, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
+    """Decide the resize of one pod among others."""
+    ((_, decision),) = allocations.decide_and_allocate({pod.metadata.uid: ""}, [pod, *others], node)
+    return decision

@@ -19,7 +19,7 @@ from kohort.kube.client import Client
 from kohort.kube.resources import EVENTS, SERVICES
 from kohort.node import netlink
 from kohort.node.address_blocks import ASSIGNED_POOL, table_of
-from kohort.node.container_spec import own_name
+from kohort.node.machine_info import own_name
 from kohort.node.pod_network_namespaces import Namespaces
 from kohort.node.service_network import PRIORITY
 

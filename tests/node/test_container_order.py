@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import pod as build
 
-from kohort.node.container_order import Run, delay_after, next_steps, phase, will_restart
+from kohort.node.container_order import ContainerRun, next_starts, pause_after_end, phase, will_restart
 from kohort.node.runtimes.interface import Instance
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodePod, NodePodSpec
@@ -16,12 +16,12 @@ def spec(policy: str = "Always", inits: list[JsonObject] | None = None, **contai
     return document.but("spec.initContainers", inits or []).as_view(NodePod).spec
 
 
-def ended(name: str, code: int) -> Run:
-    return Run(name, 0, Instance(name, 1, 1, "t", "t", code), begun=0.0)
+def ended(name: str, code: int) -> ContainerRun:
+    return ContainerRun(name, 0, Instance(name, 1, 1, "t", "t", code), begun_at=0.0)
 
 
-def running(name: str, *, started: bool = True) -> Run:
-    return Run(name, 0, Instance(name, 1, 1, "t"), started=started)
+def running(name: str, *, started: bool = True) -> ContainerRun:
+    return ContainerRun(name, 0, Instance(name, 1, 1, "t"), started=started)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def running(name: str, *, started: bool = True) -> Run:
 )
 def test_who_starts_again(policy: str, code: int, again: bool, then: str) -> None:
     runs = {"c": ended("c", code)}
-    assert bool(next_steps(spec(policy), runs, 0.0).starts) == again
+    assert bool(next_starts(spec(policy), runs, 0.0).starts) == again
     assert phase(spec(policy), runs) == then
 
 
@@ -51,14 +51,14 @@ def test_rules_of_a_container_come_before_the_pods_policy() -> None:
 
 def test_a_container_stopped_for_a_resize_starts_whatever_the_policy() -> None:
     runs = {"c": ended("c", 0)}
-    assert next_steps(spec("OnFailure"), runs, 0.0, {"c"}).starts
+    assert next_starts(spec("OnFailure"), runs, 0.0, {"c"}).starts
     assert phase(spec("OnFailure"), runs, {"c"}) == "Running"
 
 
 def test_a_sidecar_holds_up_the_others_until_it_has_started() -> None:
     one = spec(inits=[{"name": "s", "restartPolicy": "Always"}])
-    assert next_steps(one, {"s": running("s", started=False), "c": Run("c")}, 0.0).starts == []
-    assert [each.name for each in next_steps(one, {"s": running("s"), "c": Run("c")}, 0.0).starts] == ["c"]
+    assert next_starts(one, {"s": running("s", started=False), "c": ContainerRun("c")}, 0.0).starts == []
+    assert [each.name for each in next_starts(one, {"s": running("s"), "c": ContainerRun("c")}, 0.0).starts] == ["c"]
 
 
 def test_a_sidecar_does_not_keep_a_pod_alive() -> None:
@@ -68,12 +68,12 @@ def test_a_sidecar_does_not_keep_a_pod_alive() -> None:
 
 @given(st.lists(st.floats(0, 2000), max_size=30))
 def test_waits_grow_to_five_minutes_and_are_forgiven(lengths: list[float]) -> None:
-    run, now = Run("c"), 0.0
+    run, now = ContainerRun("c"), 0.0
     before = 0.0
     for length in lengths:
-        run.begun = now
+        run.begun_at = now
         now += length
-        delay = delay_after(run, now)
+        delay = pause_after_end(run, now)
         assert 0 <= delay <= 300
         assert delay == 0.0 if length >= 600 else delay >= min(before, 300)
         before = delay

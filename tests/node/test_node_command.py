@@ -13,7 +13,7 @@ from tests.node.processes import Bench, bench, data, shell
 from kohort.cli.node import command
 from kohort.kube.resources import NODES
 from kohort.node.cgroups import NoLimits, usable_parent
-from kohort.node.container_spec import own_name
+from kohort.node.machine_info import own_name
 
 __all__ = ["bench", "data"]
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.node.resizing import block, sized
 
-from kohort.node.container_order import Run
+from kohort.node.container_order import ContainerRun
 from kohort.node.pod_status import Report, pod_resources, pod_status
 from kohort.node.runtimes.interface import Instance
 from kohort.node.views import Applied, Figures, figures_of
@@ -56,7 +56,7 @@ def test_no_limit_is_reported_when_somebody_has_none() -> None:
     assert "limits" not in pod_resources(pod, figures_of(pod), None)["resources"]
 
 
-def reported(pod: NodePod, run: Run, said: JsonObject | None = None, **more: object) -> JsonObject:
+def reported(pod: NodePod, run: ContainerRun, said: JsonObject | None = None, **more: object) -> JsonObject:
     report = Report(pod, pod, {"c1": run}, "Running", "t2", "t1", "process://", **more)  # type: ignore[arg-type]
     return pod_status(report, said or {})
 
@@ -67,7 +67,9 @@ RUNNING = Instance("i", 1, 1, "t1")
 def test_termination_messages_of_a_pod_have_a_limit_together() -> None:
     ended = Instance("i", 1, 1, "t1", "t2", 1)
     pod = sized(c1="", c2="", c3="", c4="", c5="", c6="")
-    runs = {f"c{number}": Run(f"c{number}", 0, ended, message="ä" * 2048) for number in range(1, 7)}
+    runs = {
+        f"c{number}": ContainerRun(f"c{number}", 0, ended, termination_message="ä" * 2048) for number in range(1, 7)
+    }
     report = Report(pod, pod, runs, "Failed", "t2", "t1", "process://")
     messages = [each["state"]["terminated"]["message"] for each in pod_status(report, {})["containerStatuses"]]
     assert messages == ["ä" * 1024] * 6, "12 KiB in six parts of 2 KiB"
@@ -75,30 +77,33 @@ def test_termination_messages_of_a_pod_have_a_limit_together() -> None:
 
 def test_an_inherited_limit_is_not_the_containers_own() -> None:
     pod = sized(pod="100m/100Mi:200m/200Mi", c1="")
-    status = reported(pod, Run("c1", 0, RUNNING, started=True, ready=True), actual=held(pod))
+    status = reported(pod, ContainerRun("c1", 0, RUNNING, started=True, ready=True), actual=held(pod))
     assert status["containerStatuses"][0]["resources"] == {}
 
 
 @pytest.mark.parametrize(
     ("run", "state"),
     [
-        (Run("c1"), {"waiting": {"reason": "ContainerCreating"}}),
-        (Run("c1", 0, RUNNING), {"running": {"startedAt": "t1"}}),
-        (Run("c1", waiting="ErrImagePull", words="no"), {"waiting": {"reason": "ErrImagePull", "message": "no"}}),
-        (Run("c1", 0, RUNNING, hooked=False), {"waiting": {"reason": "ContainerCreating"}}),
+        (ContainerRun("c1"), {"waiting": {"reason": "ContainerCreating"}}),
+        (ContainerRun("c1", 0, RUNNING), {"running": {"startedAt": "t1"}}),
+        (
+            ContainerRun("c1", waiting_reason="ErrImagePull", waiting_message="no"),
+            {"waiting": {"reason": "ErrImagePull", "message": "no"}},
+        ),
+        (ContainerRun("c1", 0, RUNNING, post_start_done=False), {"waiting": {"reason": "ContainerCreating"}}),
     ],
 )
-def test_the_state_of_a_container(run: Run, state: JsonObject) -> None:
+def test_the_state_of_a_container(run: ContainerRun, state: JsonObject) -> None:
     assert reported(sized(c1=""), run)["containerStatuses"][0]["state"] == state
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     pod = sized(c1="", generation=4)
-    first = reported(pod, Run("c1", 0, RUNNING))
+    first = reported(pod, ContainerRun("c1", 0, RUNNING))
     before = {each["type"]: each for each in first["conditions"]}
     assert before["Ready"]["reason"] == "ContainersNotReady" and before["Ready"]["observedGeneration"] == 4
     old = {"conditions": [{**each, "lastTransitionTime": "t0"} for each in first["conditions"]]}
-    again = reported(pod, Run("c1", 0, RUNNING, started=True, ready=True), old)
+    again = reported(pod, ContainerRun("c1", 0, RUNNING, started=True, ready=True), old)
     times = {each["type"]: each["lastTransitionTime"] for each in again["conditions"]}
     assert times["Ready"] == "t2" and times["Initialized"] == "t0"
 
@@ -124,7 +129,7 @@ def test_z1_the_resources_of_a_container(
         cpu, quota, memory, most = actual
         inside = Figures(cpu, quota, None if memory is None else memory * MI, None if most is None else most * MI)
         applied = Applied(figures_of(pod).pod, {"c1": inside})
-    running = Run("c1", attempt=0, instance=Instance("i", 1, 1, "t1"))
+    running = ContainerRun("c1", attempt=0, instance=Instance("i", 1, 1, "t1"))
     (status,) = reported(pod, running, actual=applied)["containerStatuses"]
     assert status["resources"] == block(expected)
     assert status.get("allocatedResources", {}) == block(size).get("requests", {})
@@ -133,6 +138,6 @@ def test_z1_the_resources_of_a_container(
 def test_z1_what_has_ended_reports_what_is_allocated() -> None:
     pod = sized(c1="100m/64Mi:200m/128Mi")
     applied = Applied(figures_of(pod).pod, {"c1": Figures(1, 1, 1, 1)})
-    ended = Run("c1", attempt=0, instance=Instance("i", 1, 1, "t1", "t2", 0))
+    ended = ContainerRun("c1", attempt=0, instance=Instance("i", 1, 1, "t1", "t2", 0))
     (status,) = reported(pod, ended, actual=applied)["containerStatuses"]
     assert status["resources"] == block("100m/64Mi:200m/128Mi")

@@ -12,7 +12,7 @@ from kohort.node.pressure import (
     Pressure,
     first_for_disk,
     first_for_memory,
-    judged,
+    pressure_of,
     resident_bytes,
     written_bytes,
 )
@@ -32,7 +32,7 @@ MI, GI = 1 << 20, 1 << 30
 )
 def test_when_there_is_pressure(left: dict[str, int], expected: Pressure) -> None:
     plenty = {"memory": GI, "disk": 50 * GI, "disk_total": 100 * GI, "pids": 90, "pids_total": 100}
-    assert judged(**{**plenty, **left}) == expected
+    assert pressure_of(**{**plenty, **left}) == expected
 
 
 def using(uid: str, usage: int, **more: object) -> Candidate:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import pod as build
 
-from kohort.node.probes import Counter, Failure, ask
+from kohort.node.probes import Counter, ProbeFailed, run_probe
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod, Probe
 
@@ -37,8 +37,8 @@ async def nothing(command: tuple[str, ...]) -> tuple[int, bytes]:
 async def outcome(port: int, **probe: JsonObject | int) -> str:
     question, container = made(port, **probe)
     try:
-        await ask(question, container, "127.0.0.1", nothing)
-    except Failure as problem:
+        await run_probe(question, container, "127.0.0.1", nothing)
+    except ProbeFailed as problem:
         return str(problem)
     return "fine"
 

@@ -162,7 +162,7 @@ async def test_streams_opened_and_reset_without_end_end_the_connection() -> None
             yield writer.open(number, {"streamtype": "error", "requestid": str(number)}) + writer.reset(number)
 
     carrier = Carrier(frames())
-    await serve_streams(SpdyConnection(carrier), UnreachablePod())
+    await serve_streams(SpdyConnection(carrier), UnreachablePod().connect)
     assert carrier.closed
     assert len(carrier.answers) <= MAX_STREAMS + 1
 

@@ -72,7 +72,7 @@ def command(
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.kube.private_files import NotPrivate
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
-    from kohort.node.container_spec import own_name
+    from kohort.node.machine_info import own_name
     from kohort.node.registration import register
     from kohort.node.single_agent_lock import NodeTaken
     from kohort.resources import Settings

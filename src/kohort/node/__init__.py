@@ -1,8 +1,8 @@
-"""The node agent: pods as processes of this machine, and their resize in place.
+"""The node agent: pods as containers on this machine, and their in-place resize.
 
-`agent` keeps one `podworker` for each pod that is bound here. A worker brings what runs (`runtimes`) to what the spec
-says: `sandbox` and `volumes` before the first container, `lifecycle` for which one is next, `containerstarts`,
-`probing` and `ending` for each of them, `statuses` and `reporting` for what is told. Resizes are judged in turn
-(`resizes`, with the rules of `resize`), promised (`allocation`, `checkpoint`) and carried out (`pushing`, `actuation`,
-`cgroups`).
+`agent` puts the node together and has one `pod_worker` for each pod that is bound to it. A worker brings what runs to
+what the pod's spec says, through the parts that it is given: `pod_sandbox` (network, cgroup, volumes),
+`container_order` (which container starts next), `container_starter`, `container_stopper`, `probes`, `resize` (see its
+map) and `status_reporter`; they share a `pod_record`. `runtimes.interface` is all that the agent knows of what runs
+containers.
 """

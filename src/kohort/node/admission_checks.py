@@ -1,5 +1,5 @@
-"""What keeps a pod from running here whatever room there is, in the words of Kubernetes. The scheduler knows all of it;
-pods that were bound by hand come past it."""
+"""Why a pod cannot run on this node however much room there is, in the words of Kubernetes. The scheduler checks the
+same; pods that are bound without it are checked here."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,24 +13,24 @@ OS: Final = "linux"
 _ANY: Final = ("", "0.0.0.0", "::")
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a pod is not run here."""
+class Rejection(msgspec.Struct, frozen=True):
+    """Why the node does not admit a pod."""
 
     reason: str
     message: str
 
 
-def misfit(pod: Pod, others: Iterable[Pod]) -> Refusal | None:
-    """`others` are the pods that this node has taken in."""
+def mismatch(pod: Pod, others: Iterable[Pod]) -> Rejection | None:
+    """`others` are the pods that this node has admitted."""
     if pod.metadata.labels.get(OS_LABEL, OS) != OS:
-        words = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
-        return Refusal("PodOSSelectorNodeLabelDoesNotMatch", words)
+        message = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
+        return Rejection("PodOSSelectorNodeLabelDoesNotMatch", message)
     if pod.spec.os is not None and pod.spec.os.name != OS:
-        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        return Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
     wanted = list(_host_ports(pod))
     if wanted and any(_collide(own, taken) for each in others for taken in _host_ports(each) for own in wanted):
-        words = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
-        return Refusal("NodePorts", words)
+        message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+        return Rejection("NodePorts", message)
     return None
 
 

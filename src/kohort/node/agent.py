@@ -1,46 +1,53 @@
-"""The node agent: which pods are here, who looks after each, and what they share."""
+"""The node agent: one worker for each pod that is bound to this node, and what the workers share.
+
+`Agent.__init__` is the only place that knows all parts of a node; each part gets the few others that it needs.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+
+import msgspec
 
 from kohort.kube.controller import Requeue, restless
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.private_files import private_directory
 from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
-from kohort.node import address_blocks, machine_info, single_agent_lock, stale_state_cleanup
-from kohort.node.cgroups import Cgroups, find_parent, usable_parent, why_no_limits
+from kohort.node import single_agent_lock, stale_state_cleanup
+from kohort.node.api_server_address import ApiServerAddress
+from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
-from kohort.node.container_spec import parsed_id
-from kohort.node.eviction import Evictions
+from kohort.node.container_starter import ContainerStarter
+from kohort.node.container_stopper import ContainerStopper
+from kohort.node.eviction import EvictionManager
 from kohort.node.heartbeat import Heartbeat
-from kohort.node.host_ports import HostPorts
+from kohort.node.launch_builder import LaunchBuilder
+from kohort.node.machine_info import Machine
 from kohort.node.metrics import NodeMetrics
 from kohort.node.names.name_directory import Directory
-from kohort.node.node_context import Surroundings
-from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.node_state import NodeState
+from kohort.node.pod_files import PodFiles
+from kohort.node.pod_network import AddressPlan, PodNetwork
+from kohort.node.pod_record import PodRecord
+from kohort.node.pod_registry import PodRegistry
+from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.pod_worker import PodWorker
-from kohort.node.resize.actuation import Actuator
+from kohort.node.resize.actuation import Actuator, CgroupActuator, RecordOnlyActuator
 from kohort.node.resize.allocation import Allocations
-from kohort.node.resize.queue import Resizes
-from kohort.node.runtimes.interface import Instance, Runtime
-from kohort.node.service_network import ServiceNetwork
-from kohort.node.volumes import Sources, Volumes
+from kohort.node.resize.pod_resize import PodResize
+from kohort.node.resize.queue import ResizeQueue
+from kohort.node.runtimes.interface import Instance, Runtime, parse_container_key
+from kohort.node.status_reporter import StatusReporter
+from kohort.node.volumes import PodVolumes, Sources
 from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
-from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.node_pods import NodePod
-from kohort.objects.quantity import Quantity
-from kohort.resources import BURSTABLE, CPU, SPEC, Settings, requests, stored_qos_class
-from kohort.resources.cgroups import DEFAULT_SETTINGS
+from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
-from kohort.rules.resize_decision import NodeFacts
-from kohort.rules.resize_queue import PERIODIC_SECONDS, Trigger
+from kohort.rules.resize_queue import PERIODIC_SECONDS
 
 WORKERS = 16
 MARKERS = ("records", single_agent_lock.LOCK, "runtime")
@@ -48,364 +55,248 @@ MARKERS = ("records", single_agent_lock.LOCK, "runtime")
 _log = Log(part="node")
 
 
+class NodeOptions(msgspec.Struct, frozen=True):
+    """How a node is configured."""
+
+    name: str
+    directory: Path
+    """Volumes, logs and records of pods."""
+    labels: Mapping[str, str] = {}
+    capacity: Mapping[str, str] = {}
+    """Overrides what is measured."""
+    api_server: str = ""
+    """The URL at which this machine reaches the API server."""
+    stop_pods: bool = False
+    """Stop the pods when the agent stops in an orderly way."""
+    gates: NodeGates = ALL_ON
+    no_limits_reason: str = "containers are simulated"
+    """Reported by a node without cgroups."""
+
+
 class Agent:
     def __init__(
         self,
         manager: Manager,
-        name: str,
-        directory: Path,
+        options: NodeOptions,
         runtime: Runtime,
-        *,
-        cgroup_parent: Path | None = None,
-        cgroups: bool = True,
-        labels: Mapping[str, str] | None = None,
-        capacity: Mapping[str, str] | None = None,
-        api_server: str = "",
+        addresses: AddressPlan,
+        cgroups: Cgroups | None = None,
         witness: Witness = nobody,
-        stop_pods: bool = False,
-        own_networks: bool = False,
-        addresses: AddressBook | None = None,
-        serve_names: bool = False,
-        settings: Settings = DEFAULT_SETTINGS,
-        gates: NodeGates = ALL_ON,
     ) -> None:
-        """`own_networks` gives every pod a network namespace, if that is permitted; `addresses` are what pods get
-        otherwise, unless the machine is to be asked what it permits; `serve_names` runs a name server and forwards
-        services."""
-        private_directory(directory, MARKERS)
-        self.name = self.hostname = name
+        """`witness` is called before every write to a record."""
+        private_directory(options.directory, MARKERS)
+        self._options = options
         self.runtime = runtime
-        self.gates = gates
-        self.workers: dict[Key, PodWorker] = {}
-        self.port = 0
         self._instances: dict[str, Instance] = {}
-        self._stop_pods = stop_pods
+        self._workers: dict[Key, PodWorker] = {}
         self._began = False
-        self._api_server = api_server
-        self._host = machine_info.outward_address(urlsplit(api_server).hostname or "")
-        self._size = {**machine_info.capacity(directory), **(capacity or {})}
-        self._pods = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={name}")
-        self._services = manager.informer(SERVICES, Service)
-        self._slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
+        self.client = manager.client
         self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS, pace=restless)
-        tree = _tree(cgroup_parent, witness) if cgroups else None
-        networks = _networks(directory) if own_networks else None
-        self.limits = tree is not None
-        self._unlimited = "" if tree is not None else why_no_limits() if cgroups else "containers are simulated"
-        if addresses is None:
-            addresses, networks = _addresses(f"{name} {directory}", directory / "records" / "addresses", networks)
-        self.names = self._directory_of_names(directory, addresses, networks, serve=serve_names)
-        self.node = self._surroundings(manager, directory, Allocations(directory / "records", witness), addresses)
-        self.node.namespaces = networks
-        self.node.host_ports = HostPorts() if networks is not None else None
-        self.node.cgroups, self.node.settings = tree, settings
-        self.node.actuator = Actuator(tree, self.node.allocations, settings) if tree is not None else None
-        self.metrics = NodeMetrics(manager.metrics.registry)
-        self.resizes = Resizes(self.node.allocations, self.workers, self.facts, self.metrics)
-        identity = single_agent_lock.identity(directory)
-        self.heartbeat = Heartbeat(
-            manager.client, name, identity, labels or {}, self._status, self._conditions, self._tell
-        )
-        manager.prepare(lambda: single_agent_lock.check(manager.client, name, identity))
-        self.evictions = Evictions(
-            self.node, self.workers, self.heartbeat.changed, lambda: self.resizes.go_through("node_changed")
-        )
-        self._plug_into(manager)
+        self.recorder = manager.recorder("kubelet")
+        bound = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={options.name}")
+        services = manager.informer(SERVICES, Service)
+        slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
 
-    def _directory_of_names(
-        self, directory: Path, addresses: AddressBook, networks: Namespaces | None, *, serve: bool
-    ) -> Directory:
-        record = directory / "records" / "service-addresses"
-        return Directory(
-            self._services,
-            self._slices,
-            self._addressed,
-            lambda: self.node.api_server,
+        machine = Machine.measure(options.name, options.directory, options.api_server, options.capacity)
+        reason = "" if cgroups is not None else options.no_limits_reason
+        self.state = NodeState(machine, runtime.name, options.gates, reason)
+        self.pods = PodRegistry(bound)
+        self.files = PodFiles(options.directory)
+        self.cgroups = cgroups
+        self.metrics = NodeMetrics(manager.metrics.registry)
+
+        self.allocations = Allocations(options.directory / "records", witness)
+        self._actuator: Actuator = RecordOnlyActuator(self.allocations)
+        if cgroups is not None:
+            self._actuator = CgroupActuator(cgroups, self.allocations)
+        self.resizes = ResizeQueue(self.allocations, self.pods, self.state, self.metrics)
+
+        api_server = ApiServerAddress(slices, options.api_server)
+        self.network = PodNetwork(machine.address, addresses, api_server)
+        self.names = Directory(
+            services,
+            slices,
+            self.pods.addressed,
+            api_server.current,
             self._rewrite_names,
-            AddressBook.for_node(f"{self.name} {directory} services", record) if serve else None,
-            ServiceNetwork(networks, addresses, directory / "records" / "service-network")
-            if networks and serve
-            else None,
-            self._host,
+            addresses.services,
+            addresses.service_network,
+            machine.address,
             self._report_restored,
         )
+        sources, images = Sources(manager.client), options.directory / "images"
+        self._volumes = PodVolumes(manager.client, sources, machine, images)
+        self._launches = LaunchBuilder(machine, self.files, images, sources, self.names, api_server)
 
-    def _surroundings(
-        self, manager: Manager, directory: Path, allocations: Allocations, addresses: AddressBook
-    ) -> Surroundings:
-        sources = Sources(manager.client)
-        allocatable = {key: Quantity.parse(value) for key, value in machine_info.allocatable(self._size).items()}
-        return Surroundings(
-            name=self.name,
-            client=manager.client,
-            runtime=self.runtime,
-            recorder=manager.recorder("kubelet"),
-            allocations=allocations,
-            directory=directory,
-            addresses=addresses,
-            sources=sources,
-            volumes=Volumes(manager.client, sources, allocatable, directory / "images"),
-            allocatable=allocatable,
-            memory=int(Quantity.parse(self._size["memory"]).value),
-            host=self._host,
-            wake=self._controller.enqueue,
-            facts=self.facts,
-            others=self._others,
-            services=lambda pod: self.names.services(pod.metadata.namespace, outside=pod.spec.host_network),
-            hosts=self.names.hosts,
-            resolv_conf=self.names.resolv_conf,
-            judge=lambda: self.resizes.go_through("pod_updated"),
-            freed=self._freed,
-            actuated=lambda seconds, done: self.metrics.observe_attempt(seconds, done),
-            admitted=lambda pod: self.metrics.count_admission(pod),
-            images=directory / "images",
-        )
+        identity = single_agent_lock.identity(options.directory)
+        self.heartbeat = Heartbeat(manager.client, self.state, identity, options.labels, self.recorder)
+        self.evictions = EvictionManager(self.state, self.pods, self.files, cgroups, self.heartbeat, self.resizes)
+        manager.prepare(lambda: single_agent_lock.check(manager.client, options.name, identity))
+        self._register(manager)
 
-    def _plug_into(self, manager: Manager) -> None:
-        self._controller.watches(self._pods, when=_matters)
-        self._pods.on_change(self._notice_readiness)
-        self.runtime.on_exit(self._exited)
+    def _register(self, manager: Manager) -> None:
+        self._controller.watches(self.pods.bound, when=_needs_sync)
+        self.pods.bound.on_change(self._notice_readiness)
+        self.runtime.on_exit(self._container_exited)
         manager.prepare(self._recover)
         manager.prepare(self.names.start)
         manager.background("node-names", self.names.run)
         manager.background("node-heartbeat", self.heartbeat.run)
         manager.background("node-pressure", self.evictions.run)
-        manager.background("node-retries", self._retry)
-        manager.background("node-orphans", self._end_orphans)
+        manager.background("node-retries", self._retry_resizes)
+        manager.background("node-orphans", self._remove_orphans)
         manager.clean_up(self._close)
-        if self.node.allocations.recovered_from_previous:
-            place = str(self.node.directory)
-            _log.error("a record of this node was damaged; its last good version was taken", directory=place)
+        if self.allocations.recovered_from_previous:
+            directory = str(self._options.directory)
+            _log.error("a checkpoint was damaged; its previous version is used", directory=directory)
 
     # Pods
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        pod = self._pods.get(key)
-        worker = self.workers.get(key)
-        if worker is not None and (pod is None or pod.metadata.uid != worker.uid):
+        pod = self.pods.bound.get(key)
+        worker = self._workers.get(key)
+        if worker is not None and (pod is None or pod.metadata.uid != worker.record.uid):
             await worker.abandon()
-            self._forget(key, worker)
+            self._forget(key, worker.record)
             worker = None
         if pod is None:
             return None
-        known = worker.address if worker is not None else ""
+        address = worker.record.address if worker is not None else ""
         if worker is None:
-            worker = PodWorker(self.node, pod, self._instances)
+            worker = self._new_worker(pod)
             if pod.finished and not pod.metadata.deleting:
-                worker.finished = True  # known for its logs only
-                self.workers[key] = worker
+                worker.record.finished = True  # it is here only for its logs
+                self._add(key, worker)
                 return None
             worker.take_over()
-            self.workers[key] = worker
-        self._refresh_api_server()
-        if worker.pod.metadata.labels != pod.metadata.labels or (
-            worker.pod.metadata.annotations != pod.metadata.annotations
-        ):
-            worker.refresh_volumes()
-        answer = await worker.sync(pod)
-        if worker.address != known:
+            self._add(key, worker)
+        before = worker.record.pod.metadata
+        if (before.labels, before.annotations) != (pod.metadata.labels, pod.metadata.annotations):
+            worker.sandbox.refresh_volumes()
+        requeue = await worker.sync(pod)
+        if worker.record.address != address:
             self.names.notice()
-        self._weigh()
-        return answer
+        self._weigh_burstable()
+        return requeue
 
-    def worker(self, namespace: str, name: str) -> PodWorker | None:
-        return self.workers.get(Key(namespace, name))
+    def _new_worker(self, pod: NodePod) -> PodWorker:
+        record = PodRecord(pod, self._instances, self.allocations, self.recorder, self._controller.enqueue)
+        stopper = ContainerStopper(record, self.runtime)
+        sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files)
+        starter = ContainerStarter(
+            record, sandbox, stopper, self.runtime, self._launches, self.allocations, self.cgroups, self.files
+        )
+        resize = PodResize(record, stopper, self.allocations, self._actuator, self.resizes, self.state, self.metrics)
+        reporter = StatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
+        return PodWorker(record, sandbox, starter, stopper, self.resizes, resize, reporter, self.runtime, self.client)
 
-    def _forget(self, key: Key, worker: PodWorker) -> None:
-        self.workers.pop(key, None)
-        self.resizes.forget(worker)
-        self.node.allocations.forget(self._known())
-        self._weigh()
-        self._freed("pods_removed")
+    def _add(self, key: Key, worker: PodWorker) -> None:
+        self._workers[key] = worker
+        self.pods.add(worker.record)
 
-    def _weigh(self) -> None:
-        """The Burstable tier weighs what its pods were allocated, from the moment they were."""
-        if self.node.cgroups is None:
+    def _forget(self, key: Key, record: PodRecord) -> None:
+        self._workers.pop(key, None)
+        self.pods.remove(key)
+        self.resizes.forget(record)
+        self.allocations.forget(self.pods.known())
+        self._weigh_burstable()
+        self.resizes.decide("pods_removed")
+
+    def _weigh_burstable(self) -> None:
+        """The cpu weight of the Burstable tier follows what is allocated to its pods."""
+        if self.cgroups is None:
             return
         total = 0
-        for worker in self.workers.values():
-            if worker.admitted and not worker.finished and stored_qos_class(worker.pod) == BURSTABLE:
-                amount = requests(worker.allocated(), SPEC).get(CPU)
+        for record in self.pods.records():
+            if record.admitted and not record.finished and stored_qos_class(record.pod) == BURSTABLE:
+                amount = requests(record.allocated(), SPEC).get(CPU)
                 total += amount.milli if amount is not None else 0
-        self.node.cgroups.weigh_burstable(total)
+        self.cgroups.weigh_burstable(total)
 
-    def _known(self) -> set[str]:
-        """Pods that are bound here, and those that are gone from the API but not from here."""
-        return {each.uid for each in self.workers.values()} | {pod.metadata.uid for pod in self._pods.list()}
-
-    def _others(self, uid: str) -> Iterable[NodePod]:
-        return [
-            worker.pod
-            for worker in self.workers.values()
-            if worker.uid != uid and not worker.finished and not worker.refused
-        ]
-
-    def _freed(self, why: str) -> None:
-        triggers: dict[str, Trigger] = {
-            "pods_removed": "pods_removed",
-            "pod_terminated": "pod_terminated",
-            "pod_resized": "pod_resized",
-        }
-        self.resizes.go_through(triggers[why])
-
-    def _exited(self, instance: Instance) -> None:
-        uid, _, _ = parsed_id(instance.id)
+    def _container_exited(self, instance: Instance) -> None:
+        uid = parse_container_key(instance.id).pod_uid
         self._instances[instance.id] = instance
-        for worker in self.workers.values():
-            if worker.uid == uid:
-                worker.exited(instance)
+        for worker in self._workers.values():
+            if worker.record.uid == uid:
+                worker.container_exited(instance)
+
+    async def _retry_resizes(self) -> None:
+        while True:
+            await asyncio.sleep(PERIODIC_SECONDS)
+            self.resizes.decide("periodic_retry")
+
+    # Names
+
+    def _rewrite_names(self) -> None:
+        for worker in self._workers.values():
+            with contextlib.suppress(OSError):
+                worker.sandbox.refresh_names(self._launches)
+
+    def _notice_readiness(self, old: NodePod | None, new: NodePod | None) -> None:
+        """Names and services depend on which pods are ready. EndpointSlices may not say so: the API server does not
+        accept every address in them."""
+        if (old is not None and old.ready) != (new is not None and new.ready):
+            self.names.notice()
+
+    def _report_restored(self, restored: list[str]) -> None:
+        message = f"Restored what another program had deleted from the network of this node: {', '.join(restored)}"
+        _log.warning("restored what another program had deleted from the network of this node", what=restored)
+        node = Node(metadata=ObjectMeta(name=self.state.machine.name))
+        self.recorder.warning(NODES, node, "NetworkRestored", message)
+
+    # Start and end of the agent
 
     async def _recover(self) -> None:
         self._began = True
         self._instances = await self.runtime.instances()
 
-    async def _end_orphans(self) -> None:
-        """What is left of pods that were deleted while nobody looked. New ones may come while this takes its time."""
+    async def _remove_orphans(self) -> None:
+        """Remove what is left of pods that were deleted while no agent was running. New pods may come meanwhile."""
         for id, instance in list(self._instances.items()):
-            if parsed_id(id)[0] not in self._known():
+            if parse_container_key(id).pod_uid not in self.pods.known():
                 if instance.running:
                     await self.runtime.signal(id, 9)
                 else:
                     await self.runtime.remove(id)
-        if self.node.cgroups is not None:
-            for uid, path in self.node.cgroups.pods().items():
-                if uid not in self._known():
-                    self.node.cgroups.kill(path)
-                    await asyncio.to_thread(self.node.cgroups.remove, path)
-        if self.node.namespaces is not None:
-            services = {self.names.network.uid} if self.names.network is not None else set()
-            self.node.namespaces.remove_all(but=self._known() | services)
-        self.node.allocations.forget(self._known())
-        orphaned = stale_state_cleanup.orphaned_directories(self.node.directory, self._known())
+        if self.cgroups is not None:
+            for uid, path in self.cgroups.pods().items():
+                if uid not in self.pods.known():
+                    self.cgroups.kill(path)
+                    await asyncio.to_thread(self.cgroups.remove, path)
+        self.allocations.forget(self.pods.known())
+        orphaned = stale_state_cleanup.orphaned_directories(self._options.directory, self.pods.known())
         await asyncio.to_thread(stale_state_cleanup.remove_directories, orphaned)
-        for pod in self._pods.list():
-            if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
-                self.node.addresses.take(pod.metadata.uid, pod.status.pod_ip)
-        self.node.addresses.release_orphans()
+        self.network.release_orphans(self.pods.known(), self.pods.bound.list())
         await asyncio.Event().wait()
 
     async def _close(self) -> None:
-        """What this node has taken of the machine is given back when no pod is left that could need it. One that was
-        refused before it began has taken nothing, and what it finds is not its own."""
+        """Give back what this node uses of the machine when no pod is left that needs it. An agent that failed before
+        it began has taken nothing, and leaves alone what it finds."""
         if not self._began:
             self.names.give_up_addresses()
-            self.node.addresses.close()
+            self.network.close()
             return
-        for_good = self._stop_pods or self._is_empty()
+        for_good = self._options.stop_pods or self._is_empty()
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self.runtime.close(stop=for_good)
         self.names.close(for_good=for_good)
-        if self.node.host_ports is not None:
-            self.node.host_ports.close_all()
         if for_good:
-            self.node.addresses.release_all()
-            stale_state_cleanup.unmount_volumes(self.node.directory)
-            if self.node.namespaces is not None:
-                self.node.namespaces.remove_all()
+            self.network.remove_all()
+            stale_state_cleanup.unmount_volumes(self._options.directory)
         self.names.give_up_addresses()
-        self.node.addresses.close()
+        self.network.close()
         await self.heartbeat.leave()
 
     def _is_empty(self) -> bool:
-        """No pod runs here, and none shall: sure only when somebody has looked."""
+        """No pod runs on this node and none is bound to it, as far as a complete list from the API shows."""
         if not self.heartbeat.registered.is_set() or any(each.running for each in self._instances.values()):
             return False
-        over = all(each.finished or each.refused for each in self.workers.values())
-        return over and all(pod.finished for pod in self._pods.list())
-
-    # Names
-
-    def _rewrite_names(self) -> None:
-        for worker in self.workers.values():
-            with contextlib.suppress(OSError):
-                worker.refresh_names()
-
-    def _notice_readiness(self, old: NodePod | None, new: NodePod | None) -> None:
-        """Names and services follow those who are ready, which the API server may not be able to say: it does not take
-        every address in endpoints."""
-        if (old is not None and old.ready) != (new is not None and new.ready):
-            self.names.notice()
-
-    def _addressed(self) -> list[tuple[NodePod, str]]:
-        """Pods as they were last reported, with their addresses."""
-        return [
-            (self._pods.get(key) or each.pod, each.address)
-            for key, each in self.workers.items()
-            if each.address and not each.finished
-        ]
-
-    def _refresh_api_server(self) -> None:
-        """Where containers find the API server: what it says itself, else where we found it."""
-        for each in self._slices.list("default"):
-            if each.service_name == "kubernetes" and each.endpoints and each.ports:
-                endpoint = each.endpoints[0]
-                addresses = endpoint.addresses
-                if addresses and endpoint.conditions.ready is not False:
-                    self.node.api_server = (addresses[0], str(each.ports[0].port))
-                    return
-        found = urlsplit(self._api_server)
-        self.node.api_server = (found.hostname or "", str(found.port or 443)) if found.hostname else ("", "")
-
-    # The node itself
-
-    def facts(self) -> NodeFacts:
-        pressure = self.evictions.pressure.words
-        return NodeFacts(self.node.allocatable, self.gates, cgroup_v2=self.limits, pressure=pressure)
-
-    def _status(self) -> JsonObject:
-        features = self.gates.declared(limits=self.limits)
-        return machine_info.node_status(
-            self.hostname, self._size, self.node.host, self.port, self.runtime.name, features
-        )
-
-    def _conditions(self, now: str) -> list[JsonObject]:
-        return machine_info.node_conditions(now, pressure=self.evictions.pressure, unlimited=self._unlimited)
-
-    def _tell(self, node: Node, reason: str, message: str) -> None:
-        self.node.recorder.normal(NODES, node, reason, message)
-
-    def _report_restored(self, restored: list[str]) -> None:
-        message = f"Restored what another program had deleted from the network of this node: {', '.join(restored)}"
-        _log.warning("restored what another program had deleted from the network of this node", what=restored)
-        node = Node(metadata=ObjectMeta(name=self.name))
-        self.node.recorder.warning(NODES, node, "NetworkRestored", message)
-
-    async def _retry(self) -> None:
-        while True:
-            await asyncio.sleep(PERIODIC_SECONDS)
-            self.resizes.go_through("periodic_retry")
+        over = all(each.finished or each.rejected for each in self.pods.records())
+        return over and all(pod.finished for pod in self.pods.bound.list())
 
 
-def _tree(wanted: Path | None, witness: Witness) -> Cgroups | None:
-    """The cgroups of this node, if there can be any. Raises NoLimits when those that are wanted cannot be used."""
-    parent = usable_parent(wanted) if wanted is not None else find_parent()
-    if parent is None:
-        return None
-    tree = Cgroups(parent, witness)
-    tree.prepare()
-    return tree
-
-
-def _networks(directory: Path) -> Namespaces | None:
-    if not Namespaces.permitted():
-        return None
-    networks = Namespaces(directory / "networks")
-    networks.prepare()
-    return networks
-
-
-def _addresses(seed: str, record: Path, networks: Namespaces | None) -> tuple[AddressBook, Namespaces | None]:
-    """What this machine permits to be given out. Without a free block that can be routed, pods share its network."""
-    if networks is not None:
-        try:
-            return AddressBook.for_node(seed, record, own_networks=True), networks
-        except address_blocks.NoFreeBlock as problem:
-            _log.warning("pods share the network of this machine", problem=str(problem))
-    return AddressBook.for_node(seed, record), None
-
-
-def _matters(old: NodePod | None, new: NodePod | None) -> bool:
-    """Most changes of a pod's status are our own reports."""
+def _needs_sync(old: NodePod | None, new: NodePod | None) -> bool:
+    """Most changes of a pod's status are the agent's own reports."""
     if old is None or new is None:
         return True
     return (

@@ -19,8 +19,18 @@ from typing import Final
 
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.views import Usage
-from kohort.resources import BEST_EFFORT, BURSTABLE, CgroupValues, QosClass, Settings
-from kohort.resources.cgroups import DEFAULT_PERIOD, container_memory_files, tier_weight
+from kohort.objects.pods import Container, Pod
+from kohort.resources import (
+    BEST_EFFORT,
+    BURSTABLE,
+    CgroupValues,
+    QosClass,
+    Settings,
+    container_cgroup,
+    pod_cgroup,
+    stored_qos_class,
+)
+from kohort.resources.cgroups import DEFAULT_PERIOD, DEFAULT_SETTINGS, container_memory_files, tier_weight
 
 MOUNT: Final = Path("/sys/fs/cgroup")
 NAME: Final = "kohort"
@@ -31,8 +41,9 @@ DYING_SECONDS: Final = 2.0
 
 
 class Cgroups:
-    def __init__(self, parent: Path, witness: Witness = nobody) -> None:
+    def __init__(self, parent: Path, witness: Witness = nobody, settings: Settings = DEFAULT_SETTINGS) -> None:
         self.parent = parent
+        self.settings = settings
         self._witness = witness
 
     def prepare(self) -> None:
@@ -53,14 +64,22 @@ class Cgroups:
         tier = TIERS.get(quality)
         return (self.parent / tier if tier else self.parent) / f"pod{uid}"
 
-    def container(self, uid: str, quality: QosClass, name: str) -> Path:
-        return self.pod(uid, quality) / name
+    def pod_of(self, pod: Pod) -> Path:
+        return self.pod(pod.metadata.uid, stored_qos_class(pod))
 
-    def create_container(self, path: Path, values: CgroupValues, settings: Settings) -> None:
+    def ensure_pod(self, allocated: Pod) -> None:
+        """Make the cgroup of a pod if it is missing."""
+        path = self.pod_of(allocated)
+        if not path.is_dir():
+            self.create(path, pod_cgroup(allocated, self.settings), inner=True)
+
+    def create_container(self, allocated: Pod, container: Container) -> Path:
         """Make the cgroup of a container. A kernel without swap has no file that limits it."""
-        self.create(path, values, inner=False)
-        for file, content in container_memory_files(settings).items():
+        path = self.pod_of(allocated) / container.name
+        self.create(path, container_cgroup(allocated, container, self.settings), inner=False)
+        for file, content in container_memory_files(self.settings).items():
             self._write_if_other(path, file, content)
+        return path
 
     def create(self, path: Path, values: CgroupValues, *, inner: bool) -> None:
         """Make a cgroup and set all its files; `inner` ones get controllers for cgroups below them."""
@@ -159,6 +178,19 @@ def enable_controllers(path: Path) -> None:
 
 class NoLimits(Exception):
     """A cgroup cannot be used to limit anything; the message says why."""
+
+
+def node_cgroups(
+    parent: Path | None, witness: Witness = nobody, settings: Settings = DEFAULT_SETTINGS
+) -> Cgroups | None:
+    """The cgroups of a node, None if this machine permits none. Raises NoLimits when `parent` is given and cannot be
+    used."""
+    usable = usable_parent(parent) if parent is not None else find_parent()
+    if usable is None:
+        return None
+    cgroups = Cgroups(usable, witness, settings)
+    cgroups.prepare()
+    return cgroups
 
 
 def find_parent() -> Path | None:

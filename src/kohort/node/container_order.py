@@ -1,4 +1,4 @@
-"""What a pod needs next: which containers to start, in which order, and when. Pure.
+"""Which containers of a pod are started, in which order, and when. Pure.
 
 | container    | starts when                                                    | starts again                  |
 |--------------|----------------------------------------------------------------|-------------------------------|
@@ -21,7 +21,7 @@ from kohort.rules.container_restarts import next_pause, restarts_after_exit
 from kohort.rules.pod_status import ContainerProgress, pod_phase
 
 
-class Run(msgspec.Struct):
+class ContainerRun(msgspec.Struct):
     """One container on this node: the present attempt and the one before it."""
 
     name: str
@@ -29,32 +29,33 @@ class Run(msgspec.Struct):
     """Which start this is, counted from 0; -1 before the first."""
     instance: Instance | None = None
     previous: Instance | None = None
-    begun: float = 0.0
+    begun_at: float = 0.0
     """When the present attempt began, on the loop's clock."""
-    strikes: int = 0
-    due: float | None = None
+    failures: int = 0
+    """Ends and failed starts in a row, which make the pause before the next start longer."""
+    restart_due: float | None = None
     """When it may start again."""
-    delay: float = 0.0
-    """How long it waits for that, once it waits."""
-    lamented: int = -1
-    """The last attempt whose wait has been told of."""
-    hooked: bool = True
-    """The postStart hook, if any, is through."""
+    restart_pause: float = 0.0
+    """How long it waits for that."""
+    backoff_reported: int = -1
+    """The last attempt for which a BackOff event was written."""
+    post_start_done: bool = True
+    """The postStart hook, if any, has succeeded."""
     started: bool = False
     """The startup probe, if any, has succeeded."""
     ready: bool = False
-    waiting: str = ""
+    waiting_reason: str = ""
     """Why it could not be started: a reason that clients know."""
-    words: str = ""
+    waiting_message: str = ""
     stopping: bool = False
-    message: str = ""
-    """What it said when it ended."""
+    termination_message: str = ""
 
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
         """A new attempt has been started."""
         self.previous, self.instance = self.instance, instance
-        self.attempt, self.begun, self.due, self.waiting, self.words = attempt, now, None, "", ""
-        self.ready, self.started, self.hooked, self.message = False, False, True, ""
+        self.attempt, self.begun_at, self.restart_due = attempt, now, None
+        self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
+        self.ready, self.started, self.post_start_done = False, False, True
 
     @property
     def running(self) -> bool:
@@ -66,8 +67,8 @@ class Run(msgspec.Struct):
 
     @property
     def last(self) -> Instance | None:
-        """The last one that is over for good: while the next start is waited for, the present one already is."""
-        waits = self.due is not None or self.waiting
+        """The last attempt that has ended: the present one while the next start is due, else the one before it."""
+        waits = self.restart_due is not None or self.waiting_reason
         return self.instance if self.ended and waits else self.previous
 
     @property
@@ -75,8 +76,8 @@ class Run(msgspec.Struct):
         return self.instance.exit_code or 0 if self.instance is not None else 0
 
 
-class Next(msgspec.Struct):
-    """What to do now; `wait` seconds until something may change by itself."""
+class NextStarts(msgspec.Struct):
+    """Containers to start now; in `wait` seconds more may be due."""
 
     starts: list[NodeContainer] = []
     wait: float | None = None
@@ -84,30 +85,32 @@ class Next(msgspec.Struct):
     """An init container has failed for good."""
 
 
-def next_steps(spec: NodePodSpec, runs: Mapping[str, Run], now: float, restarting: Collection[str] = ()) -> Next:
-    found = Next([])
-    for visitor in spec.ephemeral_containers:
-        if runs[visitor.name].attempt < 0:
-            _restart(found, visitor, runs[visitor.name], now)
+def next_starts(
+    spec: NodePodSpec, runs: Mapping[str, ContainerRun], now: float, restarting: Collection[str] = ()
+) -> NextStarts:
+    steps = NextStarts([])
+    for container in spec.ephemeral_containers:
+        if runs[container.name].attempt < 0:
+            _restart(steps, container, runs[container.name], now)
     mains = spec.containers or ()
     begun = any(runs[each.name].attempt >= 0 for each in mains)
     for container in spec.init_containers:
         run = runs[container.name]
         if container.sidecar:
             if not run.running:
-                _restart(found, container, run, now)
-            if not begun and not (run.running and run.started and run.hooked):
-                return found
-        elif not begun and not _init_passed(found, spec, container, run, now):
-            return found
+                _restart(steps, container, run, now)
+            if not begun and not (run.running and run.started and run.post_start_done):
+                return steps
+        elif not begun and not _init_passed(steps, spec, container, run, now):
+            return steps
     for container in mains:
         run = runs[container.name]
         if run.attempt < 0 or (run.ended and (will_restart(spec, container, run) or container.name in restarting)):
-            _restart(found, container, run, now)
-    return found
+            _restart(steps, container, run, now)
+    return steps
 
 
-def will_restart(spec: NodePodSpec, container: NodeContainer, run: Run) -> bool:
+def will_restart(spec: NodePodSpec, container: NodeContainer, run: ContainerRun) -> bool:
     """Whether a container that has ended starts again."""
     for rule in container.restart_policy_rules:
         if rule.action == "Restart" and rule.exit_codes is not None:
@@ -117,13 +120,13 @@ def will_restart(spec: NodePodSpec, container: NodeContainer, run: Run) -> bool:
     return restarts_after_exit(container.restart_policy or spec.restart_policy, run.exit_code)
 
 
-def delay_after(run: Run, now: float) -> float:
-    """How long a container that has just ended waits; counts it."""
-    pause, run.strikes = next_pause(run.strikes, now - run.begun)
+def pause_after_end(run: ContainerRun, now: float) -> float:
+    """The pause before the next start of a container that has just ended or failed to start; counts it."""
+    pause, run.failures = next_pause(run.failures, now - run.begun_at)
     return pause
 
 
-def phase(spec: NodePodSpec, runs: Mapping[str, Run], restarting: Collection[str] = ()) -> str:
+def phase(spec: NodePodSpec, runs: Mapping[str, ContainerRun], restarting: Collection[str] = ()) -> str:
     """The pod's phase. `restarting` are containers that were stopped for a resize."""
     init_failed = spec.restart_policy == "Never" and any(
         runs[each.name].ended and runs[each.name].exit_code != 0 for each in spec.init_containers if not each.sidecar
@@ -132,15 +135,17 @@ def phase(spec: NodePodSpec, runs: Mapping[str, Run], restarting: Collection[str
     return pod_phase(mains, init_failed=init_failed)
 
 
-def _progress(spec: NodePodSpec, container: NodeContainer, run: Run, restarting: Collection[str]) -> ContainerProgress:
+def _progress(
+    spec: NodePodSpec, container: NodeContainer, run: ContainerRun, restarting: Collection[str]
+) -> ContainerProgress:
     if run.attempt < 0:
         return ContainerProgress.NOT_STARTED
-    if not run.ended or will_restart(spec, container, run) or container.name in restarting or run.waiting:
+    if not run.ended or will_restart(spec, container, run) or container.name in restarting or run.waiting_reason:
         return ContainerProgress.ACTIVE
     return ContainerProgress.FAILED if run.exit_code else ContainerProgress.SUCCEEDED
 
 
-def initialised(spec: NodePodSpec, runs: Mapping[str, Run]) -> list[str]:
+def uninitialized(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> list[str]:
     """Init containers that are not through yet; none once a main container has started."""
     if any(runs[each.name].attempt >= 0 for each in spec.containers or ()):
         return []
@@ -155,27 +160,27 @@ def initialised(spec: NodePodSpec, runs: Mapping[str, Run]) -> list[str]:
     ]
 
 
-def _init_passed(found: Next, spec: NodePodSpec, container: NodeContainer, run: Run, now: float) -> bool:
+def _init_passed(steps: NextStarts, spec: NodePodSpec, container: NodeContainer, run: ContainerRun, now: float) -> bool:
     if run.attempt < 0:
-        _restart(found, container, run, now)
+        _restart(steps, container, run, now)
         return False
     if run.running:
         return False
     if run.exit_code == 0:
         return True
     if spec.restart_policy == "Never":
-        found.failed = True
+        steps.failed = True
         return False
-    _restart(found, container, run, now)
+    _restart(steps, container, run, now)
     return False
 
 
-def _restart(found: Next, container: NodeContainer, run: Run, now: float) -> None:
-    if run.attempt >= 0 and run.due is None and not run.waiting:
-        run.delay = delay_after(run, now)
-        run.due = now + run.delay
-    if run.due is None or run.due <= now:
-        found.starts.append(container)
+def _restart(steps: NextStarts, container: NodeContainer, run: ContainerRun, now: float) -> None:
+    if run.attempt >= 0 and run.restart_due is None and not run.waiting_reason:
+        run.restart_pause = pause_after_end(run, now)
+        run.restart_due = now + run.restart_pause
+    if run.restart_due is None or run.restart_due <= now:
+        steps.starts.append(container)
     else:
-        wait = run.due - now
-        found.wait = wait if found.wait is None else min(found.wait, wait)
+        wait = run.restart_due - now
+        steps.wait = wait if steps.wait is None else min(steps.wait, wait)

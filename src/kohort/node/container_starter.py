@@ -1,4 +1,4 @@
-"""Starting the containers of a pod, and what accompanies them while they run: hooks and probes."""
+"""Starts the containers of a pod, and runs their postStart hooks and probes."""
 
 import asyncio
 import contextlib
@@ -8,32 +8,51 @@ import shutil
 import msgspec
 
 from kohort.node import container_order, lifecycle_hooks
+from kohort.node.cgroups import Cgroups
 from kohort.node.container_environment import ConfigProblem
-from kohort.node.container_order import Run
-from kohort.node.container_spec import InvalidContainer, instance_id, launch_of, layer_path, log_path, message_path
-from kohort.node.container_stop import Ending
+from kohort.node.container_exec import executor
+from kohort.node.container_order import ContainerRun
+from kohort.node.container_stopper import ContainerStopper
 from kohort.node.images import NoImage
-from kohort.node.pod_record import HeldPod, container_of, containers_of
-from kohort.node.pod_sandbox import Sandbox
-from kohort.node.probe_runner import Probing
-from kohort.node.runtimes.interface import CannotStart, Instance, Launch
+from kohort.node.launch_builder import LaunchBuilder, SandboxPaths
+from kohort.node.pod_files import PodFiles
+from kohort.node.pod_hostname import InvalidContainer
+from kohort.node.pod_record import PodRecord, container_of, containers_of
+from kohort.node.pod_sandbox import PodSandbox
+from kohort.node.probes import ProbeFailure, ProbeRunner
+from kohort.node.resize.allocation import Allocations
+from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Launch, Runtime
 from kohort.node.views import figures_of
 from kohort.node.volumes import MountProblem
 from kohort.objects.node_pods import NodeContainer, NodePod
-from kohort.resources import container_cgroup
 
 ERROR_SECONDS = 10.0
 
 
-class ContainerStarts:
-    def __init__(self, held: HeldPod, sandbox: Sandbox, ending: Ending) -> None:
-        self._held = held
+class ContainerStarter:
+    def __init__(
+        self,
+        record: PodRecord,
+        sandbox: PodSandbox,
+        stopper: ContainerStopper,
+        runtime: Runtime,
+        launches: LaunchBuilder,
+        allocations: Allocations,
+        cgroups: Cgroups | None,
+        files: PodFiles,
+    ) -> None:
+        self._record = record
         self._sandbox = sandbox
-        self._ending = ending
+        self._stopper = stopper
+        self._runtime = runtime
+        self._launches = launches
+        self._allocations = allocations
+        self._cgroups = cgroups
+        self._files = files
 
     async def start(self, allocated: NodePod, container: NodeContainer, now: float) -> None:
-        """Start a container, or say why it waits."""
-        held, run = self._held, self._held.runs[container.name]
+        """Start a container, or record why it cannot be started."""
+        record, run = self._record, self._record.runs[container.name]
         attempt = run.attempt + 1
         try:
             launch, instance = await self._launch(allocated, container, attempt)
@@ -45,149 +64,153 @@ class ContainerStarts:
             return self._cannot_start(run, "CreateContainerError", str(problem), now)
         except (CannotStart, OSError) as problem:
             return self._cannot_start(run, "RunContainerError", str(problem), now)
-        await self._forget_old(run, attempt)
+        await self._remove_old_attempts(run, attempt)
         run.begin(instance, attempt, now)
-        held.launches[container.name] = launch
-        held.exits[instance.id] = asyncio.Event()
-        held.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
-        held.event("Normal", "Created", f"Container created: {container.name}")
+        record.launches[container.name] = launch
+        record.exits[instance.id] = asyncio.Event()
+        record.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
+        record.event("Normal", "Created", f"Container created: {container.name}")
         if instance.problem:
-            return self._could_not_run(run, instance)
-        held.event("Normal", "Started", f"Container started: {container.name}")
+            return self._failed_at_start(run, instance)
+        record.event("Normal", "Started", f"Container started: {container.name}")
         for note in instance.notes:
-            held.event("Warning", "ContainerNotIsolated", f"Container {container.name}: {note}")
-        self._watch_over(container, run)
+            record.event("Warning", "ContainerNotIsolated", f"Container {container.name}: {note}")
+        self._run_hook_and_probes(container, run)
 
     async def _launch(self, allocated: NodePod, container: NodeContainer, attempt: int) -> tuple[Launch, Instance]:
-        held, name = self._held, container.name
         cgroup = ""
-        if held.node.cgroups is not None:
-            values = container_cgroup(allocated, container_of(allocated, name), held.node.settings)
-            held.node.cgroups.create_container(held.cgroup / name, values, held.node.settings)
-            cgroup = str(held.cgroup / name)
-        launch = await launch_of(
-            held.node, allocated, container, attempt, held.address, held.places or {}, cgroup, held.netns
-        )
-        self._record(allocated, name)
-        return launch, await held.node.runtime.start(launch)
+        if self._cgroups is not None:
+            cgroup = str(self._cgroups.create_container(allocated, container_of(allocated, container.name)))
+        sandbox = self._sandbox_paths(self._record.volumes or {}, cgroup)
+        launch = await self._launches.build(allocated, container, attempt, sandbox)
+        self._record_actuated(allocated, container.name)
+        return launch, await self._runtime.start(launch)
 
-    def _record(self, allocated: NodePod, name: str) -> None:
-        """Before it starts: whoever comes after a crash must not restart it for a resize that it has got already."""
+    def _sandbox_paths(self, volumes: dict[str, str], cgroup: str) -> SandboxPaths:
+        return SandboxPaths(self._record.address, self._record.netns, volumes, cgroup)
+
+    def _record_actuated(self, allocated: NodePod, name: str) -> None:
+        """Before the start: an agent that takes over after a crash must not restart the container for a resize with
+        which it has started."""
         figures = figures_of(allocated).containers.get(name)
         if figures is None:
             return
-        allocations = self._held.node.allocations
-        actuated = allocations.actuated(self._held.uid)
+        actuated = self._allocations.actuated(self._record.uid)
         assert actuated is not None
-        fresh = actuated.with_container(name, figures)
-        left = actuated.restarting - {name}
-        allocations.record_actuated(self._held.uid, msgspec.structs.replace(fresh, restarting=left))
+        started = msgspec.structs.replace(
+            actuated.with_container(name, figures), restarting=actuated.restarting - {name}
+        )
+        self._allocations.record_actuated(self._record.uid, started)
 
-    def lament(self, now: float) -> None:
-        """Tell of containers that must wait before they start again."""
-        pod = self._held.pod.metadata
-        for run in self._held.runs.values():
-            if run.due is not None and run.due > now and not run.waiting and run.lamented != run.attempt:
-                run.lamented = run.attempt
+    def emit_backoff_events(self, now: float) -> None:
+        """Write an event for each container that waits before it starts again, once for each attempt."""
+        pod = self._record.pod.metadata
+        for run in self._record.runs.values():
+            waits = run.restart_due is not None and run.restart_due > now and not run.waiting_reason
+            if waits and run.backoff_reported != run.attempt:
+                run.backoff_reported = run.attempt
                 whose = f"{run.name} in pod {pod.name}_{pod.namespace}({pod.uid})"
-                self._held.event("Warning", "BackOff", f"Back-off restarting failed container {whose}")
+                self._record.event("Warning", "BackOff", f"Back-off restarting failed container {whose}")
 
-    def _could_not_run(self, run: Run, instance: Instance) -> None:
-        """Its program is not there: it has ended, and the pod's policy says what follows."""
-        run.message = instance.problem
-        self._held.event("Warning", "Failed", f"Error: {instance.problem}")
-        self._held.exits[instance.id].set()
-        self._held.wake()
+    def _failed_at_start(self, run: ContainerRun, instance: Instance) -> None:
+        """Its program could not be run: the container has ended, and the restart policy applies."""
+        run.termination_message = instance.problem
+        self._record.event("Warning", "Failed", f"Error: {instance.problem}")
+        self._record.exits[instance.id].set()
+        self._record.wake()
 
-    def _no_image(self, run: Run, container: NodeContainer, words: str, now: float) -> None:
-        held, image = self._held, container.image
+    def _no_image(self, run: ContainerRun, container: NodeContainer, message: str, now: float) -> None:
+        record, image = self._record, container.image
         if container.image_pull_policy == "Never":
-            words = f'Container image "{image}" is not present with pull policy of Never'
-            return self._cannot_start(run, "ErrImageNeverPull", words, now, told="ErrImageNeverPull")
-        if run.strikes == 0:
-            held.event("Warning", "Failed", f'Failed to pull image "{image}": {words}')
-            return self._cannot_start(run, "ErrImagePull", words, now, told="ErrImagePull")
-        if run.waiting != "ImagePullBackOff":
-            held.event("Normal", "BackOff", f'Back-off pulling image "{image}"')
-        words = f'Back-off pulling image "{image}": ErrImagePull: {words}'
-        return self._cannot_start(run, "ImagePullBackOff", words, now, told="ImagePullBackOff")
+            message = f'Container image "{image}" is not present with pull policy of Never'
+            return self._cannot_start(run, "ErrImageNeverPull", message, now, event="ErrImageNeverPull")
+        if run.failures == 0:
+            record.event("Warning", "Failed", f'Failed to pull image "{image}": {message}')
+            return self._cannot_start(run, "ErrImagePull", message, now, event="ErrImagePull")
+        if run.waiting_reason != "ImagePullBackOff":
+            record.event("Normal", "BackOff", f'Back-off pulling image "{image}"')
+        message = f'Back-off pulling image "{image}": ErrImagePull: {message}'
+        return self._cannot_start(run, "ImagePullBackOff", message, now, event="ImagePullBackOff")
 
-    def _cannot_start(self, run: Run, reason: str, words: str, now: float, *, told: str = "") -> None:
-        run.begun = now
-        delay = container_order.delay_after(run, now) or ERROR_SECONDS
-        if run.waiting != reason or run.words != words:
-            self._held.event("Warning", "Failed", f"Error: {told or words}")
-        run.waiting, run.words, run.due = reason, words, now + delay
-        self._held.wake(delay)
+    def _cannot_start(self, run: ContainerRun, reason: str, message: str, now: float, *, event: str = "") -> None:
+        run.begun_at = now
+        pause = container_order.pause_after_end(run, now) or ERROR_SECONDS
+        if run.waiting_reason != reason or run.waiting_message != message:
+            self._record.event("Warning", "Failed", f"Error: {event or message}")
+        run.waiting_reason, run.waiting_message, run.restart_due = reason, message, now + pause
+        self._record.wake(pause)
 
-    async def _forget_old(self, run: Run, attempt: int) -> None:
-        """Only the last attempt before the present one is kept, without the files that it has written."""
-        node, uid = self._held.node, self._held.uid
+    async def _remove_old_attempts(self, run: ContainerRun, attempt: int) -> None:
+        """Keep only the attempt before the present one, without the files that it has written."""
+        uid = self._record.uid
         if attempt >= 1:
-            await asyncio.to_thread(shutil.rmtree, layer_path(node, uid, run.name, attempt - 1), True)
+            await asyncio.to_thread(shutil.rmtree, self._files.layer(uid, run.name, attempt - 1), True)
         if attempt >= 2:
-            await node.runtime.remove(instance_id(uid, run.name, attempt - 2))
-            for path in (log_path(node, uid, run.name, attempt - 2), message_path(node, uid, run.name, attempt - 2)):
+            old = ContainerKey(uid, run.name, attempt - 2)
+            await self._runtime.remove(str(old))
+            for path in (self._files.log(*old), self._files.termination_message(*old)):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 
-    # Of an earlier agent
+    # Containers of an earlier agent
 
     def take_over(self) -> None:
-        """Take up hooks and probes of containers that an earlier agent has started. Raises OSError."""
-        held = self._held
-        running = [each for each in containers_of(held.pod) if held.runs[each.name].running]
+        """Take up the probes of containers that an earlier agent has started. Raises OSError."""
+        record = self._record
+        running = [each for each in containers_of(record.pod) if record.runs[each.name].running]
         if running:
-            self._sandbox.take_address()  # probes ask there
+            self._sandbox.take_address()  # for probes
         for container in running:
-            run = held.runs[container.name]
+            run = record.runs[container.name]
             assert run.instance is not None
-            held.exits[run.instance.id] = asyncio.Event()
-            self._watch_over(container, run, rebuilt=held.spawn(self._rebuild_launch(container, run)))
+            record.exits[run.instance.id] = asyncio.Event()
+            self._run_hook_and_probes(container, run, rebuilt=record.spawn(self._rebuild_launch(container, run)))
 
-    async def _rebuild_launch(self, container: NodeContainer, run: Run) -> None:
-        """What exec and probes need to know of a container that somebody else has started."""
-        held = self._held
+    async def _rebuild_launch(self, container: NodeContainer, run: ContainerRun) -> None:
+        """What exec and probes need to know of a container that an earlier agent has started."""
+        record = self._record
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
-            await self._sandbox.network()
-            places = await self._sandbox.volumes(held.pod)
-            cgroup = str(held.cgroup / container.name) if held.node.cgroups is not None else ""
-            held.launches[container.name] = await launch_of(
-                held.node, held.allocated(), container, run.attempt, held.address, places, cgroup, held.netns
+            await self._sandbox.set_up_network()
+            volumes = await self._sandbox.prepare_volumes(record.pod)
+            cgroup = str(self._cgroups.pod_of(record.pod) / container.name) if self._cgroups is not None else ""
+            record.launches[container.name] = await self._launches.build(
+                record.allocated(), container, run.attempt, self._sandbox_paths(volumes, cgroup)
             )
 
     # Hooks and probes
 
-    def _watch_over(self, container: NodeContainer, run: Run, *, rebuilt: "asyncio.Task[None] | None" = None) -> None:
-        """`rebuilt` is for a container that was there before: its hook has run, and commands in it wait for this."""
-        held, recovered = self._held, rebuilt is not None
+    def _run_hook_and_probes(
+        self, container: NodeContainer, run: ContainerRun, *, rebuilt: "asyncio.Task[None] | None" = None
+    ) -> None:
+        """`rebuilt` is for a container of an earlier agent: its hook has run, and commands in it wait for this task."""
+        record, recovered = self._record, rebuilt is not None
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is not None and not recovered:
-            run.hooked = False
-        execute = held.executor(container.name)
-        probing = Probing(container, run, held.address, execute, self._unhealthy, held.wake)
-        held.probing[container.name] = probing
+            run.post_start_done = False
+        execute = executor(record, self._runtime, container.name)
+        probes = ProbeRunner(container, run, record.address, execute, self._probe_failed, record.wake)
+        record.probes[container.name] = probes
 
         async def begin() -> None:
             if hook is not None and not recovered:
                 try:
-                    await lifecycle_hooks.run(hook, container, held.address, execute)
+                    await lifecycle_hooks.run(hook, container, record.address, execute)
                 except lifecycle_hooks.HookFailed as problem:
-                    held.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
-                    await self._ending.kill(container, held.grace)
+                    record.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
+                    await self._stopper.stop(container, record.grace)
                     return
-                run.hooked = True
+                run.post_start_done = True
             if rebuilt is not None:
                 await asyncio.wait((rebuilt,))
-            await probing.run()
+            await probes.run()
 
-        held.spawn(begin())
+        record.spawn(begin())
 
-    def _unhealthy(self, container: NodeContainer, kind: str, words: str, fatal: bool, grace: int | None) -> None:
-        """A probe has failed; `fatal` when it was one time too many."""
-        held = self._held
-        held.event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {words}")
-        if fatal:
-            words = f"Container {container.name} failed {kind.lower()} probe, will be restarted"
-            held.event("Normal", "Killing", words)
-            held.spawn(self._ending.kill(container, float(grace) if grace is not None else held.grace))
+    def _probe_failed(self, failure: ProbeFailure) -> None:
+        record, name = self._record, failure.container.name
+        record.event("Warning", "Unhealthy", f"{failure.kind} probe failed: {failure.message}")
+        if failure.restart:
+            message = f"Container {name} failed {failure.kind.lower()} probe, will be restarted"
+            record.event("Normal", "Killing", message)
+            grace = float(failure.grace) if failure.grace is not None else record.grace
+            record.spawn(self._stopper.stop(failure.container, grace))

@@ -1,86 +1,89 @@
-"""Watches what the machine has left, and ends pods before it is nothing."""
+"""Watches how much memory, disk and pids the machine has left, and evicts pods before it has none."""
 
 import asyncio
-from collections.abc import Callable, Mapping
 
-from kohort.kube.resources import Key
 from kohort.node import machine_info, pressure
-from kohort.node.container_spec import pod_directory
-from kohort.node.node_context import Surroundings
-from kohort.node.pod_worker import PodWorker
+from kohort.node.cgroups import Cgroups
+from kohort.node.heartbeat import Heartbeat
+from kohort.node.node_state import NodeState
+from kohort.node.pod_files import PodFiles
+from kohort.node.pod_record import PodRecord
+from kohort.node.pod_registry import PodRegistry
 from kohort.node.pressure import Candidate, Pressure
+from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.process.process_marks import descendants
 from kohort.objects.quantity import Quantity
 
 PERIOD_SECONDS = 10.0
 
 
-class Evictions:
+class EvictionManager:
     def __init__(
         self,
-        node: Surroundings,
-        workers: Mapping[Key, PodWorker],
-        changed: Callable[[], None],
-        relieved: Callable[[], None],
+        node: NodeState,
+        pods: PodRegistry,
+        files: PodFiles,
+        cgroups: Cgroups | None,
+        heartbeat: Heartbeat,
+        resizes: ResizeQueue,
     ) -> None:
-        """`changed` is called when pressure comes or goes, `relieved` when none is left."""
-        self.pressure = Pressure()
         self._node = node
-        self._workers = workers
-        self._changed = changed
-        self._relieved = relieved
+        self._pods = pods
+        self._files = files
+        self._cgroups = cgroups
+        self._heartbeat = heartbeat
+        self._resizes = resizes
 
     async def run(self) -> None:
         while True:
             available = machine_info.memory_info().get("MemAvailable", 1 << 62)
-            self.under(pressure.measure(available, self._node.directory))
-            await self.end_overfull()
+            self.set_pressure(pressure.measure(available, self._files.root))
+            await self.evict_over_size_limit()
             await asyncio.sleep(PERIOD_SECONDS)
 
-    async def end_overfull(self) -> None:
-        """End pods that have written more to a directory of theirs than they wanted to."""
-        for worker in self._evictable():
-            volumes = pod_directory(self._node, worker.uid) / "volumes"
-            for volume in worker.pod.spec.volumes:
+    async def evict_over_size_limit(self) -> None:
+        """Evict pods that have written more to an emptyDir volume than its `sizeLimit`."""
+        for record in self._evictable():
+            volumes = self._files.volumes(record.uid)
+            for volume in record.pod.spec.volumes:
                 limit = volume.empty_dir.size_limit if volume.empty_dir is not None else None
                 if limit is None or not (most := Quantity.parse(limit).value):
                     continue
                 if await asyncio.to_thread(pressure.written_bytes, volumes / volume.name) > most:
-                    worker.evict(f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
+                    record.evict(f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
                     break
 
-    def under(self, found: Pressure) -> None:
-        """The machine is under this pressure now."""
-        if found != self.pressure:
-            self.pressure = found
-            self._changed()
-            if not found.words:
-                self._relieved()
-        if found.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
-            self._evict(chosen, pressure.memory_words(chosen))
-        elif found.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
-            self._evict(chosen, pressure.disk_words(chosen))
+    def set_pressure(self, now: Pressure) -> None:
+        """The machine is under this pressure now: report it, and evict a pod if that helps."""
+        if now != self._node.pressure:
+            self._node.pressure = now
+            self._heartbeat.changed()
+            if not now.message:
+                self._resizes.decide("node_changed")
+        if now.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
+            self._evict(chosen, pressure.memory_message(chosen))
+        elif now.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
+            self._evict(chosen, pressure.disk_message(chosen))
 
-    def _evictable(self) -> list[PodWorker]:
-        return [each for each in self._workers.values() if each.admitted and not each.finished and not each.evicted]
+    def _evictable(self) -> list[PodRecord]:
+        return [each for each in self._pods.records() if each.admitted and not each.finished and not each.evicted]
 
     def _memory_users(self) -> list[Candidate]:
-        return [Candidate(worker.allocated(), self._memory_of(worker)) for worker in self._evictable()]
+        return [Candidate(record.allocated(), self._memory_of(record)) for record in self._evictable()]
 
-    def _memory_of(self, worker: PodWorker) -> int:
-        """As the kernel counts it for the pod, or else what its processes have in memory."""
-        if self._node.cgroups is not None:
-            return self._node.cgroups.usage(worker.cgroup, []).pod or 0
-        running = [run.instance.pid for run in worker.runs.values() if run.instance is not None and run.running]
+    def _memory_of(self, record: PodRecord) -> int:
+        """As the kernel counts it for the pod's cgroup, or else the resident memory of its processes."""
+        if self._cgroups is not None:
+            return self._cgroups.usage(self._cgroups.pod_of(record.pod), []).pod or 0
+        running = [run.instance.pid for run in record.runs.values() if run.instance is not None and run.running]
         return sum(pressure.resident_bytes([pid, *descendants(pid)]) for pid in running if pid > 0)
 
     def _disk_users(self) -> list[Candidate]:
         return [
-            Candidate(worker.allocated(), pressure.written_bytes(pod_directory(self._node, worker.uid)))
-            for worker in self._evictable()
+            Candidate(record.allocated(), pressure.written_bytes(self._files.pod(record.uid)))
+            for record in self._evictable()
         ]
 
-    def _evict(self, chosen: Candidate, words: str) -> None:
-        for worker in self._workers.values():
-            if worker.uid == chosen.pod.metadata.uid:
-                worker.evict(words)
+    def _evict(self, chosen: Candidate, message: str) -> None:
+        if (record := self._pods.with_uid(chosen.pod.metadata.uid)) is not None:
+            record.evict(message)

@@ -1,17 +1,19 @@
-"""The node object and its lease: made once, kept fresh, changed when something changes."""
+"""Creates the node object and its lease, renews the lease, and writes the status of the node when it changes."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.events import EventRecorder
 from kohort.kube.log import Log
 from kohort.kube.resources import LEASES, NODES
 from kohort.node import machine_info
+from kohort.node.node_state import NodeState
 from kohort.node.single_agent_lock import AGENT, NAMESPACE, RENEWAL_SECONDS
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
@@ -34,32 +36,28 @@ class Heartbeat:
     def __init__(
         self,
         client: Client,
-        name: str,
+        node: NodeState,
         identity: str,
         labels: Mapping[str, str],
-        status: Callable[[], JsonObject],
-        conditions: Callable[[str], list[JsonObject]],
-        tell: Callable[[Node, str, str], None],
+        recorder: EventRecorder,
     ) -> None:
-        """`identity` tells this agent from others (see incumbency). `tell` writes an event about the node: its reason
-        and what it says."""
+        """`identity` distinguishes this agent from others (see `single_agent_lock`)."""
         self._client = client
-        self._name = name
+        self._node = node
+        self._name = node.machine.name
         self._identity = identity
         self._labels = labels
-        self._status = status
-        self._conditions = conditions
-        self._tell = tell
+        self._recorder = recorder
         self._uid = ""
-        self._reported = 0.0
+        self._reported_at = 0.0
         self._version = 1
-        """What there is to report, counted; changes while a report is under way are not lost."""
-        self._said = 0
+        """Counts changes, so that those that happen during a report are not lost."""
+        self._reported_version = 0
         self._changed = asyncio.Event()
         self.registered = asyncio.Event()
 
     def changed(self) -> None:
-        """Something that the node reports is different now."""
+        """Something that the node reports has changed."""
         self._version += 1
         self._changed.set()
 
@@ -68,7 +66,7 @@ class Heartbeat:
             try:
                 await self._beat()
             except (ApiError, OSError) as problem:
-                _log.warning("the node could not report", node=self._name, problem=str(problem))
+                _log.warning("failed to update node status or lease", node=self._name, problem=str(problem))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), RENEWAL_SECONDS if self.registered.is_set() else 1.0)
             self._changed.clear()
@@ -76,9 +74,9 @@ class Heartbeat:
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()
         version = self._version
-        if self._said != version or now - self._reported >= STATUS_SECONDS or await self._overwritten():
+        if self._reported_version != version or now - self._reported_at >= STATUS_SECONDS or await self._overwritten():
             await self._report()
-            self._reported, self._said = now, version
+            self._reported_at, self._reported_version = now, version
         await self._renew()
         self.registered.set()
 
@@ -87,7 +85,7 @@ class Heartbeat:
         node: JsonObject | None = await self._client.find(NODES, self._name)
         if node is None:
             return False
-        own, found = self._status(), node.get("status") or {}
+        own, found = self._node.status(), node.get("status") or {}
         addresses = found.get("addresses") or []
         missing = [each for each in own["addresses"] if each not in addresses]
         return bool(missing) or found.get("daemonEndpoints") != own["daemonEndpoints"]
@@ -100,12 +98,12 @@ class Heartbeat:
             node = await self._client.get(NODES, self._name, type=Node)
         self._uid = node.metadata.uid
         known = {each.type: each for each in node.status.conditions}
-        conditions = self._conditions(clock.timestamp())
+        conditions = self._node.conditions(clock.timestamp())
         for condition in conditions:
             before = known.get(condition["type"])
             if before is not None and before.status == condition["status"] and before.last_transition_time:
                 condition["lastTransitionTime"] = before.last_transition_time
-        status = {**self._status(), "conditions": conditions}
+        status = {**self._node.status(), "conditions": conditions}
         await self._client.patch(
             NODES, self._name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
         )
@@ -113,10 +111,10 @@ class Heartbeat:
             before = known.get(condition["type"])
             news = NEWS.get((condition["type"], condition["status"]))
             if news and (before is None or before.status != condition["status"]):
-                self._tell(node, news, f"Node {self._name} status is now: {news}")
+                self._recorder.normal(NODES, node, news, f"Node {self._name} status is now: {news}")
 
     async def leave(self) -> None:
-        """Let the next agent have the node at once. Nobody waits for an API server that is gone."""
+        """Let the next agent have the node at once. Gives up when the API server does not answer."""
         if not self.registered.is_set():
             return
         with contextlib.suppress(ApiError, OSError, TimeoutError):

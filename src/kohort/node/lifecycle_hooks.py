@@ -1,13 +1,13 @@
-"""What a container wants done after its start and before its end."""
+"""Runs the postStart and preStop hooks of containers."""
 
 import asyncio
 
-from kohort.node.probes import Execute, Failure, http_get, tcp_connect
+from kohort.node.probes import Execute, ProbeFailed, http_get, tcp_connect
 from kohort.objects.node_pods import LifecycleHook, NodeContainer
 
 
 class HookFailed(Exception):
-    """A hook did not do what it should."""
+    """A hook has failed; the message says why."""
 
 
 async def run(hook: LifecycleHook, container: NodeContainer, address: str, execute: Execute) -> None:
@@ -23,5 +23,5 @@ async def run(hook: LifecycleHook, container: NodeContainer, address: str, execu
             await tcp_connect(hook.tcp_socket, container, address)
         elif hook.sleep is not None:
             await asyncio.sleep(hook.sleep.seconds)
-    except (Failure, OSError) as problem:
+    except (ProbeFailed, OSError) as problem:
         raise HookFailed(str(problem)) from problem

@@ -6,6 +6,9 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
 
 from kohort.node.pressure import LEAST_MEMORY, Pressure
 from kohort.objects.json_types import JsonObject
@@ -17,6 +20,42 @@ LEASE_SECONDS: Final = 40
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+class Machine(msgspec.Struct, frozen=True):
+    """This machine as a node."""
+
+    name: str
+    address: str
+    capacity: dict[str, str]
+    allocatable: dict[str, Quantity]
+
+    @staticmethod
+    def measure(name: str, directory: Path, api_server: str, capacity: Mapping[str, str]) -> "Machine":
+        """`directory` is on the disk that pods use; `capacity` overrides what is measured."""
+        size = {**measured_capacity(directory), **capacity}
+        address = outward_address(urlsplit(api_server).hostname or "")
+        return Machine(name, address, size, {key: Quantity.parse(value) for key, value in allocatable(size).items()})
+
+    @property
+    def memory(self) -> int:
+        """Bytes."""
+        return int(Quantity.parse(self.capacity["memory"]).value)
+
+    def field_values(self, pod_address: str) -> dict[str, str]:
+        """Values of the downward API that only the node knows."""
+        return {
+            "status.podIP": pod_address,
+            "status.podIPs": pod_address,
+            "status.hostIP": self.address,
+            "status.hostIPs": self.address,
+            "spec.nodeName": self.name,
+        }
+
+
+def own_name() -> str:
+    """The name of this machine as a node's name."""
+    return socket.gethostname().lower().rstrip(".") or "localhost"
+
+
 def memory_info() -> dict[str, int]:
     """/proc/meminfo in bytes."""
     found = {}
@@ -26,7 +65,7 @@ def memory_info() -> dict[str, int]:
     return found
 
 
-def capacity(directory: Path) -> dict[str, str]:
+def measured_capacity(directory: Path) -> dict[str, str]:
     disk = os.statvfs(directory)
     return {
         "cpu": str(os.cpu_count() or 1),

@@ -1,99 +1,93 @@
-"""What a pod has before its first container: an address, a network, a cgroup, volumes."""
+"""What a pod has before its first container starts: an address, a network, a cgroup, volumes."""
 
 import asyncio
 import shutil
 
 from kohort.node import emptydir
-from kohort.node.container_spec import facts_of, pod_directory, write_pod_names
-from kohort.node.pod_record import HeldPod
-from kohort.node.volumes import REFRESH_SECONDS, MountProblem
+from kohort.node.cgroups import Cgroups
+from kohort.node.launch_builder import LaunchBuilder
+from kohort.node.pod_files import PodFiles
+from kohort.node.pod_network import PodNetwork
+from kohort.node.pod_record import PodRecord
+from kohort.node.volumes import REFRESH_SECONDS, MountProblem, PodVolumes
 from kohort.objects.node_pods import NodePod
-from kohort.resources import pod_cgroup
 
 
-class Sandbox:
-    def __init__(self, held: HeldPod) -> None:
-        self._held = held
+class PodSandbox:
+    def __init__(
+        self,
+        record: PodRecord,
+        network: PodNetwork,
+        volumes: PodVolumes,
+        cgroups: Cgroups | None,
+        files: PodFiles,
+    ) -> None:
+        self._record = record
+        self._network = network
+        self._volumes = volumes
+        self._cgroups = cgroups
+        self._files = files
         self._mounted_at = 0.0
         self._removed = False
 
     async def prepare(self, allocated: NodePod, now: float) -> None:
-        """Make what is not there, and bring the content of volumes up to date. Raises MountProblem."""
-        held = self._held
+        """Make what is missing, and bring the content of volumes up to date. Raises MountProblem."""
+        record = self._record
         self.take_address()
-        await self.network()
-        await self._open_ports()
-        if held.node.cgroups is not None and not held.cgroup.is_dir():
-            held.node.cgroups.create(held.cgroup, pod_cgroup(allocated, held.node.settings), inner=True)
-        if held.places is None or now - self._mounted_at >= REFRESH_SECONDS:
+        await self.set_up_network()
+        try:
+            await self._network.open_host_ports(record.pod, record.address)
+        except OSError as problem:
+            raise MountProblem(f"failed to open a host port: {problem}") from problem
+        if self._cgroups is not None:
+            self._cgroups.ensure_pod(allocated)
+        if record.volumes is None or now - self._mounted_at >= REFRESH_SECONDS:
             await self._mount(allocated)
             self._mounted_at = now
 
     async def _mount(self, allocated: NodePod) -> None:
-        """What is there already stays as it is if it cannot be brought up to date: a pod that runs is not held up."""
-        held = self._held
+        """Volumes that are there already stay as they are if they cannot be brought up to date: the pod runs on."""
         try:
-            held.places = await self.volumes(allocated)
+            self._record.volumes = await self.prepare_volumes(allocated)
         except MountProblem as problem:
-            if held.places is None:
+            if self._record.volumes is None:
                 raise
-            held.event("Warning", "FailedMount", str(problem))
+            self._record.event("Warning", "FailedMount", str(problem))
 
     def take_address(self) -> None:
-        held = self._held
-        if not held.address:
-            known = held.pod.status.pod_ip
-            shared = held.pod.spec.host_network
-            held.address = held.node.host if shared else held.node.addresses.take(held.uid, known)
+        if not self._record.address:
+            self._record.address = self._network.take_address(self._record.pod)
 
-    async def network(self) -> None:
-        """A network of its own, if pods have one here. Raises MountProblem, for it is tried again like a mount."""
-        held = self._held
-        if held.node.namespaces is None or held.pod.spec.host_network:
-            return
-        host, port = held.node.api_server
-        relay = (host, int(port)) if host.startswith("127.") else None
+    async def set_up_network(self) -> None:
+        """Raises MountProblem, because it is retried like a mount."""
         try:
-            held.netns = await held.node.namespaces.ensure(held.uid, held.address, relay)
+            self._record.netns = await self._network.set_up(self._record.pod, self._record.address)
         except OSError as problem:
             raise MountProblem(f"failed to set up the network of the pod: {problem}") from problem
 
-    async def _open_ports(self) -> None:
-        held = self._held
-        if held.node.host_ports is not None:
-            try:
-                await held.node.host_ports.open(held.pod, held.address)
-            except OSError as problem:
-                raise MountProblem(f"failed to open a host port: {problem}") from problem
-
-    async def volumes(self, pod: NodePod) -> dict[str, str]:
-        held = self._held
-        facts = facts_of(held.node, held.pod, held.address)
-        return await held.node.volumes.prepare(pod, pod_directory(held.node, held.uid) / "volumes", facts)
+    async def prepare_volumes(self, pod: NodePod) -> dict[str, str]:
+        """Where each volume is. Raises MountProblem."""
+        return await self._volumes.prepare(pod, self._files.volumes(self._record.uid), self._record.address)
 
     def refresh_volumes(self) -> None:
-        """The pod's labels or annotations have changed: files made of them follow at once."""
+        """The pod's labels or annotations have changed: files made of them are written again with the next sync."""
         self._mounted_at = 0.0
 
-    def refresh_names(self) -> None:
-        held = self._held
-        if held.address and not held.pod.spec.host_network and held.launches and not self._removed:
-            write_pod_names(held.node, held.pod, held.address)
+    def refresh_names(self, launches: LaunchBuilder) -> None:
+        """Services or pods have changed: write the pod's hosts file again."""
+        record = self._record
+        if record.address and not record.pod.spec.host_network and record.launches and not self._removed:
+            launches.write_hosts(record.pod, record.address)
 
     async def release(self) -> None:
-        """A pod that has ended holds nothing; logs, and volumes on the disk, stay until it is deleted."""
-        held = self._held
-        if held.node.cgroups is not None:
-            await asyncio.to_thread(held.node.cgroups.remove, held.cgroup)
-        if held.node.host_ports is not None:
-            held.node.host_ports.close(held.uid)
-        if held.node.namespaces is not None:
-            held.node.namespaces.remove(held.uid)
-        held.node.addresses.release(held.uid)
-        emptydir.unmount_all(pod_directory(held.node, held.uid) / "volumes")
+        """A pod that has ended keeps only its logs, and its volumes on the disk, until it is deleted."""
+        if self._cgroups is not None:
+            await asyncio.to_thread(self._cgroups.remove, self._cgroups.pod_of(self._record.pod))
+        self._network.release(self._record.uid)
+        emptydir.unmount_all(self._files.volumes(self._record.uid))
 
     async def remove(self) -> None:
-        """Nothing is left of it, and nothing comes back."""
+        """Remove everything of the pod."""
         self._removed = True
         await self.release()
-        await asyncio.to_thread(shutil.rmtree, pod_directory(self._held.node, self._held.uid), True)
+        await asyncio.to_thread(shutil.rmtree, self._files.pod(self._record.uid), True)

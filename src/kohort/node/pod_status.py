@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.container_order import Run, initialised
+from kohort.node.container_order import ContainerRun, uninitialized
 from kohort.node.runtimes.interface import Instance
 from kohort.node.views import Applied, Figures, Target, figures_of
 from kohort.objects.json_types import JsonObject
@@ -47,7 +47,7 @@ class Report(msgspec.Struct):
 
     pod: NodePod
     allocated: Pod
-    runs: Mapping[str, Run]
+    runs: Mapping[str, ContainerRun]
     phase: str
     stamp: str
     started: str
@@ -81,7 +81,7 @@ def observation(report: Report) -> PodObservation:
         init_containers=[_container(report, each, target, init=not each.sidecar) for each in spec.init_containers],
         ephemeral_containers=[_ephemeral_container(report, each) for each in spec.ephemeral_containers],
         sandbox_ready=report.sandbox,
-        uninitialized=[] if report.phase == "Succeeded" else initialised(spec, report.runs),
+        uninitialized=[] if report.phase == "Succeeded" else uninitialized(spec, report.runs),
         host=report.host,
         address=report.address,
         reason=report.reason,
@@ -149,7 +149,7 @@ def _container(report: Report, container: NodeContainer, target: Target, *, init
         seen = msgspec.structs.replace(
             seen,
             ready=run.ready and run.running and not report.stopping,
-            started=run.running and run.started and run.hooked,
+            started=run.running and run.started and run.post_start_done,
         )
     return msgspec.structs.replace(seen, resources=_container_resources(report, container, run, target))
 
@@ -162,7 +162,7 @@ def _ephemeral_container(report: Report, container: NodeContainer) -> ContainerO
 def _observed(report: Report, container: NodeContainer) -> ContainerObservation:
     run, spec = report.runs[container.name], report.pod.spec
     count = len(spec.containers or ()) + len(spec.init_containers) + len(spec.ephemeral_containers)
-    message = run.message.encode()[: LONGEST_MESSAGES_OF_POD // count].decode(errors="ignore")
+    message = run.termination_message.encode()[: LONGEST_MESSAGES_OF_POD // count].decode(errors="ignore")
     last = None
     if run.last is not None:
         last = _terminated(run.last, report.scheme, message if run.last is run.instance else "")
@@ -177,21 +177,23 @@ def _observed(report: Report, container: NodeContainer) -> ContainerObservation:
     )
 
 
-def _state(report: Report, run: Run, container: NodeContainer, message: str) -> ContainerState:
+def _state(report: Report, run: ContainerRun, container: NodeContainer, message: str) -> ContainerState:
     finished = report.phase in FINISHED_PHASES
-    unfinished = initialised(report.pod.spec, report.runs)
-    backs_off = run.ended and run.due is not None and not report.stopping and not finished
+    unfinished = uninitialized(report.pod.spec, report.runs)
+    backs_off = run.ended and run.restart_due is not None and not report.stopping and not finished
     return container_state(
-        running=Running(run.instance.started) if run.instance is not None and run.running and run.hooked else None,
-        blocked=Waiting(run.waiting, run.words) if run.waiting else None,
-        backoff=crash_loop_backoff(report.pod, container.name, run.delay) if backs_off else None,
+        running=Running(run.instance.started)
+        if run.instance is not None and run.running and run.post_start_done
+        else None,
+        blocked=Waiting(run.waiting_reason, run.waiting_message) if run.waiting_reason else None,
+        backoff=crash_loop_backoff(report.pod, container.name, run.restart_pause) if backs_off else None,
         ended=_terminated(run.instance, report.scheme, message) if run.instance is not None and run.ended else None,
         pod_ended=finished and not (unfinished and run.attempt < 0),
         initializing=bool(report.pod.spec.init_containers) and (not unfinished or unfinished[0] != container.name),
     )
 
 
-def _container_resources(report: Report, container: NodeContainer, run: Run, target: Target) -> JsonObject:
+def _container_resources(report: Report, container: NodeContainer, run: ContainerRun, target: Target) -> JsonObject:
     """`resources` and `allocatedResources` of a container."""
     if not report.gates.resize:
         return {}

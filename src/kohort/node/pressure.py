@@ -34,7 +34,7 @@ class Pressure(msgspec.Struct, frozen=True):
     pids: bool = False
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """Why the node takes on nothing more; empty if it does."""
         low = (("memory", self.memory), ("ephemeral-storage", self.disk), ("pids", self.pids))
         names = [name for name, is_low in low if is_low]
@@ -47,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True):
     usage: int
 
 
-def judged(*, memory: int, disk: int, disk_total: int, pids: int, pids_total: int) -> Pressure:
+def pressure_of(*, memory: int, disk: int, disk_total: int, pids: int, pids_total: int) -> Pressure:
     """From what is left of each."""
     return Pressure(
         memory=memory < LEAST_MEMORY,
@@ -60,7 +60,7 @@ def measure(available_memory: int, directory: Path) -> Pressure:
     disk = os.statvfs(directory)
     pids_total = int(Path("/proc/sys/kernel/pid_max").read_text())
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
-    return judged(
+    return pressure_of(
         memory=available_memory,
         disk=disk.f_bavail * disk.f_frsize,
         disk_total=disk.f_blocks * disk.f_frsize,
@@ -73,7 +73,7 @@ def first_for_memory(candidates: Iterable[Candidate]) -> Candidate | None:
     """None when only critical pods are left, and those that have next to nothing."""
 
     def place(candidate: Candidate) -> tuple[bool, int, int, str]:
-        excess = candidate.usage - asked(candidate.pod)
+        excess = candidate.usage - requested_memory(candidate.pod)
         return excess <= 0, candidate.pod.spec.priority or 0, -excess, candidate.pod.metadata.uid
 
     return min(_possible(candidates), key=place, default=None)
@@ -88,18 +88,18 @@ def first_for_disk(candidates: Iterable[Candidate]) -> Candidate | None:
     return min(_possible(candidates), key=place, default=None)
 
 
-def memory_words(candidate: Candidate) -> str:
+def memory_message(candidate: Candidate) -> str:
     return (
         f"The node was low on resource: memory. Pod was using {candidate.usage}, "
-        f"request is {asked(candidate.pod)}, has larger consumption of memory."
+        f"request is {requested_memory(candidate.pod)}, has larger consumption of memory."
     )
 
 
-def disk_words(candidate: Candidate) -> str:
+def disk_message(candidate: Candidate) -> str:
     return f"The node was low on resource: ephemeral-storage. Pod was using {candidate.usage}."
 
 
-def asked(pod: Pod) -> int:
+def requested_memory(pod: Pod) -> int:
     amount = requests(pod, SPEC).get(MEMORY)
     return amount.value if amount is not None else 0
 

@@ -1,4 +1,5 @@
-"""Asking containers how they are: one question (`ask`), and the counting of answers (`Counter`, pure).
+"""Probes of containers: one attempt (`run_probe`), thresholds (`Counter`, pure), and all of them while a container runs
+(`ProbeRunner`).
 
 | probe     | before it, a container counts as | enough failures in a row   | enough successes in a row   |
 |-----------|----------------------------------|----------------------------|-----------------------------|
@@ -9,13 +10,14 @@
 
 import asyncio
 import contextlib
+import random
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
-from kohort.node.runtimes.interface import ERROR, Session
+from kohort.node.container_order import ContainerRun
 from kohort.objects.node_pods import GrpcCheck, HttpGet, NodeContainer, Probe, TcpSocket
 
 Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
@@ -26,12 +28,12 @@ SHOWN: Final = 256
 BODY: Final = 10 << 10
 
 
-class Failure(Exception):
-    """The answer was no; the message says what was seen."""
+class ProbeFailed(Exception):
+    """The probe has failed; the message says what was seen."""
 
 
 class Counter(msgspec.Struct):
-    """Answers in a row; `add` returns a new verdict when the threshold is reached, else None."""
+    """Results in a row; `add` returns the result when its threshold is reached, else None."""
 
     successes_needed: int
     failures_allowed: int
@@ -53,17 +55,17 @@ def port_number(container: NodeContainer, port: int | str) -> int:
             return each.container_port
     if port.isdigit():
         return int(port)
-    raise Failure(f"there is no port {port!r}")
+    raise ProbeFailed(f"there is no port {port!r}")
 
 
-async def ask(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> None:
-    """Raises Failure, also when there is no answer in time."""
+async def run_probe(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> None:
+    """Raises ProbeFailed, also when there is no answer in time."""
     try:
         async with asyncio.timeout(probe.timeout_seconds or 1):
             if probe.exec is not None:
                 code, output = await execute(probe.exec.command)
                 if code != 0:
-                    raise Failure(output.decode(errors="replace").strip()[:SHOWN] or f"exit code {code}")
+                    raise ProbeFailed(output.decode(errors="replace").strip()[:SHOWN] or f"exit code {code}")
             elif probe.http_get is not None:
                 await http_get(probe.http_get, container, address)
             elif probe.tcp_socket is not None:
@@ -71,9 +73,9 @@ async def ask(probe: Probe, container: NodeContainer, address: str, execute: Exe
             elif probe.grpc is not None:
                 await grpc_check(probe.grpc, address)
     except TimeoutError:
-        raise Failure(_too_late(probe, container, address)) from None
+        raise ProbeFailed(_too_late(probe, container, address)) from None
     except OSError as problem:
-        raise Failure(problem.strerror or str(problem)) from None
+        raise ProbeFailed(problem.strerror or str(problem)) from None
 
 
 def _too_late(probe: Probe, container: NodeContainer, address: str) -> str:
@@ -104,13 +106,13 @@ def _path(check: HttpGet) -> str:
 async def _connected(
     host: str, port: int, tls: ssl.SSLContext | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Raises Failure."""
+    """Raises ProbeFailed."""
     try:
         return await asyncio.open_connection(host, port, ssl=tls)
     except ConnectionRefusedError:
-        raise Failure(f"dial tcp {host}:{port}: connect: connection refused") from None
+        raise ProbeFailed(f"dial tcp {host}:{port}: connect: connection refused") from None
     except OSError as problem:
-        raise Failure(f"dial tcp {host}:{port}: {problem.strerror or problem}") from None
+        raise ProbeFailed(f"dial tcp {host}:{port}: {problem.strerror or problem}") from None
 
 
 async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) -> None:
@@ -126,14 +128,14 @@ async def http_get(check: HttpGet, container: NodeContainer, address: str) -> in
     for _ in range(REDIRECTS):
         try:
             code, location = await _request(check.scheme, host, port, path, headers)
-        except Failure as problem:
-            raise Failure(f'Get "{_url(check, container, address, path)}": {problem}') from None
+        except ProbeFailed as problem:
+            raise ProbeFailed(f'Get "{_url(check, container, address, path)}": {problem}') from None
         if code not in (301, 302, 303, 307, 308) or not location.startswith("/"):
             if not 200 <= code < 400:
-                raise Failure(f"HTTP probe failed with statuscode: {code}")
+                raise ProbeFailed(f"HTTP probe failed with statuscode: {code}")
             return code
         path = location
-    raise Failure(f"stopped after {REDIRECTS} redirects")
+    raise ProbeFailed(f"stopped after {REDIRECTS} redirects")
 
 
 async def _request(scheme: str, host: str, port: int, path: str, headers: dict[str, str]) -> tuple[int, str]:
@@ -149,7 +151,7 @@ async def _request(scheme: str, host: str, port: int, path: str, headers: dict[s
         await writer.drain()
         status = (await reader.readline()).split()
         if len(status) < 2 or not status[1].isdigit():
-            raise Failure("the answer is not HTTP")
+            raise ProbeFailed("the answer is not HTTP")
         location = ""
         while line := (await reader.readline()).strip():
             name, _, value = line.decode("latin-1").partition(":")
@@ -176,17 +178,17 @@ async def grpc_check(check: GrpcCheck, address: str) -> None:
             if kind == 6 and not flags & 1:
                 writer.write(_h2(6, 1, 0, payload))
             if kind in (3, 7):
-                raise Failure("the gRPC server refused the stream")
+                raise ProbeFailed("the gRPC server refused the stream")
             if kind == 0 and length >= 5:
                 said = payload[6] if payload[5:6] == b"\x08" else 0
                 if said == GRPC_STATES.index("SERVING"):
                     return
                 state = GRPC_STATES[said] if said < len(GRPC_STATES) else said
-                raise Failure(f'service unhealthy (responded with "{state}")')
+                raise ProbeFailed(f'service unhealthy (responded with "{state}")')
             if kind == 1 and flags & 1:
-                raise Failure("the gRPC server did not answer the health check")
+                raise ProbeFailed("the gRPC server did not answer the health check")
     except asyncio.IncompleteReadError:
-        raise Failure("the gRPC server closed the connection") from None
+        raise ProbeFailed("the gRPC server closed the connection") from None
     finally:
         writer.close()
 
@@ -215,17 +217,104 @@ def _text(value: str) -> bytes:
     return bytes([len(encoded)]) + encoded
 
 
-async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
-    """Read a session to its end: exit code and what it wrote."""
-    output = b""
-    try:
-        while (message := await session.read()) is not None:
-            channel, data = message
-            if channel == ERROR:
-                return int(data), output
-            if len(output) < limit:
-                output += data
-    finally:
-        with contextlib.suppress(OSError):
-            await session.close()
-    return 137, output
+class ProbeFailure(msgspec.Struct, frozen=True):
+    """A probe of a container has failed."""
+
+    container: NodeContainer
+    kind: str
+    """Startup, Liveness or Readiness."""
+    message: str
+    restart: bool
+    """It has failed so often that the container must be restarted."""
+    grace: int | None
+    """Seconds that the probe gives the container to end, if it says so."""
+
+
+class ProbeRunner:
+    """Runs the probes of one container until it is stopped."""
+
+    def __init__(
+        self,
+        container: NodeContainer,
+        run: ContainerRun,
+        address: str,
+        execute: Execute,
+        failed: Callable[[ProbeFailure], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._container = container
+        self._run = run
+        self._address = address
+        self._execute = execute
+        self._failed = failed
+        self._changed = changed
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Probe until stopped."""
+        container, run = self._container, self._run
+        startup = container.startup_probe if not run.started else None
+        if startup is not None and not await self._until_started(startup):
+            return
+        run.started = True
+        if container.readiness_probe is None:
+            run.ready = True
+        self._changed()
+        loops = []
+        if container.liveness_probe is not None:
+            loops.append(self._liveness(container.liveness_probe))
+        if container.readiness_probe is not None:
+            loops.append(self._readiness(container.readiness_probe))
+        await asyncio.gather(*loops)
+
+    async def _until_started(self, probe: Probe) -> bool:
+        counter = Counter(probe.success_threshold or 1, probe.failure_threshold or 3)
+        await self._pause(probe.initial_delay_seconds)
+        while not self._stopped.is_set():
+            result = counter.add(await self._succeeds(probe, "Startup", counter))
+            if result:
+                return True
+            if result is False:
+                self._stopped.set()
+                return False
+            await self._pause(probe.period_seconds or 10)
+        return False
+
+    async def _liveness(self, probe: Probe) -> None:
+        counter = Counter(1, probe.failure_threshold or 3)
+        await self._pause(probe.initial_delay_seconds or random.uniform(0, min(probe.period_seconds or 10, 1)))
+        while not self._stopped.is_set():
+            if counter.add(await self._succeeds(probe, "Liveness", counter)) is False:
+                self._stopped.set()
+                return
+            await self._pause(probe.period_seconds or 10)
+
+    async def _readiness(self, probe: Probe) -> None:
+        counter = Counter(probe.success_threshold or 1, probe.failure_threshold or 3)
+        await self._pause(probe.initial_delay_seconds)
+        while not self._stopped.is_set():
+            result = counter.add(await self._succeeds(probe, "Readiness", counter))
+            if result is not None and result != self._run.ready:
+                self._run.ready = result
+                self._changed()
+            await self._pause(probe.period_seconds or 10)
+
+    async def _succeeds(self, probe: Probe, kind: str, counter: Counter) -> bool:
+        try:
+            await run_probe(probe, self._container, self._address, self._execute)
+        except ProbeFailed as problem:
+            if self._stopped.is_set():
+                return True
+            row = counter.row + 1 if counter.last is False else 1
+            fatal = kind != "Readiness" and row >= counter.failures_allowed
+            grace = probe.termination_grace_period_seconds
+            self._failed(ProbeFailure(self._container, kind, str(problem), fatal, grace))
+            return False
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)

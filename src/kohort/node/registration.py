@@ -1,4 +1,4 @@
-"""Plugs the node agent into a manager."""
+"""Registers the node agent with a manager."""
 
 import asyncio
 import contextlib
@@ -6,15 +6,19 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from kohort.kube.errors import ApiError
 from kohort.kube.manager import Manager
 from kohort.kube.private_files import private_directory
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.node import single_agent_lock
 from kohort.node.address_blocks import LOOPBACK_POOL
-from kohort.node.agent import MARKERS, Agent
-from kohort.node.container_spec import own_name
+from kohort.node.agent import MARKERS, Agent, NodeOptions
+from kohort.node.cgroups import node_cgroups, why_no_limits
+from kohort.node.machine_info import own_name
 from kohort.node.pod_addresses import AddressBook
+from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.resources import Settings
@@ -62,26 +66,10 @@ def register(
         own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
     private_directory(place, MARKERS)
+    options = NodeOptions(name or own_name(), place, labels or {}, capacity or {}, api_server, stop_pods, gates)
     lock = _locked(place, manager)
-    real = runtime is None
     try:
-        agent = Agent(
-            manager,
-            name or own_name(),
-            place,
-            runtime or ProcessRuntime(place / "runtime"),
-            cgroup_parent=cgroup_parent,
-            labels=labels,
-            capacity=capacity,
-            api_server=api_server,
-            stop_pods=stop_pods,
-            own_networks=own_networks and real,
-            serve_names=real,
-            settings=settings,
-            cgroups=real,
-            addresses=None if real else AddressBook(LOOPBACK_POOL.first_choice(f"{name} {place}")),
-            gates=gates,
-        )
+        agent = _agent(manager, options, runtime, cgroup_parent, settings, own_networks)
     except BaseException:
         lock.close()
         raise
@@ -89,8 +77,28 @@ def register(
     return agent.heartbeat.registered.wait  # type: ignore[return-value]
 
 
+def _agent(
+    manager: Manager,
+    options: NodeOptions,
+    runtime: Runtime | None,
+    cgroup_parent: Path | None,
+    settings: Settings,
+    own_networks: bool,
+) -> Agent:
+    name, directory = options.name, options.directory
+    if runtime is not None:
+        simulated = msgspec.structs.replace(options, no_limits_reason="containers are simulated")
+        addresses = AddressPlan(AddressBook(LOOPBACK_POOL.first_choice(f"{name} {directory}")))
+        return Agent(manager, simulated, runtime, addresses)
+    cgroups = node_cgroups(cgroup_parent, settings=settings)
+    reason = "" if cgroups is not None else why_no_limits()
+    addresses = AddressPlan.of_machine(name, directory, own_networks=own_networks)
+    real = msgspec.structs.replace(options, no_limits_reason=reason)
+    return Agent(manager, real, ProcessRuntime(directory / "runtime"), addresses, cgroups)
+
+
 def _locked(directory: Path, manager: Manager) -> contextlib.ExitStack:
-    """Until the manager has ended, and undone everything else."""
+    """Held until the manager has ended and cleaned up everything else."""
     lock = contextlib.ExitStack()
     lock.callback(os.close, single_agent_lock.lock(directory))
 
@@ -113,7 +121,7 @@ async def _serve(manager: Manager, agent: Agent, directory: Path, authority: str
 
 
 async def _found_authority(manager: Manager) -> str:
-    """Who signs the certificates of those who may come: as the cluster says, when it says it."""
+    """The certificate authority of the cluster's clients, from the ConfigMaps that publish it, as soon as one does."""
     while True:
         for name, key in _AUTHORITIES:
             with contextlib.suppress(ApiError):

@@ -15,10 +15,9 @@ from typing import Final
 import msgspec
 
 from kohort.node import emptydir, service_network
-from kohort.node.container_spec import parsed_id
 from kohort.node.pod_addresses import release_recorded
 from kohort.node.pod_network_namespaces import Namespaces
-from kohort.node.runtimes.interface import CannotStart, Instance
+from kohort.node.runtimes.interface import CannotStart, Instance, parse_container_key
 from kohort.node.runtimes.process import process_launch
 from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.process.supervisor_protocol import connect
@@ -37,7 +36,7 @@ async def end(directory: Path) -> int:
     """End what is left below a node's directory; returns how many pods still ran. No agent may be there. Raises OSError
     when something does not end."""
     state = directory / "runtime"
-    pods = {parsed_id(each.id)[0] for each in _alive(state)}
+    pods = {parse_container_key(each.id).pod_uid for each in _alive(state)}
     if _unended(state) or await _is_supervised(state):
         await _end_containers(state)
     unmount_volumes(directory)

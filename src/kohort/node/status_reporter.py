@@ -1,7 +1,7 @@
-"""Tells the API server how a pod is, when that is news.
+"""Writes the status of a pod to the API server when it has changed: patch -> decide -> allocate -> actuate -> REPORT.
 
-Nothing waits for it: while the API server is away, containers are started, resized and ended as ever, and what could
-not be said is owed.
+Nothing waits for the API server: while it is away, containers are started, resized and stopped as usual, and a status
+that could not be written is written later.
 """
 
 import asyncio
@@ -9,17 +9,20 @@ import asyncio
 import msgspec
 
 from kohort.kube import clock
-from kohort.kube.client import PatchType
+from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import ApiError, NotFound
 from kohort.kube.log import Log
 from kohort.kube.resources import PODS
 from kohort.node import container_order
-from kohort.node.container_spec import log_path, message_path, parsed_id
-from kohort.node.pod_record import HeldPod
+from kohort.node.cgroups import Cgroups
+from kohort.node.node_state import NodeState
+from kohort.node.pod_files import PodFiles
+from kohort.node.pod_record import PodRecord
 from kohort.node.pod_status import Report, pod_status
 from kohort.node.resize.actuation import actuated_from_cgroups
-from kohort.node.runtimes.interface import Instance
+from kohort.node.resize.allocation import Allocations
+from kohort.node.runtimes.interface import Instance, parse_container_key
 from kohort.node.termination_message import read_termination_message
 from kohort.node.views import Applied
 from kohort.objects.json_types import JsonObject
@@ -30,91 +33,104 @@ RETRY_SECONDS = 5.0
 _log = Log(part="node")
 
 
-class Reporting:
-    def __init__(self, held: HeldPod) -> None:
-        self._held = held
-        self._said: JsonObject = reported_conditions(held.pod)
-        if address := held.pod.status.pod_ip:  # an earlier agent may have given the pod another one
-            self._said["podIPs"] = [{"ip": address}]
-        if host := held.pod.status.host_ip:
-            self._said["hostIPs"] = [{"ip": host}]
-        self._owed: JsonObject | None = None
-        """A status that could not be told."""
+class StatusReporter:
+    def __init__(
+        self,
+        record: PodRecord,
+        client: Client,
+        node: NodeState,
+        allocations: Allocations,
+        cgroups: Cgroups | None,
+        files: PodFiles,
+    ) -> None:
+        self._record = record
+        self._client = client
+        self._node = node
+        self._allocations = allocations
+        self._cgroups = cgroups
+        self._files = files
+        self._reported: JsonObject = reported_conditions(record.pod)
+        if address := record.pod.status.pod_ip:  # an earlier agent may have given the pod another one
+            self._reported["podIPs"] = [{"ip": address}]
+        if host := record.pod.status.host_ip:
+            self._reported["hostIPs"] = [{"ip": host}]
+        self._unwritten: JsonObject | None = None
+        """A status that could not be written."""
 
     async def report(self, *, phase: str = "", reason: str = "", message: str = "", stopping: bool = False) -> None:
-        held = self._held
+        record = self._record
         report = Report(
-            held.pod,
-            held.allocated(),
-            held.runs,
-            phase or container_order.phase(held.pod.spec, held.runs, held.restarting()),
+            record.pod,
+            record.allocated(),
+            record.runs,
+            phase or container_order.phase(record.pod.spec, record.runs, record.restarting()),
             clock.timestamp(),
-            held.started_at,
-            f"{held.node.runtime.name}://",
-            held.node.host,
-            held.address,
-            sandbox=held.places is not None,
-            actual=self.actual(),
-            resize=held.resize,
+            record.started_at,
+            self._node.container_id_scheme,
+            self._node.machine.address,
+            record.address,
+            sandbox=record.volumes is not None,
+            actual=self._actual(),
+            resize=record.resize,
             reason=reason,
             message=message,
             stopping=stopping,
-            unenforced=held.unenforced,
-            gates=held.node.facts().gates,
+            unenforced=record.unenforced,
+            gates=self._node.gates,
         )
-        await self._write(pod_status(report, self._said))
+        await self._write(pod_status(report, self._reported))
 
-    async def refuse(self, reason: str, message: str) -> None:
-        """The node does not take this pod in."""
-        self._held.event("Warning", reason, message)
+    async def reject(self, reason: str, message: str) -> None:
+        """The node does not admit this pod."""
+        self._record.event("Warning", reason, message)
         message = f"Pod was rejected: {message}"
-        await self._write(rejected_status(self._held.pod, reason, message, clock.timestamp()))
+        await self._write(rejected_status(self._record.pod, reason, message, clock.timestamp()))
 
-    async def catch_up(self) -> Requeue | None:
-        """Tell what is owed."""
-        if self._owed is not None:
-            await self._write(self._owed)
-        return Requeue(after=RETRY_SECONDS) if self._owed is not None else None
+    async def retry(self) -> Requeue | None:
+        """Write a status that could not be written before."""
+        if self._unwritten is not None:
+            await self._write(self._unwritten)
+        return Requeue(after=RETRY_SECONDS) if self._unwritten is not None else None
 
-    def actual(self) -> Applied | None:
-        """What the kernel holds; memory requests, which it does not know, as they were pushed."""
-        held = self._held
-        actuated = held.node.allocations.actuated(held.uid)
-        if actuated is None or held.node.cgroups is None or not held.cgroup.is_dir():
+    def _actual(self) -> Applied | None:
+        """What the kernel holds; memory requests, which it does not know, as they were actuated."""
+        record = self._record
+        actuated = self._allocations.actuated(record.uid)
+        if actuated is None or self._cgroups is None or not self._cgroups.pod_of(record.pod).is_dir():
             return actuated
-        found = actuated_from_cgroups(held.node.cgroups, held.allocated())
+        held = actuated_from_cgroups(self._cgroups, record.allocated())
         containers = {
             name: msgspec.structs.replace(figures, memory_request=actuated.containers.get(name, figures).memory_request)
-            for name, figures in found.containers.items()
+            for name, figures in held.containers.items()
         }
-        return Applied(msgspec.structs.replace(found.pod, memory_request=actuated.pod.memory_request), containers)
+        return Applied(msgspec.structs.replace(held.pod, memory_request=actuated.pod.memory_request), containers)
 
     async def termination_message(self, container: NodeContainer, instance: Instance) -> str:
-        """What a container has left in its file for that; or, if it failed and asks for it, the end of its output. The
-        container writes both files, so they are read elsewhere than on the event loop."""
-        uid, name, attempt = parsed_id(instance.id)
+        """The container's termination message or, if it failed and asks for it, the end of its log. The container
+        writes both files, so they are read in a thread."""
+        key = parse_container_key(instance.id)
         falls_back = container.termination_message_policy == "FallbackToLogsOnError" and instance.exit_code != 0
         return await asyncio.to_thread(
             read_termination_message,
-            message_path(self._held.node, uid, name, attempt),
-            log_path(self._held.node, uid, name, attempt) if falls_back else None,
+            self._files.termination_message(*key),
+            self._files.log(*key) if falls_back else None,
         )
 
     async def _write(self, status: JsonObject) -> None:
-        self._owed = None
-        if status == self._said:
+        self._unwritten = None
+        if status == self._reported:
             return
-        held = self._held
-        patch = {"metadata": {"uid": held.uid}, "status": status_patch(self._said, status)}
+        key = self._record.key
+        patch = {"metadata": {"uid": self._record.uid}, "status": status_patch(self._reported, status)}
         try:
-            await held.node.client.patch(
-                PODS, held.key.name, held.key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
+            await self._client.patch(
+                PODS, key.name, key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
             )
         except NotFound:
             pass
         except ApiError as problem:
-            _log.warning("the status of a pod could not be told", pod=str(held.key), problem=problem.message)
-            self._owed = status
-            held.wake(RETRY_SECONDS)
+            _log.warning("failed to update pod status", pod=str(key), problem=problem.message)
+            self._unwritten = status
+            self._record.wake(RETRY_SECONDS)
             return
-        self._said = status
+        self._reported = status

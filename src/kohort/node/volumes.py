@@ -33,11 +33,11 @@ from kohort.node import emptydir
 from kohort.node.container_environment import ConfigProblem, expanded, field_value, resource_value
 from kohort.node.image_config import read_image
 from kohort.node.images import NoImage, directory_of
+from kohort.node.machine_info import Machine
 from kohort.node.runtimes.interface import Mount
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod
-from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import (
     ConfigMapSource,
     DownwardSource,
@@ -106,18 +106,18 @@ class Sources:
         return Content({key: base64.b64decode(value) for key, value in secret.data.items()})
 
 
-class Volumes:
-    def __init__(
-        self, client: Client, sources: Sources, allocatable: Mapping[str, Quantity], images: Path = Path("images")
-    ) -> None:
+class PodVolumes:
+    def __init__(self, client: Client, sources: Sources, machine: Machine, images: Path) -> None:
         self._client = client
         self._images = images
         self._sources = sources
-        self._allocatable = allocatable
+        self._machine = machine
         self._tokens: dict[tuple[str, str], tuple[float, bytes]] = {}
 
-    async def prepare(self, pod: NodePod, directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
-        """Where each volume of a pod is. Raises MountProblem. Called again, it brings content up to date."""
+    async def prepare(self, pod: NodePod, directory: Path, address: str) -> dict[str, str]:
+        """Where each volume of a pod with this address is. Called again, it brings content up to date. Raises
+        MountProblem."""
+        facts = self._machine.field_values(address)
         found = {}
         for volume in pod.spec.volumes:
             place = directory / volume.name
@@ -141,7 +141,7 @@ class Volumes:
         if volume.empty_dir is None:
             write_atomically(place, await self._files(pod, volume, facts), group)
         else:
-            size = emptydir.memory_size(pod, volume.empty_dir, self._allocatable)
+            size = emptydir.memory_size(pod, volume.empty_dir, self._machine.allocatable)
             emptydir.provide(volume.empty_dir, place, size, group)
         return str(place)
 
@@ -186,7 +186,7 @@ class Volumes:
                 text = field_value(pod, item.field_ref, facts)
             elif item.resource_field_ref is not None:
                 container = _named(pod, item.resource_field_ref.container_name)
-                text = resource_value(pod, container, item.resource_field_ref, self._allocatable)
+                text = resource_value(pod, container, item.resource_field_ref, self._machine.allocatable)
             else:
                 continue
             found[item.path] = (text.encode(), item.mode or mode or 0o644)

@@ -46,6 +46,7 @@ def decide_in_order(
 
     A resize may ask for more of one resource and less of another, and so free room for one that was deferred before its
     turn. Those that are deferred are therefore asked again until no more is accepted: none of them waits while it fits.
+    Decisions come in the order in which they were made: none depends on a later one.
     """
     queue, fixed = in_order(waiting), list(settled)
     held = {entry.pod.metadata.uid: entry.allocated.applied_to(entry.pod) for entry in queue}
@@ -61,6 +62,7 @@ def decide_in_order(
                 held[uid], accepted = entry.pod, True
             if isinstance(decision, Deferred):
                 deferred.append(entry)
+            decisions.pop(uid, None)
             decisions[uid] = entry, decision
         queue = deferred if accepted else []
     return list(decisions.values())

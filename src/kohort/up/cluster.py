@@ -196,7 +196,7 @@ async def _retired(options: Options, transport: Transport) -> str:
 
     running = Fleet(int(options.simulation.get("nodes", 0))).names()
     if parts.NODE in options.parts:
-        from kohort.node.container_spec import own_name
+        from kohort.node.machine_info import own_name
 
         running.append(own_name())
     elif options.data.node.is_dir():

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from kohort.kube.client import PatchType
 from kohort.kube.manager import Manager
+from kohort.kube.private_files import make_private_directory
 from kohort.kube.resources import EVENTS, PODS
 from kohort.node.address_blocks import LOOPBACK_POOL
-from kohort.node.agent import Agent
+from kohort.node.agent import Agent, NodeOptions
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import Witness, nobody
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.resize.actuation import Actuator
+from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.json_types import Json, JsonObject
 from kohort.resources import CgroupValues
@@ -69,8 +70,8 @@ class Bench:
         return [f"{each['type']} {each['reason']}: {each['message']}" for each in self.cluster.objects(EVENTS)]
 
     def cgroup(self, uid: str) -> Path:
-        assert self.agent.node.cgroups is not None
-        return self.agent.node.cgroups.pods()[uid]
+        assert self.agent.cgroups is not None
+        return self.agent.cgroups.pods()[uid]
 
     async def crash(self) -> None:
         """The agent is killed; what runs, runs on."""
@@ -80,7 +81,7 @@ class Bench:
         """Another agent comes, and has looked at the pod."""
         before = self._agents[-1]
         await self.cluster.parts["node"].restart()
-        await self.until(lambda: self.agent is not before and self.agent.worker("default", name) is not None)
+        await self.until(lambda: self.agent is not before and self.agent.pods.find("default", name) is not None)
 
     async def until(self, holds: Callable[[], bool], timeout: float = 600.0) -> None:
         await self.cluster.until(holds, timeout)
@@ -127,15 +128,12 @@ async def node(
     def register(manager: Manager) -> None:
         addresses = AddressBook(LOOPBACK_POOL.first_choice("tests"))
         turned = NodeGates.parse(gates())
-        agent = Agent(
-            manager, NODE, directory, runtime, cgroups=False, capacity=capacity, addresses=addresses, gates=turned
-        )
-        if tree:
-            cgroups = Tree(directory / "cgroups", witness)
+        cgroups = Tree(directory / "cgroups", witness) if tree else None
+        if cgroups is not None:
+            make_private_directory(directory)
             cgroups.prepare()
-            agent.limits, agent.node.cgroups = True, cgroups
-            agent.node.actuator = Actuator(cgroups, agent.node.allocations)
-        agents.append(agent)
+        options = NodeOptions(NODE, directory, capacity=capacity, gates=turned)
+        agents.append(Agent(manager, options, runtime, AddressPlan(addresses), cgroups))
 
     async with Cluster(parts=parts, extra={"node": register}) as cluster:
         await agents[-1].heartbeat.registered.wait()

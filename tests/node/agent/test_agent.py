@@ -153,8 +153,8 @@ async def test_a_pod_that_writes_more_than_it_wanted_to_is_ended(tmp_path: Path)
         await bench.until(lambda: bench.phase() == "Running")
         for name, size in (("v", 1 << 19), ("free", 3 << 20)):
             (tmp_path / "pods" / uid / "volumes" / name / "file").write_bytes(b"x" * size)
-        await bench.agent.evictions.end_overfull()
-        assert bench.agent.worker("default", "p").evicted == ""  # type: ignore[union-attr]
+        await bench.agent.evictions.evict_over_size_limit()
+        assert bench.agent.pods.find("default", "p").evicted == ""  # type: ignore[union-attr]
         (tmp_path / "pods" / uid / "volumes" / "v" / "more").write_bytes(b"x" * (1 << 20))
         await bench.until(lambda: bench.phase() == "Failed")
         status = bench.pod()["status"]
@@ -189,7 +189,7 @@ async def test_an_agent_that_died_is_followed_by_one_that_knows_everything(tmp_p
         await bench.cluster.parts["node"].crash()
         await bench.cluster.parts["node"].restart()
         await bench.agent.heartbeat.registered.wait()
-        await bench.until(lambda: bench.agent.worker("default", "p") is not None)
+        await bench.until(lambda: bench.agent.pods.find("default", "p") is not None)
         assert bench.running() == ["c_0"] and bench.status()["restartCount"] == 0
         bench.runtime.end(f"{uid}_c_0", 1)
         await bench.until(lambda: bench.status()["restartCount"] == 1)
@@ -212,8 +212,8 @@ async def test_a_pod_that_has_ended_stays_as_it_ended(tmp_path: Path) -> None:
         bench.runtime.end(f"{uid}_c_0")
         await bench.until(lambda: bench.phase() == "Succeeded")
         await bench.cluster.parts["node"].restart()
-        await bench.until(lambda: bench.agent.worker("default", "p") is not None)
-        worker = bench.agent.worker("default", "p")
+        await bench.until(lambda: bench.agent.pods.find("default", "p") is not None)
+        worker = bench.agent.pods.find("default", "p")
         assert worker is not None and worker.runs["c"].ended and bench.running() == []
         await bench.runtime.remove(f"{uid}_c_0")
         phases = set()

@@ -43,8 +43,8 @@ async def resized(bench: Bench, dying: Dying, policy: list[JsonObject]) -> JsonO
         terminationGracePeriodSeconds=1,
     )
     await bench.until(lambda: bench.phase() == "Running")
-    bench.agent.node.allocations._allocated._witness = dying
-    bench.agent.node.allocations._actuated._witness = dying
+    bench.agent.allocations._allocated._witness = dying
+    bench.agent.allocations._actuated._witness = dying
     dying.armed = True
     await bench.resize({"containers": [{"name": "c", "resources": AFTER}], "resources": LEVEL_AFTER})
     await bench.until(lambda: dying.dead.is_set() or finished(bench))

@@ -99,4 +99,4 @@ async def test_what_others_write_of_the_agent_does_not_stay(tmp_path: Path) -> N
         await asyncio.sleep(11)
         status = (await client.get(NODES, NODE))["status"]
         port = (status["daemonEndpoints"].get("kubeletEndpoint") or {}).get("Port", 0)
-        assert (port, status["addresses"]) == (bench.agent.port, own)
+        assert (port, status["addresses"]) == (bench.agent.state.port, own)

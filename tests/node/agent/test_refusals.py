@@ -85,7 +85,7 @@ async def test_volumes_in_place_of_files_of_the_node_are_what_a_container_sees(t
     async with node(tmp_path) as bench:
         await bench.create(containers=[container("c", volumeMounts=mounts)], volumes=[{"name": "v", "emptyDir": {}}])
         await bench.until(lambda: bench.phase() == "Running")
-        worker = bench.agent.worker("default", "p")
+        worker = bench.agent.pods.find("default", "p")
         assert worker is not None
         targets = [each.target.rstrip("/") for each in worker.launches["c"].mounts]
         assert sorted(targets) == ["/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"], "each once"

@@ -73,7 +73,7 @@ async def test_k10_where_resizing_is_off_a_stored_resize_is_infeasible(tmp_path:
         await bench.restart()
         await bench.until(lambda: infeasible(bench, "feature_gate_off"))
         assert files(bench, uid) == before and bench.running() == ["c_0"]
-        held = bench.agent.node.allocations.allocated(uid)
+        held = bench.agent.allocations.allocated(uid)
         assert held is not None and held.containers["c"].requests == {"cpu": "100m"}
 
 

@@ -33,7 +33,7 @@ async def killed_and_followed(bench: Bench) -> None:
     before = bench.agent
     await bench.cluster.parts["node"].crash()
     await bench.cluster.parts["node"].restart()
-    await bench.until(lambda: bench.agent is not before and bench.agent.worker("default", "p") is not None)
+    await bench.until(lambda: bench.agent is not before and bench.agent.pods.find("default", "p") is not None)
 
 
 async def address_of_the_first_pod(directory: Path) -> str:

@@ -42,7 +42,7 @@ async def test_w9_the_age_of_a_wait_survives_the_agent(tmp_path: Path) -> None:
         await asyncio.sleep(100)
         await bench.cluster.parts["node"].crash()
         await bench.cluster.parts["node"].restart()
-        await bench.until(lambda: bench.agent.worker("default", "p") is not None)
+        await bench.until(lambda: bench.agent.pods.find("default", "p") is not None)
         await asyncio.sleep(200)
         assert pending(bench)["lastTransitionTime"] == since
 
@@ -51,13 +51,13 @@ async def test_w12_a_resize_is_called_complete_after_its_last_write(tmp_path: Pa
     happened: list[str] = []
     async with node(tmp_path, tree=True, witness=lambda kind, path, content: happened.append(path.name)) as bench:
         await run(bench, "p", {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}})
-        noted = bench.agent.node.recorder.normal
+        noted = bench.agent.recorder.normal
 
         def note(resource: object, about: object, reason: str, message: str) -> None:
             happened.append(reason)
             noted(resource, about, reason, message)  # type: ignore[arg-type]
 
-        bench.agent.node.recorder.normal = note  # type: ignore[assignment,method-assign]
+        bench.agent.recorder.normal = note  # type: ignore[assignment,method-assign]
         happened.clear()
         await bench.resize({"resources": {"requests": {"cpu": "200m"}, "limits": {"cpu": "2"}}})
         await bench.until(lambda: "ResizeCompleted" in happened)
@@ -104,15 +104,15 @@ async def test_w14_the_tier_weighs_what_was_allocated_at_once(tmp_path: Path) ->
 async def test_w25_infeasible_is_counted_once_and_judged_again_when_the_node_changes(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="4") as bench:
         await run(bench, "p", cpu("100m"))
-        bench.agent.node.allocatable["cpu"] = type(bench.agent.node.allocatable["cpu"]).parse("1")
+        bench.agent.state.machine.allocatable["cpu"] = type(bench.agent.state.machine.allocatable["cpu"]).parse("1")
         await ask(bench, "p", cpu("2"))
         await bench.until(lambda: pending(bench).get("reason") == "Infeasible")
         counted = bench.agent.metrics.infeasible.labels("insufficient_node_allocatable")._value.get
         for trigger in ("periodic_retry", "node_changed", "pod_terminated", "node_changed"):
-            bench.agent.resizes.go_through(trigger)
+            bench.agent.resizes.decide(trigger)
         assert counted() == 1
-        bench.agent.node.allocatable["cpu"] = type(bench.agent.node.allocatable["cpu"]).parse("4")
-        bench.agent.resizes.go_through("node_changed")
+        bench.agent.state.machine.allocatable["cpu"] = type(bench.agent.state.machine.allocatable["cpu"]).parse("4")
+        bench.agent.resizes.decide("node_changed")
         await bench.until(lambda: bench.status()["allocatedResources"] == {"cpu": "2"})
         assert not pending(bench)
 

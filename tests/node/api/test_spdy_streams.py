@@ -92,7 +92,7 @@ async def connected(session: Session | CannotStart | None = None, port: int = 0)
         return await serve_session(request, begin)
 
     async def forward(request: web.Request) -> web.StreamResponse:
-        return await serve_forwarding(request, Pod(port))
+        return await serve_forwarding(request, Pod(port).connect)
 
     app = web.Application()
     app.router.add_post("/exec", execute)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.node.faketree import ROOM, Died, Machine
+from tests.node.faketree import ROOM, Died, Machine, decide
 from tests.node.resizing import sized
 
 from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups
@@ -170,7 +170,7 @@ async def test_w10_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> 
 
     machine.allocations._allocated._witness = full
     with pytest.raises(OSError, match="no space"):
-        machine.allocations.judge(AFTER, [], ROOM)
+        decide(machine.allocations, AFTER, [], ROOM)
     held = machine.allocations.allocated("u1")
     assert held is not None and held.applied_to(AFTER).spec == BEFORE.spec
 
@@ -192,7 +192,7 @@ def test_pods_are_taken_in_by_what_they_have(tmp_path: Path) -> None:
     refused = machine.allocations.admit(sized("u2", c1="200m"), [pod], small)
     assert refused is not None and refused.reason == "OutOfcpu"
     assert machine.allocations.admit(sized(c1="900m"), [], small) is None
-    assert isinstance(machine.allocations.judge(sized(c1="300m"), [], small), Accepted)
+    assert isinstance(decide(machine.allocations, sized(c1="300m"), [], small), Accepted)
     second = sized("u3", c1="")
     assert machine.allocations.admit(second, [pod], small) is None
     third = machine.allocations.admit(sized("u4", c1=""), [pod, second], small)

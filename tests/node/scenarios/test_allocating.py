@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.node.faketree import ROOM, Machine
+from tests.node.faketree import ROOM, Machine, decide
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt
@@ -105,7 +105,7 @@ def test_h5_a_refused_resize_changes_nothing_of_what_is_allocated(tmp_path: Path
     machine = Machine(tmp_path)
     assert machine.allocations.admit(sized(c1="300m/300Mi"), [], SMALL) is None
     assert machine.allocations.admit(OTHER, [], SMALL) is None
-    machine.allocations.judge(sized(c1="600m/100Mi"), [OTHER], SMALL)
+    decide(machine.allocations, sized(c1="600m/100Mi"), [OTHER], SMALL)
     assert machine.allocations.allocated("u1") == held(sized(c1="300m/300Mi"))
 
 
@@ -200,7 +200,7 @@ def test_h21_pods_without_a_record_take_no_room(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     unknown = sized("u9", c1="900m")
     assert machine.allocations.admit(sized(c1="300m"), [unknown], SMALL) is None
-    assert isinstance(machine.allocations.judge(sized(c1="800m"), [unknown], SMALL), Accepted)
+    assert isinstance(decide(machine.allocations, sized(c1="800m"), [unknown], SMALL), Accepted)
 
 
 def test_h23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""The door of a node. What is behind it is loaded when somebody knocks: most nodes of most clusters never run a command
-or show a log, and aiohttp would be a fifth of their start and of their memory."""
+"""Listens for connections to the node's API. The server behind it is loaded with the first connection: most nodes never
+run a command or show a log, and aiohttp would take a fifth of their start-up time and memory."""
 
 import asyncio
 import contextlib
@@ -11,37 +11,37 @@ from kohort.node.api.client_authentication import reachable_name, serving_contex
 
 
 async def listen(agent: Agent, directory: Path, authority: str) -> None:
-    """Tell the agent where the door is, and answer it until cancelled."""
-    name, host = agent.name, agent.node.host
+    """Report the port of the node's API, and serve it until cancelled."""
+    name, host = agent.state.machine.name, agent.state.machine.address
     making = asyncio.to_thread(serving_context, directory, host, name, authority)
-    context, agent.hostname = await asyncio.gather(making, reachable_name(name, host))
-    with socket.create_server((host, 0)) as door:
-        agent.port = door.getsockname()[1]
+    context, agent.state.hostname = await asyncio.gather(making, reachable_name(name, host))
+    with socket.create_server((host, 0)) as listening:
+        agent.state.port = listening.getsockname()[1]
         agent.heartbeat.changed()
-        await _knocked(door)
+        await _first_connection(listening)
         from kohort.node.api.server import NodeApi
 
         api = NodeApi(agent)
         try:
-            await api.start(door, context)
+            await api.start(listening, context)
             await asyncio.Event().wait()
         finally:
             with contextlib.suppress(OSError):
                 await api.stop()
 
 
-async def _knocked(door: socket.socket) -> None:
+async def _first_connection(listening: socket.socket) -> None:
     """Wait until a connection could be accepted."""
-    door.setblocking(False)
+    listening.setblocking(False)
     loop = asyncio.get_running_loop()
-    knock = loop.create_future()
+    arrived = loop.create_future()
 
-    def heard() -> None:
-        loop.remove_reader(door)
-        knock.set_result(None)
+    def on_readable() -> None:
+        loop.remove_reader(listening)
+        arrived.set_result(None)
 
-    loop.add_reader(door, heard)
+    loop.add_reader(listening, on_readable)
     try:
-        await knock
+        await arrived
     finally:
-        loop.remove_reader(door)
+        loop.remove_reader(listening)

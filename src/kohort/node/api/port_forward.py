@@ -1,4 +1,4 @@
-"""Ports of pods, reached from far away.
+"""Port-forward: connections from clients of the API server to ports of pods.
 
 | the client asks for                       | one forwarded connection is                                     |
 |-------------------------------------------|-----------------------------------------------------------------|
@@ -8,7 +8,8 @@
 
 import asyncio
 import contextlib
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
@@ -30,19 +31,15 @@ CHUNK: Final = 65536
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Pod(Protocol):
-    """Where ports are."""
-
-    async def connect(self, port: int) -> _Connection:
-        """Raises OSError."""
-        ...
+Connect = Callable[[int], Awaitable[_Connection]]
+"""Connects to a port of the pod. Raises OSError."""
 
 
-async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse:
+async def serve_forwarding(request: web.Request, connect: Connect) -> web.StreamResponse:
     if asks_for_spdy(request):
         upgraded = Upgraded(FORWARD)
         await upgraded.begin(request)
-        await serve_streams(SpdyConnection(upgraded), pod)
+        await serve_streams(SpdyConnection(upgraded), connect)
         return upgraded
     offered = request.headers.get("Sec-WebSocket-Protocol", "")
     tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=MAX_MESSAGE, compress=False)
@@ -50,21 +47,21 @@ async def serve_forwarding(request: web.Request, pod: Pod) -> web.StreamResponse
         return web.Response(status=400, text="Upgrade request required")
     if SPDY_TUNNEL in offered:
         await tunnel.prepare(request)
-        await serve_streams(SpdyConnection(Tunnel(tunnel)), pod)
+        await serve_streams(SpdyConnection(Tunnel(tunnel)), connect)
         return tunnel
     ports = [int(port) for port in request.query.getall("port", []) if port.isdigit()]
     if not ports:
         return web.Response(status=400, text="you must specify at least 1 port")
     channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=MAX_MESSAGE, compress=False)
     await channels.prepare(request)
-    await _by_channels(channels, ports, pod)
+    await _by_channels(channels, ports, connect)
     return channels
 
 
 # Streams
 
 
-async def serve_streams(connection: SpdyConnection, pod: Pod) -> None:
+async def serve_streams(connection: SpdyConnection, connect: Connect) -> None:
     waiting: dict[str, dict[str, Stream]] = {}
     tasks: set[asyncio.Task[None]] = set()
     try:
@@ -79,7 +76,7 @@ async def serve_streams(connection: SpdyConnection, pod: Pod) -> None:
             pair[kind] = stream
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
-                task = asyncio.create_task(_carry_pair(pair["data"], pair["error"], pod))
+                task = asyncio.create_task(_carry_pair(pair["data"], pair["error"], connect))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
     finally:
@@ -87,11 +84,11 @@ async def serve_streams(connection: SpdyConnection, pod: Pod) -> None:
         await connection.close()
 
 
-async def _carry_pair(data: Stream, error: Stream, pod: Pod) -> None:
+async def _carry_pair(data: Stream, error: Stream, connect: Connect) -> None:
     port = data.headers.get("port", "")
     problem = ""
     try:
-        reader, writer = await pod.connect(int(port))
+        reader, writer = await connect(int(port))
     except (OSError, ValueError) as found:
         problem = f"failed to connect to port {port} of the pod: {found}"
     else:
@@ -126,17 +123,17 @@ async def _both_ways(data: Stream, reader: asyncio.StreamReader, writer: asyncio
 # Channels
 
 
-async def _by_channels(channels: web.WebSocketResponse, ports: list[int], pod: Pod) -> None:
+async def _by_channels(channels: web.WebSocketResponse, ports: list[int], connect: Connect) -> None:
     connections: dict[int, asyncio.StreamWriter] = {}
     tasks: list[asyncio.Task[None]] = []
     for index, port in enumerate(ports):
         for channel in (2 * index, 2 * index + 1):
             await channels.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
         try:
-            reader, writer = await pod.connect(port)
+            reader, writer = await connect(port)
         except OSError as problem:
-            words = f"failed to connect to port {port} of the pod: {problem}"
-            await channels.send_bytes(bytes([2 * index + 1]) + words.encode())
+            message = f"failed to connect to port {port} of the pod: {problem}"
+            await channels.send_bytes(bytes([2 * index + 1]) + message.encode())
             continue
         connections[2 * index] = writer
         tasks.append(asyncio.create_task(_outward(channels, reader, 2 * index)))

@@ -15,8 +15,8 @@ from kohort.node.api.authorization import Authorizer, CannotAuthorize, access_of
 from kohort.node.api.exec_sessions import serve_session
 from kohort.node.api.log_reader import LogOptions, read_log
 from kohort.node.api.port_forward import serve_forwarding
-from kohort.node.container_spec import execution_of, log_path, parsed_id
-from kohort.node.pod_worker import PodWorker
+from kohort.node.pod_record import PodRecord
+from kohort.node.runtimes.interface import command_in, parse_container_key
 
 _IMAGE_PROBLEMS: Final = {
     "ErrImagePull": "image can't be pulled",
@@ -28,10 +28,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class NodeApi:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._authorizer = Authorizer.of_cluster(agent.node.client, agent.name)
+        self._authorizer = Authorizer.of_cluster(agent.client, agent.state.machine.name)
         self._runner: web.AppRunner | None = None
 
-    async def start(self, door: socket.socket, context: ssl.SSLContext) -> None:
+    async def start(self, listening: socket.socket, context: ssl.SSLContext) -> None:
         app = web.Application(middlewares=[self._guard])
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/metrics", self._metrics)
@@ -44,7 +44,7 @@ class NodeApi:
             app.router.add_route(method, "/portForward/{namespace}/{pod}", self._forward)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.SockSite(self._runner, door, ssl_context=context).start()
+        await web.SockSite(self._runner, listening, ssl_context=context).start()
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -61,10 +61,10 @@ class NodeApi:
             return web.Response(status=500, text=f"Authorization error: {problem}")
         if not allowed:
             needed = access_of(request.path)
-            words = (
+            message = (
                 f"Forbidden (user={user.name}, verb={needed.verb}, resource=nodes, subresource={needed.subresource})"
             )
-            return web.Response(status=403, text=words)
+            return web.Response(status=403, text=message)
         return await handler(request)
 
     async def _health(self, request: web.Request) -> web.Response:
@@ -73,27 +73,27 @@ class NodeApi:
     async def _metrics(self, request: web.Request) -> web.Response:
         from prometheus_client import generate_latest
 
-        assert self._agent.node.client.metrics is not None
-        return web.Response(body=generate_latest(self._agent.node.client.metrics.registry), content_type="text/plain")
+        assert self._agent.client.metrics is not None
+        return web.Response(body=generate_latest(self._agent.client.metrics.registry), content_type="text/plain")
 
     # Logs
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        worker, name = self._container(request)
+        record, name = self._container(request)
         query = request.query
-        run = worker.runs[name]
+        run = record.runs[name]
         previous = query.get("previous") == "true"
         instance = run.last if previous else run.instance
         if instance is None:
             if previous:
-                words = f'previous terminated container "{name}" in pod "{worker.key.name}" not found'
+                message = f'previous terminated container "{name}" in pod "{record.key.name}" not found'
             else:
-                reason = run.waiting or "ContainerCreating"
+                reason = run.waiting_reason or "ContainerCreating"
                 reason = _IMAGE_PROBLEMS.get(reason, reason)
-                words = f'container "{name}" in pod "{worker.key.name}" is waiting to start: {reason}'
-            return web.Response(status=400, text=words)
+                message = f'container "{name}" in pod "{record.key.name}" is waiting to start: {reason}'
+            return web.Response(status=400, text=message)
         options = _log_options(query)
-        path = log_path(worker.node, *parsed_id(instance.id))
+        path = self._agent.files.log(*parse_container_key(instance.id))
         response = web.StreamResponse(headers={"content-type": "text/plain"})
         await response.prepare(request)
 
@@ -109,8 +109,8 @@ class NodeApi:
     # Sessions
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
-        worker, name = self._container(request)
-        run, launch = worker.runs[name], worker.launches.get(name)
+        record, name = self._container(request)
+        run, launch = record.runs[name], record.launches.get(name)
         if not run.running or run.instance is None or launch is None:
             return web.Response(status=400, text=f'container "{name}" is not running')
         query = request.query
@@ -118,35 +118,36 @@ class NodeApi:
         if not command:
             return web.Response(status=400, text="you must specify a command")
         stdin, tty = query.get("input") == "1", query.get("tty") == "1"
-        execution = execution_of(launch, f"{run.instance.id}_e", command, stdin=stdin, tty=tty)
+        execution = command_in(launch, f"{run.instance.id}_e", command, stdin=stdin, tty=tty)
         inside = run.instance.id
-        return await serve_session(request, lambda: worker.node.runtime.execute(inside, execution))
+        return await serve_session(request, lambda: self._agent.runtime.execute(inside, execution))
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
-        worker, name = self._container(request)
-        run = worker.runs[name]
+        record, name = self._container(request)
+        run = record.runs[name]
         if not run.running or run.instance is None:
             return web.Response(status=400, text=f'container "{name}" is not running')
         inside = run.instance.id
-        return await serve_session(request, lambda: worker.node.runtime.attach(inside), tells_code=False)
+        return await serve_session(request, lambda: self._agent.runtime.attach(inside), tells_code=False)
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        return await serve_forwarding(request, self._worker(request))
+        pod = self._record(request)
+        return await serve_forwarding(request, lambda port: self._agent.network.connect(pod, port))
 
     # Finding
 
-    def _worker(self, request: web.Request) -> PodWorker:
+    def _record(self, request: web.Request) -> PodRecord:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        worker = self._agent.worker(namespace, name)
-        if worker is None:
+        record = self._agent.pods.find(namespace, name)
+        if record is None:
             raise web.HTTPNotFound(text=f'pod "{namespace}/{name}" is not on this node')
-        return worker
+        return record
 
-    def _container(self, request: web.Request) -> tuple[PodWorker, str]:
-        worker, name = self._worker(request), request.match_info["container"]
-        if name not in worker.runs:
-            raise web.HTTPNotFound(text=f'container "{name}" not found in pod "{worker.key.name}"')
-        return worker, name
+    def _container(self, request: web.Request) -> tuple[PodRecord, str]:
+        record, name = self._record(request), request.match_info["container"]
+        if name not in record.runs:
+            raise web.HTTPNotFound(text=f'container "{name}" not found in pod "{record.key.name}"')
+        return record, name
 
 
 def _log_options(query: "web.BaseRequest | object") -> LogOptions:

@@ -14,13 +14,13 @@ import msgspec
 from kohort.kube.informer import Informer
 from kohort.kube.log import Log
 from kohort.node import netlink
-from kohort.node.container_spec import hostname_of
 from kohort.node.names.dns_server import NameServer, machine_nameservers, machine_search
 from kohort.node.names.dns_zone import Zone, build_zone
 from kohort.node.names.etc_hosts import Record, host_network_text, hosts_text, pod_records, records
 from kohort.node.names.resolv_conf import resolv_conf
 from kohort.node.names.service_forwarding import Forwarding, backends
 from kohort.node.pod_addresses import AddressBook
+from kohort.node.pod_hostname import hostname_of
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice

@@ -1,18 +1,22 @@
-"""Carrying out what was planned, one step after the other, so that it can end at any moment and be taken up again.
+"""Carries out the steps of a resize: patch -> decide -> allocate -> ACTUATE -> report.
 
-Each step is one write; what has been pushed is remembered after the writes it speaks of, and what is remembered at the
-same moment with one write to the disk. Whoever comes after a crash compares the record and the cgroups with the target
-and finds a shorter plan. The first failure ends the attempt: what was done stays done.
+Each step is one write to a cgroup. What has been actuated is recorded after the writes that it describes; records that
+follow each other directly are one write to the disk. After a crash, the next agent compares record and cgroups with
+what is allocated, and its plan is shorter. The first failure ends the attempt; steps that were done stay done.
+
+`CgroupActuator` writes cgroups. `RecordOnlyActuator` is for nodes without them: nothing can be limited, but containers
+that ask to be restarted for a resize are restarted.
 """
 
 from collections.abc import Awaitable, Callable, Collection
 from itertools import zip_longest
 from pathlib import Path
+from typing import Protocol
 
 from kohort.node.cgroups import Cgroups
 from kohort.node.resize.allocation import Allocations
-from kohort.node.resize.memory import LimitBelowUsage, check_memory
 from kohort.node.resize.plan import (
+    LimitBelowUsage,
     RecordContainer,
     RecordPod,
     StopContainer,
@@ -20,48 +24,53 @@ from kohort.node.resize.plan import (
     WritePod,
     after_step,
     changes,
+    check_memory,
     plan_resize,
 )
 from kohort.node.views import Actuated, Figures, figures_of
 from kohort.objects.pods import Pod
-from kohort.resources import CgroupValues, Settings, container_cgroup, pod_cgroup, stored_qos_class
-from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_quota, cpu_weight, milli_from_quota, milli_from_weight
+from kohort.resources import CgroupValues, container_cgroup, pod_cgroup
+from kohort.resources.cgroups import cpu_quota, cpu_weight, milli_from_quota, milli_from_weight
 
 Stop = Callable[[str], Awaitable[None]]
 
 
 class ActuationFailed(Exception):
-    """A step could not be done; the message says which."""
+    """A step of a resize has failed; the message says which."""
 
 
-class Actuator:
-    def __init__(
-        self,
-        cgroups: Cgroups,
-        allocations: Allocations,
-        settings: Settings = DEFAULT_SETTINGS,
-        *,
-        count_cache: bool = True,
-    ) -> None:
-        self._cgroups = cgroups
-        self._allocations = allocations
-        self._settings = settings
-        self._count_cache = count_cache
+class Actuator(Protocol):
+    def first_record(self, allocated: Pod) -> Actuated:
+        """What must have been actuated for a pod without a record."""
+        ...
 
     async def actuate(self, allocated: Pod, running: Collection[str], stop: Stop) -> None:
-        """Bring the cgroups of a pod to what is allocated. `stop` ends a container that must restart. Raises
+        """Bring a pod to what is allocated to it. `stop` stops a container that must restart. Raises
         ActuationFailed."""
+        ...
+
+
+class CgroupActuator:
+    def __init__(self, cgroups: Cgroups, allocations: Allocations, *, count_cache: bool = True) -> None:
+        self._cgroups = cgroups
+        self._allocations = allocations
+        self._count_cache = count_cache
+
+    def first_record(self, allocated: Pod) -> Actuated:
+        return actuated_from_cgroups(self._cgroups, allocated)
+
+    async def actuate(self, allocated: Pod, running: Collection[str], stop: Stop) -> None:
         uid = allocated.metadata.uid
-        path = self._cgroups.pod(uid, stored_qos_class(allocated))
+        path = self._cgroups.pod_of(allocated)
         actuated = self._allocations.actuated(uid)
         assert actuated is not None
         target, held = figures_of(allocated), self._cgroups.held(path)
         changed = changes(allocated, target, actuated, running)
         try:
-            self._settle(allocated, path, running)
+            self._reset_memory_high(allocated, path, running)
             names = [each.container.name for each in changed]
             check_memory(target, held, changed, self._cgroups.usage(path, names, count_cache=self._count_cache))
-            steps = plan_resize(allocated, target, actuated, held, running, self._settings)
+            steps = plan_resize(allocated, target, actuated, held, running, self._cgroups.settings)
             for step, following in zip_longest(steps, steps[1:]):
                 match step:
                     case WritePod(file, content):
@@ -76,20 +85,20 @@ class Actuator:
         except (LimitBelowUsage, OSError) as problem:
             raise ActuationFailed(str(problem)) from problem
 
-    def _settle(self, allocated: Pod, path: Path, running: Collection[str]) -> None:
-        """Undo what an attempt that was cut short may have left behind: a cgroup that is slowed down."""
-        wanted = {path: pod_cgroup(allocated, self._settings)}
+    def _reset_memory_high(self, allocated: Pod, path: Path, running: Collection[str]) -> None:
+        """An attempt that was interrupted may have left `memory.high` lowered, which slows the containers down."""
+        wanted = {path: pod_cgroup(allocated, self._cgroups.settings)}
         for each in allocated.spec.all_containers:
             if each.name in running:
-                wanted[path / each.name] = container_cgroup(allocated, each, self._settings)
+                wanted[path / each.name] = container_cgroup(allocated, each, self._cgroups.settings)
         for place, values in wanted.items():
             content = values.files()["memory.high"]
             if self._cgroups.read(place, "memory.high") not in ("", content):
                 self._cgroups.write(place, "memory.high", content)
 
     def _write(self, path: Path, file: str, content: str) -> None:
-        """A memory limit goes down in two steps: slowing down first and looking again, so that what was allocated since
-        the check is not killed."""
+        """A memory limit goes down in two steps: `memory.high` first, then the memory in use is checked again, so that
+        processes that have allocated more since the first check are not killed."""
         if file != "memory.max" or content == "max" or not self._lowers(path, int(content)):
             self._cgroups.write(path, file, content)
             return
@@ -110,10 +119,32 @@ class Actuator:
         return (self._cgroups.read(path, "memory.high") != "") and (held is None or limit < held)
 
 
+class RecordOnlyActuator:
+    def __init__(self, allocations: Allocations) -> None:
+        self._allocations = allocations
+
+    def first_record(self, allocated: Pod) -> Actuated:
+        target = figures_of(allocated)
+        return Actuated(target.pod, target.containers)
+
+    async def actuate(self, allocated: Pod, running: Collection[str], stop: Stop) -> None:
+        uid, target = allocated.metadata.uid, figures_of(allocated)
+        actuated = self._allocations.actuated(uid)
+        assert actuated is not None
+        for change in changes(allocated, target, actuated, running):
+            if change.restart:
+                actuated = after_step(actuated, StopContainer(change.container.name))
+                self._allocations.record_actuated(uid, actuated)
+                await stop(change.container.name)
+        done = Actuated(target.pod, dict(target.containers), actuated.restarting)
+        self._allocations.record_actuated(uid, done)
+
+
 def actuated_from_cgroups(cgroups: Cgroups, allocated: Pod) -> Actuated:
-    """What must have been pushed, for a pod whose record is lost: limits and weights as the kernel holds them. Requests
-    that it cannot tell from what is allocated are taken as allocated; so are memory requests, unknown to it."""
-    path = cgroups.pod(allocated.metadata.uid, stored_qos_class(allocated))
+    """What must have been actuated for a pod whose record is lost: limits and weights as the kernel holds them. Cpu
+    requests that have the same weight as the allocated one, and memory requests, which the kernel does not know, are
+    taken as allocated."""
+    path = cgroups.pod_of(allocated)
     target = figures_of(allocated)
     if not path.is_dir():
         return Actuated(target.pod, dict(target.containers))

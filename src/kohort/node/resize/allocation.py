@@ -1,19 +1,20 @@
-"""What this node has promised: one record per pod, and the decisions made on it.
+"""What this node has allocated to each pod, and what it has actuated: patch -> decide -> ALLOCATE -> actuate -> report.
 
-Accounting and judging happen here, in one place and without waiting, so that no two decisions can overlap; carrying
-them out happens elsewhere, pod by pod.
+Both records are checkpoints on disk. An accepted resize is recorded here before anything acts on it, so an agent that
+is killed at any moment finishes it after a restart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kohort.node.admission_checks import Refusal, misfit
+from kohort.node.admission_checks import Rejection, mismatch
 from kohort.node.checkpoint import Checkpoint, Witness, nobody
 from kohort.node.views import Actuated
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
 from kohort.rules.allocated_resources import Allocated, Desired
-from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, judge, message_for, shortage_for
+from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, message_for, shortage_for
+from kohort.rules.resize_queue import Waiting, decide_in_order
 
 NOT_SUPPORTED = "PodLevelResourcesNotSupported"
 
@@ -25,7 +26,7 @@ class Allocations:
 
     @property
     def recovered_from_previous(self) -> bool:
-        """A record was damaged and its last good version was taken: somebody should be told."""
+        """A record was damaged and its last good version was taken."""
         return self._allocated.recovered_from_previous or self._actuated.recovered_from_previous
 
     def allocated(self, uid: str) -> Allocated | None:
@@ -38,48 +39,56 @@ class Allocations:
         self._actuated.put(uid, actuated)
 
     def as_allocated(self, pod: Pod) -> Pod:
-        """A pod as this node sees it: by what was accepted, not by what is asked."""
+        """A pod with the resources that are allocated to it, instead of those that its spec asks for."""
         allocated = self._allocated.get(pod.metadata.uid)
         return pod if allocated is None else allocated.applied_to(pod)
 
-    def admit(self, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> Refusal | None:
-        """Take a pod in, or say why not. One that was taken in before is judged by what it has."""
+    def admit(self, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> Rejection | None:
+        """Allocate what a new pod requests, or say why not. A pod that was admitted before keeps what it has."""
         known = self._allocated.get(pod.metadata.uid)
         seen = pod if known is None else known.completed(pod.spec).applied_to(pod)
         if pod_level_set(seen.spec) and not node.gates.pod_level_resources:
-            return Refusal(NOT_SUPPORTED, "Pod-level resources are not enabled on this node")
+            return Rejection(NOT_SUPPORTED, "Pod-level resources are not enabled on this node")
         if pod_level_set(seen.spec) and not (node.linux and node.cgroup_v2):
-            return Refusal(NOT_SUPPORTED, "Pod-level resources need a node with writable cgroup v2")
+            return Rejection(NOT_SUPPORTED, "Pod-level resources need a node with writable cgroup v2")
         running = [each for each in others if self._allocated.get(each.metadata.uid) is not None]
-        if (unfit := misfit(seen, running)) is not None:
-            return unfit
+        if (rejection := mismatch(seen, running)) is not None:
+            return rejection
         wanted = requests(seen, SPEC)
         pods = node.allocatable.get("pods")
         if pods is not None and len(running) + 1 > pods.value:
-            words = (
+            message = (
                 f"Node didn't have enough resource: pods, requested: 1, used: {len(running)}, capacity: {pods.value}"
             )
-            return Refusal("OutOfpods", words)
+            return Rejection("OutOfpods", message)
         shortage = shortage_for(wanted, [self.as_allocated(each) for each in running], node.allocatable)
         if shortage is not None:
-            return Refusal(f"OutOf{shortage.resource}", message_for(shortage))
+            return Rejection(f"OutOf{shortage.resource}", message_for(shortage))
         allocation = known.completed(pod.spec) if known is not None else Allocated.accepting(Desired.of(pod.spec))
         self._allocated.put(pod.metadata.uid, allocation)
         return None
 
-    def judge(self, pod: Pod, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
-        """Judge a resize, and remember it when it is accepted. Raises OSError when it cannot be remembered."""
-        allocated = self._allocated.get(pod.metadata.uid)
-        assert allocated is not None
-        running = [
-            self.as_allocated(each)
-            for each in others
-            if each.metadata.uid != pod.metadata.uid and self._allocated.get(each.metadata.uid) is not None
-        ]
-        verdict = judge(pod, allocated, running, node)
-        if isinstance(verdict, Accepted):
-            self._allocated.put(pod.metadata.uid, verdict.allocated)
-        return verdict
+    def decide_and_allocate(
+        self, waiting: Mapping[str, str], pods: Iterable[Pod], node: NodeFacts
+    ) -> Iterator[tuple[str, ResizeDecision]]:
+        """Decide resizes in their order, and record each that is accepted before its decision is yielded.
+
+        `waiting` has the UIDs of pods whose resize is decided, and since when it waits (empty if it was not refused
+        yet); `pods` are all pods of the node. Raises OSError when a resize cannot be recorded: it and those after it,
+        which may count on the room that it frees, stay undecided.
+        """
+        entries, settled = [], []
+        for pod in pods:
+            uid = pod.metadata.uid
+            allocated = self._allocated.get(uid)
+            if allocated is not None and uid in waiting:
+                entries.append(Waiting(pod, allocated, waiting[uid]))
+            elif allocated is not None:
+                settled.append(allocated.applied_to(pod))
+        for entry, decision in decide_in_order(entries, settled, node):
+            if isinstance(decision, Accepted):
+                self._allocated.put(entry.pod.metadata.uid, decision.allocated)
+            yield entry.pod.metadata.uid, decision
 
     def forget(self, alive: "set[str]") -> None:
         """Drop the records of pods that are not among `alive`."""

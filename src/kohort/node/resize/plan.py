@@ -1,4 +1,4 @@
-"""In which order the cgroups of a running pod change.
+"""In which order the cgroups of a running pod change, and whether memory limits may go down now. Pure.
 
 For each resource, memory before cpu, the order is the one of KEP-5419:
 
@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.views import Actuated, Figures, Target
+from kohort.node.views import Actuated, Figures, Target, Usage
 from kohort.objects.pods import Container, Pod
 from kohort.resources import CPU, MEMORY, CgroupValues, Settings, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_max
@@ -208,3 +208,45 @@ def after_step(actuated: Actuated, step: Step) -> Actuated:
         case StopContainer(name):
             return msgspec.structs.replace(actuated, restarting=actuated.restarting | {name})
     return actuated
+
+
+class LimitBelowUsage(Exception):
+    """A memory limit cannot be lowered to what is in use."""
+
+
+def check_memory(target: Target, held: CgroupValues, changed: list[Change], usage: Usage) -> None:
+    """Raises LimitBelowUsage. `held` is what the pod's cgroup holds."""
+    problems = []
+    if _lowered(held.memory_max, target.pod.memory_limit):
+        problems.append(_problem("pod", target.pod.memory_limit, _staying(changed, usage)))
+    problems += [
+        _problem(_named(each), each.after.memory_limit, usage.containers.get(each.container.name))
+        for each in changed
+        if not each.restart and _lowered(each.before.memory_limit, each.after.memory_limit)
+    ]
+    found = [problem for problem in problems if problem]
+    if found:
+        raise LimitBelowUsage("; ".join(found))
+
+
+def _staying(changed: list[Change], usage: Usage) -> int | None:
+    """What the pod has in use, but for containers that are about to end."""
+    going = sum(usage.containers.get(each.container.name, 0) for each in changed if each.restart)
+    return None if usage.pod is None else max(usage.pod - going, 0)
+
+
+def _lowered(before: int | None, after: int | None) -> bool:
+    return after is not None and after < (math.inf if before is None else before)
+
+
+def _problem(what: str, limit: int | None, usage: int | None) -> str:
+    assert limit is not None
+    if usage is None:
+        return f"attempting to set {what} memory limit ({limit}) while its usage is unknown"
+    if usage >= limit:
+        return f"attempting to set {what} memory limit ({limit}) below current usage ({usage})"
+    return ""
+
+
+def _named(change: Change) -> str:
+    return f'container "{change.container.name}"'

@@ -1,91 +1,105 @@
-"""Goes through the resizes that wait, in their order, and decides each. No waiting inside: nothing comes between."""
+"""Decides which pods the node admits and which resizes it accepts: patch -> DECIDE -> allocate -> actuate -> report.
 
-from collections.abc import Callable, Mapping
+All waiting resizes of the node are decided together, in the order of `kohort.rules.resize_queue`. Nothing is awaited in
+between, so no two decisions can count the same room twice.
+"""
 
 from kohort.kube import clock
 from kohort.kube.log import Log
-from kohort.kube.resources import Key
+from kohort.node.admission_checks import Rejection
 from kohort.node.metrics import NodeMetrics
-from kohort.node.pod_worker import PodWorker
+from kohort.node.node_state import NodeState
+from kohort.node.pod_record import PodRecord
+from kohort.node.pod_registry import PodRegistry
 from kohort.node.resize.allocation import Allocations
+from kohort.objects.node_pods import NodePod
 from kohort.rules import resize_conditions as conditions
 from kohort.rules.allocated_resources import Desired, agrees
-from kohort.rules.resize_decision import Accepted, Infeasible, NodeFacts, Reverted
-from kohort.rules.resize_queue import Trigger, Waiting, in_order
+from kohort.rules.resize_decision import Accepted, Infeasible, ResizeDecision, Reverted
+from kohort.rules.resize_queue import Trigger
 
 _log = Log(part="node")
 
 
-class Resizes:
-    def __init__(
-        self,
-        allocations: Allocations,
-        workers: Mapping[Key, PodWorker],
-        facts: Callable[[], NodeFacts],
-        metrics: NodeMetrics,
-    ) -> None:
+class ResizeQueue:
+    def __init__(self, allocations: Allocations, pods: PodRegistry, node: NodeState, metrics: NodeMetrics) -> None:
         self._allocations = allocations
-        self._workers = workers
-        self._facts = facts
+        self._pods = pods
+        self._node = node
         self._metrics = metrics
-        self._judged: dict[str, int] = {}
-        """The last generation that was judged, by UID."""
+        self._decided: dict[str, int] = {}
+        """The last generation that was decided, by UID."""
 
-    def go_through(self, trigger: Trigger) -> None:
-        """Judge everything that is not settled. Those whose standing has changed are looked at again."""
-        waiting = {worker.uid: worker for worker in self._workers.values() if self._unsettled(worker, trigger)}
-        entries = []
-        for worker in waiting.values():
-            allocated = self._allocations.allocated(worker.uid)
-            if allocated is not None:
-                pending = worker.resize.pending
-                since = (pending.last_transition_time or "") if pending is not None else ""
-                entries.append(Waiting(worker.pod, allocated, since))
-        for entry in in_order(entries):
-            self._judge(waiting[entry.pod.metadata.uid], trigger)
-        self._metrics.count_conditions((worker.pod, worker.resize) for worker in self._workers.values())
+    def admit(self, pod: NodePod) -> Rejection | None:
+        """Allocate what a new pod requests, or say why the node rejects it."""
+        rejection = self._allocations.admit(pod, self._pods.others(pod.metadata.uid), self._node.facts())
+        if rejection is None:
+            self._metrics.count_admission(pod)
+        return rejection
 
-    def forget(self, worker: PodWorker) -> None:
-        self._judged.pop(worker.uid, None)
-        self._metrics.observe_wait(worker.pod, worker.resize, "terminated")
+    def decide(self, trigger: Trigger) -> None:
+        """Decide all resizes that wait. Pods whose resize changes are reconciled again."""
+        waiting = {each.uid: each for each in self._pods.records() if self._waits(each, trigger)}
+        for record in waiting.values():
+            self._count_request(record)
+        since = {uid: _since(record) for uid, record in waiting.items()}
+        try:
+            for uid, decision in self._allocations.decide_and_allocate(
+                since, self._pods.others(""), self._node.facts()
+            ):
+                self._report(waiting[uid], decision, trigger)
+        except OSError as problem:
+            _log.error("failed to record a resize; it is decided again later", problem=str(problem))
+        self._metrics.count_conditions((each.pod, each.resize) for each in self._pods.records())
 
-    def _unsettled(self, worker: PodWorker, trigger: Trigger) -> bool:
-        if not worker.admitted or worker.finished or worker.ending or worker.pod.metadata.deleting:
+    def forget(self, record: PodRecord) -> None:
+        """The pod is gone."""
+        self._decided.pop(record.uid, None)
+        self._metrics.observe_wait(record.pod, record.resize, "terminated")
+
+    def _waits(self, record: PodRecord, trigger: Trigger) -> bool:
+        if not record.resizable or self._allocations.allocated(record.uid) is None:
             return False
-        pending = worker.resize.pending
-        if self._judged.get(worker.uid) != worker.pod.metadata.generation:
+        pending = record.resize.pending
+        if self._is_new(record):
             return True
         if pending is None:
             return False
         return pending.reason != "Infeasible" or trigger == "node_changed"
 
-    def _judge(self, worker: PodWorker, trigger: Trigger) -> None:
-        pod, before = worker.pod, worker.resize
-        allocated = self._allocations.allocated(worker.uid)
+    def _is_new(self, record: PodRecord) -> bool:
+        """The pod's present generation was not decided yet."""
+        return self._decided.get(record.uid) != record.pod.metadata.generation
+
+    def _count_request(self, record: PodRecord) -> None:
+        allocated = self._allocations.allocated(record.uid)
         assert allocated is not None
-        new = self._judged.get(worker.uid) != pod.metadata.generation
-        if new and not agrees(Desired.of(pod.spec), allocated):
-            self._metrics.count_request(pod, allocated)
-        others = [each.pod for each in self._workers.values() if each is not worker and not each.finished]
-        try:
-            decision = self._allocations.judge(pod, others, self._facts())
-        except OSError as problem:
-            _log.error("a resize could not be recorded and stays as it is", pod=str(worker.key), problem=str(problem))
-            return
-        self._judged[worker.uid] = pod.metadata.generation
+        if self._is_new(record) and not agrees(Desired.of(record.pod.spec), allocated):
+            self._metrics.count_request(record.pod, allocated)
+
+    def _report(self, record: PodRecord, decision: ResizeDecision, trigger: Trigger) -> None:
+        """Conditions, events and metrics."""
+        pod, before, new = record.pod, record.resize, self._is_new(record)
+        self._decided[record.uid] = pod.metadata.generation
         now = clock.timestamp()
         match decision:
             case Reverted():
                 self._metrics.observe_wait(pod, before, "reverted")
-                worker.resize = worker.resize.without_pending()
+                record.resize = record.resize.without_pending()
             case Accepted():
                 self._metrics.observe_wait(pod, before, "accepted")
-                worker.note(*conditions.accepted(pod, now))
+                record.set_resize(*conditions.accepted(pod, now))
                 if before.pending is not None and before.pending.reason == "Deferred":
                     self._metrics.deferred_accepted.labels(trigger).inc()
             case _:
-                worker.note(*conditions.refused(worker.resize, decision, pod, now))
+                record.set_resize(*conditions.refused(record.resize, decision, pod, now))
                 if new and isinstance(decision, Infeasible):
                     self._metrics.infeasible.labels(decision.detail).inc()
-        if worker.resize != before:
-            worker.node.wake(worker.key, 0.0)
+        if record.resize != before:
+            record.wake()
+
+
+def _since(record: PodRecord) -> str:
+    """When the resize was first refused; empty if it was not."""
+    pending = record.resize.pending
+    return (pending.last_transition_time or "") if pending is not None else ""

@@ -1,12 +1,30 @@
 """What the agent asks of whatever runs its containers. A CRI runtime would be another implementation."""
 
+import contextlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 """Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
+
+
+class ContainerKey(NamedTuple):
+    """One start of one container. The agent names containers by it, so that it recognises those of an earlier agent."""
+
+    pod_uid: str
+    container: str
+    attempt: int
+    """Counted from 0."""
+
+    def __str__(self) -> str:
+        return f"{self.pod_uid}_{self.container}_{self.attempt}"
+
+
+def parse_container_key(id: str) -> ContainerKey:
+    uid, container, attempt = id.split("_")
+    return ContainerKey(uid, container, int(attempt))
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -98,6 +116,37 @@ class Session(Protocol):
     async def read(self) -> tuple[int, bytes] | None: ...
     async def write(self, channel: int, data: bytes) -> None: ...
     async def close(self) -> None: ...
+
+
+def command_in(container: Launch, id: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Launch:
+    """A command that is to run inside a container, with its environment and rights."""
+    return msgspec.structs.replace(
+        container,
+        id=id,
+        command=command,
+        env={**container.env, "TERM": "xterm"} if tty else container.env,
+        log="",
+        oom_score_adj=None,
+        stdin=stdin,
+        stdin_once=False,
+        tty=tty,
+    )
+
+
+async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
+    """Read a session to its end: the exit code and the first bytes of its output."""
+    output = b""
+    try:
+        while (message := await session.read()) is not None:
+            channel, data = message
+            if channel == ERROR:
+                return int(data), output
+            if len(output) < limit:
+                output += data
+    finally:
+        with contextlib.suppress(OSError):
+            await session.close()
+    return 137, output
 
 
 class Runtime(Protocol):

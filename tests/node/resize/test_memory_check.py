@@ -3,8 +3,7 @@
 import pytest
 from tests.node.resizing import sized
 
-from kohort.node.resize.memory import LimitBelowUsage, check_memory
-from kohort.node.resize.plan import changes
+from kohort.node.resize.plan import LimitBelowUsage, changes, check_memory
 from kohort.node.views import Actuated, Usage, figures_of
 from kohort.resources import pod_cgroup
 

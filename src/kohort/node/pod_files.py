@@ -1,0 +1,36 @@
+"""Where the files of pods are below the node's directory.
+
+pods/<uid>/volumes/<volume>               content of volumes
+pods/<uid>/logs/<container>/<attempt>.log
+pods/<uid>/messages/<container>/<attempt> termination messages
+pods/<uid>/layers/<container>/<attempt>   what one start of a container changes in its image
+pods/<uid>/hosts, pods/<uid>/resolv.conf  mounted into containers
+"""
+
+from pathlib import Path
+
+
+class PodFiles:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def pod(self, uid: str) -> Path:
+        return self.root / "pods" / uid
+
+    def volumes(self, uid: str) -> Path:
+        return self.pod(uid) / "volumes"
+
+    def log(self, uid: str, container: str, attempt: int) -> Path:
+        return self.pod(uid) / "logs" / container / f"{attempt}.log"
+
+    def termination_message(self, uid: str, container: str, attempt: int) -> Path:
+        return self.pod(uid) / "messages" / container / str(attempt)
+
+    def layer(self, uid: str, container: str, attempt: int) -> Path:
+        return self.pod(uid) / "layers" / container / str(attempt)
+
+    def hosts(self, uid: str) -> Path:
+        return self.pod(uid) / "hosts"
+
+    def resolv_conf(self, uid: str) -> Path:
+        return self.pod(uid) / "resolv.conf"
