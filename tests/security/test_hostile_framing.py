@@ -11,11 +11,11 @@ import pytest
 from tests.cluster.apiserver.caller import Everybody
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY
 from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
 from kohort.cluster.apiserver.http.https_server import Front
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 

@@ -220,8 +220,8 @@ async def _serving(
 ) -> AsyncIterator[tuple[ApiServer, str]]:
     """The API server on its socket, and its address."""
     from kohort.cluster.apiserver.http.https_server import Front
-    from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient, trusting_context
-    from kohort.cluster.apiserver.http.remote_servers import RemoteServers
+    from kohort.cluster.apiserver.http.node_client import HttpsNodeClient, trusting_context
+    from kohort.cluster.apiserver.outgoing.remote_servers import RemoteServers
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
     signer = Signer(pki.service_account_key.read_bytes())

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import ADMIN, AccessRequest, Decision, User
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.kube.http import Request, Response
 from kohort.objects.json_types import Json, JsonObject

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.https_server import Front
-from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 

@@ -9,16 +9,15 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Final
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.admission.service_resolver import endpoint_resolver
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.aggregation.registry import BUCKET as API_SERVICES
 from kohort.cluster.apiserver.aggregation.registry import Aggregation, RemoteClient, RemoteVersion
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import authorization, paths
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.crd_serving import BUCKET as DEFINITIONS
 from kohort.cluster.apiserver.endpoints.crd_serving import Definitions
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
@@ -28,25 +27,19 @@ from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.proxy import Forwarder, ProxyEndpoints
 from kohort.cluster.apiserver.endpoints.query_options import boolean, check_timeout
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
-from kohort.cluster.apiserver.endpoints.request_context import (
-    Admission,
-    Authorizer,
-    Call,
-    Parts,
-    StoreReader,
-    Unhindered,
-)
+from kohort.cluster.apiserver.endpoints.request_context import Admission, Authorizer, Call, Parts, Unhindered
 from kohort.cluster.apiserver.endpoints.review_requests import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
-from kohort.cluster.apiserver.endpoints.system_metadata import random_uid
 from kohort.cluster.apiserver.endpoints.write_deadlines import Deadlines
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate, negotiate_or_json
+from kohort.cluster.apiserver.kinds.generated_names import random_uid
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import JSON, Media, negotiate, negotiate_or_json
 from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
 from kohort.cluster.apiserver.storage.event_expiry import BUCKET as EVENTS
 from kohort.cluster.apiserver.storage.event_expiry import EventExpiry
 from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.reader import Reader, StoreReader
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log

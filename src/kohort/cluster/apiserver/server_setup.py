@@ -13,31 +13,31 @@ from typing import Final
 from kohort.cluster.apiserver.admission.chain import Chain, Configured, OnDemand
 from kohort.cluster.apiserver.admission.model import Plugin
 from kohort.cluster.apiserver.admission.plugins import default_plugins
+from kohort.cluster.apiserver.admission.plugins.csr_signers import SignerCheck
+from kohort.cluster.apiserver.admission.plugins.role_escalation import EscalationCheck
 from kohort.cluster.apiserver.admission.service_resolver import endpoint_resolver
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.aggregation.local_apiservices import local_api_services
 from kohort.cluster.apiserver.aggregation.registry import RemoteClient
 from kohort.cluster.apiserver.auth.access_reviews import Reviews
 from kohort.cluster.apiserver.auth.authentication import Authenticator
-from kohort.cluster.apiserver.auth.csr_signers import SignerCheck
 from kohort.cluster.apiserver.auth.default_roles import bootstrap_objects as bootstrap_roles
-from kohort.cluster.apiserver.auth.escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.rbac import Authorizer
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.cluster.apiserver.bootstrap import authentication, bootstrap_objects, namespaces, own_endpoints
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.node_connections import NodeClient
 from kohort.cluster.apiserver.endpoints.proxy import Forwarder
-from kohort.cluster.apiserver.endpoints.request_context import StoreReader
 from kohort.cluster.apiserver.flow_control_objects import flow_control_objects
-from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.feature_gates import IN_PLACE_RESIZE, enabled
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.reader import StoreReader
 from kohort.kube import errors
 from kohort.kube.http import Request
 from kohort.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource

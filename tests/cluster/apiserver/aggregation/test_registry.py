@@ -14,7 +14,7 @@ from tests.cluster.apiserver.caller import Answer
 
 from kohort.cluster.apiserver.auth.certificates import Pki
 from kohort.cluster.apiserver.auth.model import ADMIN, User
-from kohort.cluster.apiserver.http.remote_servers import RemoteServers
+from kohort.cluster.apiserver.outgoing.remote_servers import RemoteServers
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store

@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
+from kohort.cluster.apiserver.admission.plugins.role_escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.default_roles import bootstrap_objects
-from kohort.cluster.apiserver.auth.escalation import EscalationCheck
 from kohort.cluster.apiserver.auth.model import ADMIN, ANONYMOUS, AccessRequest, User
 from kohort.cluster.apiserver.auth.rbac import Authorizer
 from kohort.cluster.apiserver.storage.model import Store

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.schema import decode
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
 

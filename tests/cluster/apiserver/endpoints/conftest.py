@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.cluster.apiserver.caller import Api, Everybody
 
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.testing.plugin import pytest_asyncio_loop_factories

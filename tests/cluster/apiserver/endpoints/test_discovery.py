@@ -4,7 +4,7 @@ import pytest
 from tests.cluster.apiserver.caller import Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.catalog import version_priority
+from kohort.cluster.apiserver.kinds.version_priority import version_priority
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KUBECTL_132 = f"{V2},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"

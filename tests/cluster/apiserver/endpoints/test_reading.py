@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.cluster.apiserver.caller import Api, Everybody
 
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import COMPACT_SECONDS, ObjectStore, open_store
 from kohort.testing import virtual_time

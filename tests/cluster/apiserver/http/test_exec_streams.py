@@ -12,11 +12,11 @@ from tests.cluster.apiserver.caller import Api, Everybody
 from tests.cluster.apiserver.http.conftest import authenticate
 
 from kohort.cluster.apiserver.auth.certificates import ensure_pki
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.http.exec_streams import SPDY_TUNNEL
 from kohort.cluster.apiserver.http.https_server import Front
-from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 

@@ -5,8 +5,8 @@ import asyncio
 from tests.cluster.apiserver.caller import Everybody
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.http import Request, Response

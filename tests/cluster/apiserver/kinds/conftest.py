@@ -9,8 +9,8 @@ from tests.cluster.apiserver.kinds.specimens import NAMESPACE
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.bootstrap import bootstrap_objects, namespaces
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 

@@ -9,9 +9,9 @@ from tests.cluster.apiserver.caller import Answer, Api, Everybody
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.bootstrap import namespaces
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.kinds import feature_gates
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.model import Store

@@ -12,7 +12,8 @@ import pytest
 from kohort.cluster.apiserver.schema.decode import conform, decode_body, strict_error
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
-from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
+from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.cluster.apiserver.schema.structure_rules import violations
 from kohort.cluster.apiserver.schema.validate import validate
 from kohort.kube.errors import ApiError
 from kohort.objects.json_types import JsonObject

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.openapi.document import OpenApi, document, swagger
 from kohort.cluster.apiserver.schema import descriptions_index
 from kohort.cluster.apiserver.schema.builtin_types import has_type, record
-from kohort.cluster.apiserver.schema.openapi import OpenApi, document, swagger
 from kohort.objects.json_types import JsonObject
 
 KINDS = builtin_kinds()

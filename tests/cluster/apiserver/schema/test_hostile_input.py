@@ -13,7 +13,8 @@ from kohort.cluster.apiserver.schema.decode import conform, decode_body
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.protobuf_decode import MAGIC, decode
-from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
+from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.cluster.apiserver.schema.structure_rules import violations
 from kohort.cluster.apiserver.schema.validate import validate
 from kohort.kube.errors import ApiError
 from kohort.objects.json_types import Json, JsonObject

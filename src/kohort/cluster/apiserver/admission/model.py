@@ -4,23 +4,15 @@ A mutating step changes `Attributes.object` in place. A refusal is an ApiError t
 through `Attributes.reader`, which sees the committed state of this server.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-
-
-class Reader(Protocol):
-    """Read access to committed objects. What it returns are private copies."""
-
-    def get(self, bucket: str, namespace: str, name: str) -> JsonObject | None: ...
-
-    def list(self, bucket: str, namespace: str = "") -> Iterable[JsonObject]: ...
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from kohort.cluster.apiserver.admission import matching
-from kohort.cluster.apiserver.admission.expressions import arguments, policy_environment, variable_values
+from kohort.cluster.apiserver.admission.expressions import arguments, variable_values
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.object_conversion import KindsOf, converted, node_of, replace_content, reshaped
 from kohort.cluster.apiserver.admission.policy_mutations import Mutation, apply_mutation
@@ -23,6 +23,7 @@ from kohort.cluster.apiserver.admission.policy_objects import (
 from kohort.cluster.apiserver.admission.policy_parameters import FindKind, ParameterProblem, Parameters
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, Environment, Program
+from kohort.cluster.apiserver.cel.admission_environments import policy_environment
 from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 from kohort.cluster.apiserver.cel.values import NONE, Optional, WrappedMap

@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Final
 
-from kohort.cluster.apiserver.admission.expressions import policy_environment
 from kohort.cluster.apiserver.admission.matching import Equivalents, Rule, Selectors, first_match
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.policy_mutations import Mutation
 from kohort.cluster.apiserver.cel import CompileError, Environment, Program
+from kohort.cluster.apiserver.cel.admission_environments import policy_environment
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube.resources import Resource

@@ -4,8 +4,8 @@ Webhooks are reached this way and not through the cluster IP, because the API se
 makes cluster IPs work.
 """
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.admission.webhook_client import ResolveService
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.objects.json_types import Json, JsonObject
 
 

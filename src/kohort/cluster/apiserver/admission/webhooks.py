@@ -90,8 +90,8 @@ class Webhook:
     def _compile(self, expressions: list[str]) -> None:
         if not expressions:
             return
-        from kohort.cluster.apiserver.admission.expressions import condition_environment
         from kohort.cluster.apiserver.cel import CompileError
+        from kohort.cluster.apiserver.cel.admission_environments import condition_environment
 
         try:
             self.conditions = [condition_environment().compile(expression) for expression in expressions]
@@ -248,8 +248,9 @@ class Webhooks:
     def _conditions_hold(self, webhook: Webhook, attributes: Attributes, matched: Resource) -> bool:
         if not webhook.conditions:
             return True
-        from kohort.cluster.apiserver.admission.expressions import arguments, condition_environment, variable_values
+        from kohort.cluster.apiserver.admission.expressions import arguments, variable_values
         from kohort.cluster.apiserver.cel import BudgetExceeded, CelError
+        from kohort.cluster.apiserver.cel.admission_environments import condition_environment
 
         values = variable_values(attributes, matched, self._authorize)
         if matched != attributes.resource:

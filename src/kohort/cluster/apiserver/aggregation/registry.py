@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.admission.webhook_client import ResolveService
 from kohort.cluster.apiserver.aggregation import merged_discovery
 from kohort.cluster.apiserver.aggregation.availability import (
@@ -28,9 +27,10 @@ from kohort.cluster.apiserver.aggregation.availability import (
     with_condition,
 )
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.catalog import version_priority
-from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.kinds.version_priority import version_priority
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.storage.model import HistoryExpired, SlowWatcher, Store, Stored
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
@@ -38,7 +38,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
-    from kohort.cluster.apiserver.http.remote_servers import Headers, RemoteAddress
+    from kohort.cluster.apiserver.outgoing.remote_servers import Headers, RemoteAddress
 
 BUCKET: Final = "apiservices.apiregistration.k8s.io"
 SERVICES: Final = "services"
@@ -179,7 +179,7 @@ class Aggregation:
             raise errors.failure(503, "ServiceUnavailable", f"error trying to reach service: {problem}") from None
 
     def _address(self, remote: RemoteVersion) -> "RemoteAddress":
-        from kohort.cluster.apiserver.http.remote_servers import RemoteAddress
+        from kohort.cluster.apiserver.outgoing.remote_servers import RemoteAddress
 
         service = remote.service
         host, port = self._resolve(service.namespace, service.name, service.port)

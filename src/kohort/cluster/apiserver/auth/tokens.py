@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.jwt import UNKNOWN, BadToken, Signer
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.rbac_rules import quoted
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube import clock, errors
 from kohort.objects import field_errors
 from kohort.objects.json_types import JsonObject

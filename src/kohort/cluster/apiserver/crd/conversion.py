@@ -16,11 +16,11 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.schema import decode
 from kohort.cluster.apiserver.schema.defaults import apply_defaults
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube import errors
 from kohort.objects.json_types import Json, JsonObject
 

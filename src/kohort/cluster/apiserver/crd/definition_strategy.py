@@ -8,6 +8,7 @@ them is a tenth of a start, and most starts find all definitions as they should 
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.cluster.apiserver.crd.stored_versions import storage_versions
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
@@ -74,12 +75,6 @@ class DefinitionStrategy(Strategy):
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
         known = set(_unknown_formats(old)) if old is not None else set()
         return [f'unrecognized format "{name}"' for name in _unknown_formats(obj) if name not in known]
-
-
-def storage_versions(obj: JsonObject) -> list[str]:
-    """The version in which objects are stored, if the definition says one."""
-    versions = (obj.get("spec") or {}).get("versions") or ()
-    return [version.get("name") for version in versions if version.get("storage")][:1]
 
 
 def _unknown_formats(crd: JsonObject) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Final
 
 from kohort.cluster.apiserver.crd import accepted_names
 from kohort.cluster.apiserver.crd.conversion import Versions
-from kohort.cluster.apiserver.crd.definition_strategy import storage_versions
 from kohort.cluster.apiserver.crd.json_path import values_at
+from kohort.cluster.apiserver.crd.stored_versions import storage_versions
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
-from kohort.cluster.apiserver.endpoints.catalog import version_priority
-from kohort.cluster.apiserver.http.tables import custom_columns
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
+from kohort.cluster.apiserver.kinds.version_priority import version_priority
+from kohort.cluster.apiserver.representation.tables import custom_columns
 from kohort.kube import clock
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject

@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.crd.rule_costs import Costs
 from kohort.cluster.apiserver.crd.validation_rules import compile_rule
 from kohort.cluster.apiserver.schema.has_rules import has_rules
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.structural import compile_schema
 from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject
@@ -161,7 +162,6 @@ def default_rule_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
     if schema.get("default") is not None:
         from kohort.cluster.apiserver.crd.field_paths import ROOT
         from kohort.cluster.apiserver.crd.validation_rules import validate_rules
-        from kohort.cluster.apiserver.schema.structural import compile_schema
 
         for error in validate_rules(schema["default"], None, compile_schema(schema)):
             below = "" if error.field == ROOT else error.field

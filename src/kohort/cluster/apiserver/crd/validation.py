@@ -13,7 +13,8 @@ from kohort.cluster.apiserver.crd.conversion_rules import conversion_errors
 from kohort.cluster.apiserver.crd.definitions import APPROVED, approval_problem, is_established
 from kohort.cluster.apiserver.crd.json_path import PathError, resolve
 from kohort.cluster.apiserver.schema.has_rules import has_rules
-from kohort.cluster.apiserver.schema.structural import compile_crd_schema, violations
+from kohort.cluster.apiserver.schema.structural import compile_crd_schema
+from kohort.cluster.apiserver.schema.structure_rules import violations
 from kohort.cluster.apiserver.schema.vocabulary_rules import outside_errors, vocabulary_errors
 from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError, invalid, not_supported, required

@@ -14,14 +14,15 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import User
+from kohort.cluster.apiserver.catalog.view import View
+from kohort.cluster.apiserver.crd.conversion import Versions
 from kohort.cluster.apiserver.endpoints.deletion import CRD_CLEANUP, Deleter
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.query_options import DeleteOptions, WriteOptions
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
-from kohort.cluster.apiserver.endpoints.versioned_bucket import View
 from kohort.cluster.apiserver.endpoints.writing import Writer
-from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.cluster.apiserver.representation.encoding import compact
+from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import errors
 from kohort.kube.http import Request
@@ -90,9 +91,9 @@ class Definitions:
         version = (metadata["uid"], metadata.get("generation") or 0)
         if self._served.get(stored.name) == version:
             return
-        from kohort.cluster.apiserver.crd import conversion, definitions
+        from kohort.cluster.apiserver.crd import definitions
 
-        versions = conversion.Versions(crd)
+        versions = Versions(crd)
         kinds = definitions.kinds_of(crd, versions)
         if not kinds:
             self._withdraw(stored.name)

@@ -23,6 +23,7 @@ from datetime import timedelta
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.catalog.view import with_type_first
 from kohort.cluster.apiserver.endpoints import object_responses, request_bodies
 from kohort.cluster.apiserver.endpoints.query_options import (
     DeleteOptions,
@@ -33,7 +34,6 @@ from kohort.cluster.apiserver.endpoints.query_options import (
 from kohort.cluster.apiserver.endpoints.reading import Page, missing, of_page, read_page
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.selection import select
-from kohort.cluster.apiserver.endpoints.versioned_bucket import with_type_first
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Strategy
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, clauses, negotiate_plain
+from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import JSON, clauses, negotiate_plain
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.resources import Resource

@@ -4,8 +4,8 @@ import platform
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, Media, negotiate_plain
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import JSON, Media, negotiate_plain
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.objects.json_types import JsonObject

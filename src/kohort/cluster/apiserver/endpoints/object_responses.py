@@ -1,13 +1,14 @@
 """Answers about objects, in the representation that was negotiated."""
 
+from kohort.cluster.apiserver.catalog.view import View, metadata_of
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
-from kohort.cluster.apiserver.endpoints.versioned_bucket import View, metadata_of
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import Media
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.kube import errors
 from kohort.kube.http import Response
+from kohort.objects import field_errors
 from kohort.objects.json_types import JsonObject
 
 
@@ -48,7 +49,7 @@ def render_object(call: Call, document: JsonObject, status: int = 200) -> Respon
 def transformed(call: Call, document: JsonObject) -> JsonObject:
     media = call.media
     if media.transform == "Table":
-        from kohort.cluster.apiserver.http import tables
+        from kohort.cluster.apiserver.representation import tables
 
         return tables.table(call.kind, [document], include_object=include_object(call), version=media.version)
     if media.transform == "PartialObjectMetadata":
@@ -76,8 +77,6 @@ def include_object(call: Call) -> str:
     """How much of the object a table row carries."""
     asked = call.request.param("includeObject") or "Metadata"
     if asked not in ("None", "Metadata", "Object"):
-        from kohort.objects import field_errors
-
         wrong = field_errors.invalid("includeObject", asked, "must be 'Metadata', 'Object', 'None', or empty")
         raise errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
     return asked

@@ -6,10 +6,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import JSON, Media, clauses, wants_pretty
-from kohort.cluster.apiserver.schema.openapi import OpenApi, Published
+from kohort.cluster.apiserver.aggregation.merged_discovery import merged_swagger
+from kohort.cluster.apiserver.catalog.catalog import Catalog
+from kohort.cluster.apiserver.openapi.document import OpenApi, Published
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import JSON, Media, clauses, wants_pretty
 from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
 from kohort.objects.json_types import JsonObject
@@ -77,8 +78,6 @@ class OpenApiEndpoints:
             return own
         state = (own.hash, self._others.revision)
         if self._merged is None or self._merged[0] != state:
-            from kohort.cluster.apiserver.aggregation.merged_discovery import merged_swagger
-
             body = encoding.compact(merged_swagger(msgspec.json.decode(own.body), others))
             self._merged = (state, Published(body, hashlib.sha256(body).hexdigest().upper()))
         return self._merged[1]

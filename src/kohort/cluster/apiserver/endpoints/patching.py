@@ -15,10 +15,10 @@ from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, write
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.writing import Writer
-from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.http.negotiation import media_type_of, unsupported_media_type
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.patch.go_error_text import go_text
+from kohort.cluster.apiserver.representation.encoding import compact
+from kohort.cluster.apiserver.representation.negotiation import media_type_of, unsupported_media_type
 from kohort.cluster.apiserver.schema import decode, document_limits
 from kohort.cluster.apiserver.schema.go_type_errors import json_type
 from kohort.cluster.apiserver.schema.integer_overflow import wrapped

@@ -7,8 +7,8 @@ import msgspec
 
 from kohort.cluster.apiserver.endpoints.request_context import Call
 from kohort.cluster.apiserver.endpoints.reset_fields import status_resets
-from kohort.cluster.apiserver.http.encoding import compact
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.objects.json_types import JsonObject
 
 _KEYS: Final = {"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions"}

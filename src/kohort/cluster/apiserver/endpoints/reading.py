@@ -27,8 +27,8 @@ from kohort.cluster.apiserver.endpoints import object_responses
 from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
-from kohort.cluster.apiserver.http import encoding
-from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.cluster.apiserver.representation import encoding
+from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.schema import json_body
 from kohort.cluster.apiserver.storage.model import HistoryExpired, Store, Stored
 from kohort.kube import errors
@@ -126,7 +126,7 @@ async def of_page(parts: Parts, call: Call, page: Page) -> Response:
 
 
 async def _table(parts: Parts, call: Call, page: Page) -> Response:
-    from kohort.cluster.apiserver.http import tables
+    from kohort.cluster.apiserver.representation import tables
 
     media, rows = call.media, list[msgspec.Raw]()
     include_object = object_responses.include_object(call)

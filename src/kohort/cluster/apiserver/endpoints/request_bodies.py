@@ -12,9 +12,9 @@ import msgspec
 
 from kohort.cluster.apiserver.endpoints.object_responses import go_type
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
-from kohort.cluster.apiserver.http.negotiation import check_content_type
 from kohort.cluster.apiserver.kinds.model import Kind
-from kohort.cluster.apiserver.schema import decode, json_body
+from kohort.cluster.apiserver.representation.negotiation import check_content_type
+from kohort.cluster.apiserver.schema import builtin, decode, json_body
 from kohort.cluster.apiserver.schema.go_round_trip import MAX_UNKNOWN
 from kohort.cluster.apiserver.schema.go_type_errors import json_type
 from kohort.cluster.apiserver.schema.go_zero_values import complete as complete_zero_values
@@ -205,8 +205,6 @@ def fitted(document: JsonObject, node: Node) -> list[str]:
 
 def read_delete_options(call: Call) -> JsonObject:
     """The DeleteOptions in the body of a DELETE; clients send them in the version of any group."""
-    from kohort.cluster.apiserver.schema import builtin
-
     media_type = check_content_type(call.request)
     try:
         document, _ = decode.decode_body(call.request.body, media_type, duplicates=False)

@@ -1,22 +1,22 @@
 """One request on its way through the server, and what all requests share."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kohort.cluster.apiserver.admission.model import Attributes, Reader
+from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.catalog.catalog import Catalog
+from kohort.cluster.apiserver.catalog.view import View
 from kohort.cluster.apiserver.crd.conversion import Resolve
-from kohort.cluster.apiserver.endpoints.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.large_documents import LargeWork
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.request_metrics import Meters
-from kohort.cluster.apiserver.endpoints.versioned_bucket import View
-from kohort.cluster.apiserver.http.negotiation import Media
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.storage.model import Store, Stored
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube.http import Request
-from kohort.objects.json_types import JsonObject
 
 
 class Admission(Protocol):
@@ -88,17 +88,3 @@ class Call:
 def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:
     subresource, patch = call.path.subresource, call.verb == "patch"
     return WriteContext(call.user, parts.reader, dry_run, subresource, call.warnings, parts.gates, patch)
-
-
-class StoreReader:
-    """Committed objects in their storage form, decoded for whoever asks."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def get(self, bucket: str, namespace: str, name: str) -> JsonObject | None:
-        stored = self._store.get(bucket, namespace, name)
-        return stored.decode() if stored is not None else None
-
-    def list(self, bucket: str, namespace: str = "") -> Iterable[JsonObject]:
-        return (stored.decode() for stored in self._store.list(bucket, namespace))

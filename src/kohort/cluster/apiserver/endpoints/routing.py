@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints import patching, reading, scaling
+from kohort.cluster.apiserver.endpoints import patching, reading, scale
 from kohort.cluster.apiserver.endpoints.binding_and_eviction import PodActions
 from kohort.cluster.apiserver.endpoints.deletion import Deleter
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
@@ -103,13 +103,13 @@ class Router:
         return await patching.patch(self.writer, call)
 
     async def _get_scale(self, call: Call) -> Response:
-        return await scaling.get(self.parts, call)
+        return await scale.get(self.parts, call)
 
     async def _update_scale(self, call: Call) -> Response:
-        return await scaling.update(self.writer, call)
+        return await scale.update(self.writer, call)
 
     async def _patch_scale(self, call: Call) -> Response:
-        return await scaling.patch(self.writer, call)
+        return await scale.patch(self.writer, call)
 
 
 def _terminating(call: Call) -> errors.ApiError:

@@ -1,19 +1,15 @@
 """The part of metadata that belongs to the server: names, identity, time stamps. Pure functions on one object."""
 
-import random
 from typing import Final
 
 import msgspec
 
 from kohort.cluster.apiserver.endpoints.request_context import Call
+from kohort.cluster.apiserver.kinds.generated_names import random_uid
 from kohort.kube import clock, errors
 from kohort.objects.json_types import JsonObject
-from kohort.rules.safe_text import ALPHABET
 
 SYSTEM_FIELDS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-NAME_LIMIT: Final = 63
-SUFFIX_LENGTH: Final = 5
-"""No vowels and no digits that look like letters, so that no words come out."""
 
 
 def wipe_system_fields(metadata: JsonObject) -> None:
@@ -73,20 +69,6 @@ def drop_duplicate_owners(call: Call, metadata: JsonObject, *, after_admission: 
 def stamp_new(metadata: JsonObject) -> None:
     metadata["uid"] = random_uid()
     metadata["creationTimestamp"] = clock.timestamp()
-
-
-def generated_name(base: str) -> str:
-    return base[: NAME_LIMIT - SUFFIX_LENGTH] + "".join(random.choices(ALPHABET, k=SUFFIX_LENGTH))
-
-
-_VERSION_AND_VARIANT: Final = (0xF << 76) | (0x3 << 62)
-_FOUR: Final = (0x4 << 76) | (0x2 << 62)
-
-
-def random_uid() -> str:
-    """A random UUID; the class for them is slow, and every request has an id."""
-    text = f"{random.getrandbits(128) & ~_VERSION_AND_VARIANT | _FOUR:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def restore_system_fields(metadata: JsonObject, old: JsonObject) -> None:

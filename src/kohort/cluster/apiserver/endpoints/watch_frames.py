@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.apiserver.catalog.encoding_cache import Kept
+from kohort.cluster.apiserver.catalog.view import View
 from kohort.cluster.apiserver.endpoints import object_responses
-from kohort.cluster.apiserver.endpoints.encoding_cache import Kept
 from kohort.cluster.apiserver.endpoints.request_bodies import complete
-from kohort.cluster.apiserver.endpoints.versioned_bucket import View
-from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.http.negotiation import JSON, PROTOBUF, Media
+from kohort.cluster.apiserver.representation.encoding import compact
+from kohort.cluster.apiserver.representation.negotiation import JSON, PROTOBUF, Media
 from kohort.cluster.apiserver.storage.model import Change, Stored
 from kohort.kube import errors
 from kohort.kube.resources import Resource
@@ -123,7 +123,7 @@ class TableFrames(Frames):
         return self.frame("BOOKMARK", self._table(document, "Metadata"))
 
     def _table(self, document: JsonObject, include_object: str = "") -> bytes:
-        from kohort.cluster.apiserver.http import tables
+        from kohort.cluster.apiserver.representation import tables
 
         revision = (document.get("metadata") or {}).get("resourceVersion", "")
         table = tables.table(

@@ -21,7 +21,7 @@ from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revis
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.endpoints.watch_frames import Frames, ProtobufFrames, TableFrames
-from kohort.cluster.apiserver.http.negotiation import Media, negotiate, not_acceptable
+from kohort.cluster.apiserver.representation.negotiation import Media, negotiate, not_acceptable
 from kohort.cluster.apiserver.storage.model import Change, Changes, HistoryExpired, SlowWatcher, Stored
 from kohort.kube import errors
 from kohort.kube.fast_counters import Count

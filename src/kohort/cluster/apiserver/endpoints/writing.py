@@ -12,6 +12,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
 from kohort.cluster.apiserver.apply import managed
+from kohort.cluster.apiserver.catalog.view import selectable_fields, with_type_first
 from kohort.cluster.apiserver.endpoints import authorization, object_responses, request_bodies, system_metadata
 from kohort.cluster.apiserver.endpoints.preserved_fields import (
     by_name,
@@ -25,12 +26,12 @@ from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manag
 from kohort.cluster.apiserver.endpoints.reading import missing
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
 from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, outgrown, tracked_fields
-from kohort.cluster.apiserver.endpoints.scales import put_replicas, scale_of
-from kohort.cluster.apiserver.endpoints.versioned_bucket import selectable_fields, with_type_first
-from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.endpoints.scale_document import put_replicas, scale_of
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.disabled_fields import drop_disabled
+from kohort.cluster.apiserver.kinds.generated_names import generated_name
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import clock, errors
@@ -112,11 +113,11 @@ class Writer:
         )
 
     def _free_name(self, call: Call, base: str) -> str:
-        name = system_metadata.generated_name(base)
+        name = generated_name(base)
         for _ in range(NAME_ATTEMPTS):
             if self.parts.store.get(call.kind.bucket, call.namespace, name) is None:
                 break
-            name = system_metadata.generated_name(base)
+            name = generated_name(base)
         return name
 
     async def _commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:

@@ -21,7 +21,7 @@ from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_larg
 from kohort.cluster.apiserver.http.answered import Answered
 from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines, body_too_late
 from kohort.cluster.apiserver.http.exec_streams import Streams
-from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
 from kohort.cluster.apiserver.http.request_turns import FairHandler
 from kohort.cluster.apiserver.http.response_writer import Exchange

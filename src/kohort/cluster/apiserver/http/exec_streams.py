@@ -24,9 +24,9 @@ from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints import paths
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation
 from kohort.cluster.apiserver.http.answered import Answered
-from kohort.cluster.apiserver.http.negotiation import JSON
-from kohort.cluster.apiserver.http.nodeclient import MAX_MESSAGE, VERSIONS, HttpsNodeClient
+from kohort.cluster.apiserver.http.node_client import MAX_MESSAGE, VERSIONS, HttpsNodeClient
 from kohort.cluster.apiserver.http.spdy_relay import joined
+from kohort.cluster.apiserver.representation.negotiation import JSON
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request

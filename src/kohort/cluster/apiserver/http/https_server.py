@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
 from kohort.cluster.apiserver.http.listener import Listening
-from kohort.cluster.apiserver.http.nodeclient import HttpsNodeClient
+from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
 from kohort.cluster.apiserver.http.request_turns import FairHandler
 from kohort.cluster.apiserver.http.response_writer import Exchange

@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import ClientResponse, web
 from aiohttp.base_protocol import BaseProtocol
 
-from kohort.cluster.apiserver.http.nodeclient import VERSIONS
+from kohort.cluster.apiserver.http.node_client import VERSIONS
 from kohort.cluster.apiserver.http.response_writer import head_of
 
 FULL, EMPTY_AGAIN = 64, 16

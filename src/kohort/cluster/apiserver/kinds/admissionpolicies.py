@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, choice, named, repeats
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.webhooks import check_conditions, check_operations, check_rule, expression_rules
+from kohort.cluster.apiserver.schema.field_checks import Errors, choice, named, repeats
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, path_segment

@@ -4,9 +4,9 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds import feature_gates
 from kohort.cluster.apiserver.kinds.autoscaling import DEFAULT_CPU_PERCENT, METRICS, cpu_metric, to_v2
-from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label, named, nonnegative, quantity
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.resource_names import check_container
+from kohort.cluster.apiserver.schema.field_checks import Errors, dns_label, named, nonnegative, quantity
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import path_segment

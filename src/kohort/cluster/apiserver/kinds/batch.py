@@ -5,7 +5,6 @@ import zoneinfo
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.cron_schedule import schedule_problem
-from kohort.cluster.apiserver.kinds.field_checks import MAX_INT32, Errors, choice, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.job_rules import INDEXED, check_job_spec, check_no_selector
 from kohort.cluster.apiserver.kinds.job_status import Snapshot, check_job_status
 from kohort.cluster.apiserver.kinds.model import WriteContext
@@ -17,6 +16,7 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
     name_warnings,
     spec_of,
 )
+from kohort.cluster.apiserver.schema.field_checks import MAX_INT32, Errors, choice, immutable, nonnegative, same
 from kohort.objects.field_errors import FieldError, invalid, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, repeats, same
 from kohort.kube import clock
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject

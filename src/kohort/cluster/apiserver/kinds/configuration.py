@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.kinds.field_checks import WHOLE_OBJECT, Errors, immutable, named
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, immutable, named
 from kohort.objects.field_errors import FieldError, forbidden, invalid, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import config_key

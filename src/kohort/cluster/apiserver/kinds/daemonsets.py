@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod_templates import (
@@ -18,6 +17,7 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
     magnitude,
     spec_of,
 )
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, nonnegative, same
 from kohort.kube.errors import bad_request
 from kohort.objects.field_errors import FieldError, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject

@@ -1,6 +1,5 @@
 """Deployments, and the ReplicaSets that they roll."""
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative
 from kohort.cluster.apiserver.kinds.metadata import put_back
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
@@ -19,6 +18,7 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
     magnitude,
     spec_of,
 )
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, nonnegative
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 

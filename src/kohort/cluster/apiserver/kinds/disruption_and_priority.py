@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, conditions, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.spec import PREEMPTION_POLICIES
 from kohort.cluster.apiserver.kinds.pod_templates import check_at_most_all, check_count_or_percent
+from kohort.cluster.apiserver.schema.field_checks import Errors, conditions, immutable, nonnegative, same
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import path_segment

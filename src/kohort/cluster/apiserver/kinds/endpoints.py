@@ -3,7 +3,8 @@
 import ipaddress
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import (
     PROTOCOLS,
     Errors,
     choice,
@@ -20,7 +21,6 @@ from kohort.cluster.apiserver.kinds.field_checks import (
     same,
     supported,
 )
-from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.field_errors import FieldError, duplicate, invalid, required, too_many
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value

@@ -6,9 +6,9 @@ This server has no queues of its own; the objects are kept for the tools that wr
 import math
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, choice, named
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, choice, named
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain

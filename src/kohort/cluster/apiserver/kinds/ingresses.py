@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import (
     Errors,
     dns_subdomain,
     domain_prefixed_path,
@@ -13,7 +14,6 @@ from kohort.cluster.apiserver.kinds.field_checks import (
     port_number,
     same,
 )
-from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import (

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import IMMUTABLE, Errors, address_problem, cidr, immutable, named
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import IMMUTABLE, Errors, address_problem, cidr, immutable, named
 from kohort.kube import clock
 from kohort.objects.field_errors import FieldError, invalid, required
 from kohort.objects.json_types import JsonObject

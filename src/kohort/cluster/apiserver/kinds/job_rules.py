@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, domain_prefixed_path, nonnegative, qualified, repeats
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.schema.field_checks import Errors, domain_prefixed_path, nonnegative, qualified, repeats
 from kohort.objects.field_errors import duplicate, invalid, not_supported, required, too_long, too_many
 from kohort.objects.json_types import JsonObject
 

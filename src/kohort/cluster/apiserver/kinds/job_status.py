@@ -6,8 +6,8 @@ the object can still be updated elsewhere.
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, nonnegative, same
 from kohort.cluster.apiserver.kinds.job_rules import INDEXED, index_problem, indexes_in
+from kohort.cluster.apiserver.schema.field_checks import Errors, nonnegative, same
 from kohort.objects.field_errors import INVALID, FieldError, duplicate, invalid, required
 from kohort.objects.json_types import JsonObject
 

@@ -1,7 +1,7 @@
 """Leases: leader election and the heartbeats of nodes."""
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors
 from kohort.objects.field_errors import FieldError, invalid
 from kohort.objects.json_types import JsonObject
 

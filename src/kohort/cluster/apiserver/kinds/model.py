@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kohort.cluster.apiserver.admission.model import Reader
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube.resources import Resource
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject

@@ -4,8 +4,8 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, cidr, named, port_number, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, cidr, named, port_number, same
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import port_name

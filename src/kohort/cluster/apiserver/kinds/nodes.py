@@ -3,7 +3,11 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.kinds.pod.defaults import round_up
+from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
+from kohort.cluster.apiserver.kinds.resource_names import check_amount
+from kohort.cluster.apiserver.schema.field_checks import (
     Errors,
     cidr,
     named,
@@ -12,10 +16,6 @@ from kohort.cluster.apiserver.kinds.field_checks import (
     quantity,
     repeats,
 )
-from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
-from kohort.cluster.apiserver.kinds.pod.defaults import round_up
-from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
-from kohort.cluster.apiserver.kinds.resource_names import check_amount
 from kohort.objects.field_errors import (
     DUPLICATE,
     INTERNAL,

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import feature_gates
-from kohort.cluster.apiserver.kinds.field_checks import NEGATIVE, Errors, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_template
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
+from kohort.cluster.apiserver.schema.field_checks import NEGATIVE, Errors, nonnegative, same
 from kohort.objects.field_errors import forbidden, invalid, not_supported, required
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.names import dns1123_label

@@ -4,9 +4,9 @@ import uuid
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import resource_names
-from kohort.cluster.apiserver.kinds.field_checks import Errors, quantity
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
+from kohort.cluster.apiserver.schema.field_checks import Errors, quantity
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import qualified_name

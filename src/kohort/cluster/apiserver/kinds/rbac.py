@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, named
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, named
 from kohort.objects.field_errors import FieldError, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, path_segment

@@ -1,6 +1,5 @@
 """Revisions of workloads, the older ReplicationController, and pod templates by themselves."""
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, nonnegative, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_template
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
@@ -11,6 +10,7 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
     check_restart_always,
     spec_of,
 )
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, nonnegative, same
 from kohort.objects.field_errors import FieldError, invalid, required
 from kohort.objects.json_types import JsonObject
 

@@ -1,8 +1,8 @@
 """Devices: classes, slices, claims and templates of claims. They are kept for others: nobody here allocates any."""
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, same
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, same
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 

@@ -1,12 +1,12 @@
 """RuntimeClasses: a handler, and what its pods cost on top and where they may run."""
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, labels, named, repeats
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.resource_names import check_container
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, labels, named, repeats
 from kohort.objects.field_errors import FieldError, duplicate, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label

@@ -3,8 +3,6 @@
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
-from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label, labels, nonnegative, same
-from kohort.cluster.apiserver.kinds.metadata import annotation_errors
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_claim_spec
 from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_template
@@ -24,6 +22,8 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
     magnitude,
     spec_of,
 )
+from kohort.cluster.apiserver.schema.field_checks import Errors, dns_label, labels, nonnegative, same
+from kohort.cluster.apiserver.schema.metadata_rules import annotation_errors
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label

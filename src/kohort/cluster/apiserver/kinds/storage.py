@@ -3,11 +3,19 @@
 from collections.abc import Hashable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, named, nonnegative, qualified, quantity, same
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name
 from kohort.cluster.apiserver.kinds.volume_spec import check_inline_spec
+from kohort.cluster.apiserver.schema.field_checks import (
+    Errors,
+    immutable,
+    named,
+    nonnegative,
+    qualified,
+    quantity,
+    same,
+)
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject, hashable
 from kohort.objects.names import dns1123_subdomain

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label, named, no_backsteps
+from kohort.cluster.apiserver.schema.field_checks import Errors, dns_label, named, no_backsteps
 from kohort.objects.field_errors import invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, in_range

@@ -4,7 +4,6 @@ import posixpath
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.claim_spec import VOLUME_MODES, check_access_modes
-from kohort.cluster.apiserver.kinds.field_checks import NOT_POSITIVE, Errors, named, no_backsteps, quantity
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_node_selector
 from kohort.cluster.apiserver.kinds.volume_sources import (
     check_driver_name,
@@ -12,6 +11,7 @@ from kohort.cluster.apiserver.kinds.volume_sources import (
     check_secret_reference,
     check_source,
 )
+from kohort.cluster.apiserver.schema.field_checks import NOT_POSITIVE, Errors, named, no_backsteps, quantity
 from kohort.objects.field_errors import forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain

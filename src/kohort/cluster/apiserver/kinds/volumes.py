@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, immutable, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_legacy_sources, round_up
 from kohort.cluster.apiserver.kinds.volume_spec import SOURCES, check_volume_spec
+from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, same
 from kohort.kube import clock
 from kohort.objects.field_errors import FieldError, forbidden, invalid
 from kohort.objects.json_types import JsonObject

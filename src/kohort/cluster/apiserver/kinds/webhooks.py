@@ -4,8 +4,8 @@ from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, named, repeats, same
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.schema.field_checks import Errors, named, repeats, same
 from kohort.objects.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1035_label, dns1123_subdomain, in_range, qualified_name
@@ -228,7 +228,7 @@ def _check_service_path(errors: Errors, path: str, target: str) -> None:
 
 def expression_rules() -> ModuleType:
     """The language of expressions takes a while to load, and most clusters have none of these objects."""
-    from kohort.cluster.apiserver.admission import expression_rules as rules
+    from kohort.cluster.apiserver.kinds import admission_expressions as rules
 
     return rules
 

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.apiserver.schema.metadata_rules import embedded_errors as metadata_errors
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects import names
 from kohort.objects.field_errors import FieldError, duplicate, invalid, required
@@ -111,8 +112,6 @@ def _resource_errors(obj: JsonObject, path: str) -> list[FieldError]:
         errors += _kind_errors(obj["kind"], f"{path}.kind")
     metadata = obj.get("metadata")
     if metadata:
-        from kohort.cluster.apiserver.kinds.metadata import embedded_errors as metadata_errors
-
         errors += metadata_errors(metadata, f"{path}.metadata")
     return errors
 

@@ -12,10 +12,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META, type_node
 from kohort.cluster.apiserver.schema.node import ANY, MISSING, Node, NodeType, Rule
-from kohort.cluster.apiserver.schema.structure_rules import violations
 from kohort.objects.json_types import Json, JsonObject
-
-__all__ = ["compile_crd_schema", "compile_schema", "violations"]
 
 _CONSTRAINTS: Final = (
     "enum",

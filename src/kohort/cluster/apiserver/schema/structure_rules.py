@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.cluster.apiserver.schema.patterns import pattern
+from kohort.cluster.apiserver.schema.pruning import prune_value
+from kohort.cluster.apiserver.schema.structural import compile_schema
 from kohort.cluster.apiserver.schema.vocabulary_rules import vocabulary_errors
 from kohort.objects.field_errors import FieldError, forbidden, invalid, required
 from kohort.objects.json_types import JsonObject
@@ -217,8 +219,6 @@ def _default_errors(schema: JsonObject, path: str, *, resource: bool = True) -> 
 
 def _one_default(schema: JsonObject, path: str, resource: bool) -> list[FieldError]:
     from kohort.cluster.apiserver.schema.list_uniqueness import embedded_errors
-    from kohort.cluster.apiserver.schema.pruning import prune_value
-    from kohort.cluster.apiserver.schema.structural import compile_schema
     from kohort.cluster.apiserver.schema.validate import validate_default
 
     node = compile_schema({**schema, "x-kubernetes-embedded-resource": True} if resource else schema)

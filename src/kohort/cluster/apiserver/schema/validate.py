@@ -32,6 +32,7 @@ from kohort.cluster.apiserver.schema.constraints import (
 )
 from kohort.cluster.apiserver.schema.list_uniqueness import shape_errors
 from kohort.cluster.apiserver.schema.node import Node
+from kohort.cluster.apiserver.schema.structural import compile_schema
 from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject, identical
@@ -279,8 +280,6 @@ def _combinators(node: Node) -> Iterator[Check]:
     constraints = node.constraints
     if not constraints.keys() & {"allOf", "anyOf", "oneOf", "not"}:
         return
-    from kohort.cluster.apiserver.schema.structural import compile_schema
-
     if constraints.get("anyOf"):
         yield _any_of([compile_schema(schema) for schema in constraints["anyOf"]])
     if constraints.get("oneOf"):

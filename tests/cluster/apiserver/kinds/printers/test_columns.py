@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from tests.cluster.apiserver.kinds.printers.rows import NOW
 
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.kinds.printers import columns_and_cells
 from kohort.cluster.apiserver.kinds.printers.cells import human_duration, since
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
 from kohort.kube.resources import Resource
 
 

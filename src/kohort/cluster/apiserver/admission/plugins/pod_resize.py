@@ -10,7 +10,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, refusal, written
 from kohort.cluster.apiserver.kinds import feature_gates as gate
-from kohort.cluster.apiserver.kinds.field_checks import same, same_amounts
+from kohort.cluster.apiserver.schema.field_checks import same, same_amounts
 from kohort.kube.errors import StatusCause
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity

@@ -4,7 +4,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
-from kohort.cluster.apiserver.kinds.field_checks import same_amounts
+from kohort.cluster.apiserver.schema.field_checks import same_amounts
 from kohort.objects.json_types import JsonObject
 
 CLASSES: Final = "runtimeclasses.node.k8s.io"

@@ -9,7 +9,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
-from kohort.cluster.apiserver.endpoints.system_metadata import generated_name
+from kohort.cluster.apiserver.kinds.generated_names import generated_name
 from kohort.objects.json_types import JsonObject
 
 DEFAULT: Final = "default"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import MAX_INT32, Errors, same
 from kohort.cluster.apiserver.kinds.pod.containers import check_image_spacing
 from kohort.cluster.apiserver.kinds.pod.scheduling import REQUIRED, check_tolerations
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.schema.field_checks import MAX_INT32, Errors, same
 from kohort.objects.field_errors import forbidden, invalid, required
 from kohort.objects.json_types import JsonObject, hashable
 from kohort.objects.names import in_range

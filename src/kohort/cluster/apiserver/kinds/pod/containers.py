@@ -4,7 +4,6 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import PROTOCOLS, Errors, dns_label, named, port_number, problems_of
 from kohort.cluster.apiserver.kinds.pod.environment import check_env, check_env_from
 from kohort.cluster.apiserver.kinds.pod.mounts import check_devices, check_mounts
 from kohort.cluster.apiserver.kinds.pod.probes import check_lifecycle, check_probes
@@ -12,6 +11,7 @@ from kohort.cluster.apiserver.kinds.pod.resources import check_container_block, 
 from kohort.cluster.apiserver.kinds.pod.security import check_container_context
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.volumes import PULL_POLICIES
+from kohort.cluster.apiserver.schema.field_checks import PROTOCOLS, Errors, dns_label, named, port_number, problems_of
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, port_name

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.schema.field_checks import (
     Errors,
     dns_label,
     named,

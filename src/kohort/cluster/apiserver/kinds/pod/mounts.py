@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, descending_path
+from kohort.cluster.apiserver.schema.field_checks import Errors, descending_path
 from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required
 from kohort.objects.json_types import JsonObject
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import NEGATIVE, Errors, port_or_name
+from kohort.cluster.apiserver.schema.field_checks import NEGATIVE, Errors, port_or_name
 from kohort.objects.field_errors import forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import http_header_name

@@ -16,10 +16,10 @@ from kohort.cluster.apiserver.kinds.feature_gates import (
     POD_LEVEL_RESOURCES,
     enabled,
 )
-from kohort.cluster.apiserver.kinds.field_checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.pod import pod_level_resources
 from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR
+from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.objects.field_errors import FieldError, forbidden, invalid
 from kohort.objects.json_types import JsonObject
 from kohort.resources.qos import GUARANTEED

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Set
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import resource_names
-from kohort.cluster.apiserver.kinds.field_checks import Errors, dns_label
+from kohort.cluster.apiserver.kinds.pod.pod_level_resources import aggregate
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.schema.field_checks import Errors, dns_label
 from kohort.objects.field_errors import NOT_FOUND, FieldError, duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
@@ -143,8 +144,6 @@ def _check_consistency(
     errors: Errors, path: str, spec: JsonObject, requests: Mapping[str, str], limits: Mapping[str, str]
 ) -> None:
     """The pod must be at least as large as its containers need."""
-    from kohort.cluster.apiserver.kinds.pod.pod_level_resources import aggregate
-
     for name, needed in aggregate(spec, "requests").items():
         given = requests.get(name)
         if given is not None and needed > Quantity.parse(given):

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.schema.field_checks import (
     NOT_POSITIVE,
     WHOLE_OBJECT,
     Errors,
@@ -12,7 +13,6 @@ from kohort.cluster.apiserver.kinds.field_checks import (
     problems_of,
     qualified,
 )
-from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value, qualified_name

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import MAX_INT32, Errors, descending_path, named
+from kohort.cluster.apiserver.schema.field_checks import MAX_INT32, Errors, descending_path, named
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range

@@ -3,18 +3,6 @@
 import re
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
-    MAX_INT32,
-    Errors,
-    dns_label,
-    dns_subdomain,
-    ip_address,
-    labels,
-    named,
-    problems_of,
-    qualified,
-)
-from kohort.cluster.apiserver.kinds.metadata import template_errors
 from kohort.cluster.apiserver.kinds.pod import scheduling, security
 from kohort.cluster.apiserver.kinds.pod.containers import (
     PodFacts,
@@ -27,6 +15,18 @@ from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block, che
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.volumes import check_volumes
 from kohort.cluster.apiserver.kinds.resource_names import check_container as check_container_resource
+from kohort.cluster.apiserver.schema.field_checks import (
+    MAX_INT32,
+    Errors,
+    dns_label,
+    dns_subdomain,
+    ip_address,
+    labels,
+    named,
+    problems_of,
+    qualified,
+)
+from kohort.cluster.apiserver.schema.metadata_rules import template_errors
 from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import Errors, dual_stack, immutable, ip_address, named, qualified
 from kohort.cluster.apiserver.kinds.pod.security import check_id
+from kohort.cluster.apiserver.schema.field_checks import Errors, dual_stack, immutable, ip_address, named, qualified
 from kohort.kube import clock
 from kohort.objects.field_errors import duplicate, forbidden, invalid
 from kohort.objects.json_types import JsonObject

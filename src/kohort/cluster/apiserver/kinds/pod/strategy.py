@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.cluster.apiserver.kinds import feature_gates
-from kohort.cluster.apiserver.kinds.field_checks import WHOLE_OBJECT, Errors, same
-from kohort.cluster.apiserver.kinds.metadata import object_errors, put_back, reset_for_status
+from kohort.cluster.apiserver.kinds.metadata import put_back, reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod import pod_level_resources, resize
 from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR, check_annotation_changes, check_changes
@@ -20,6 +19,8 @@ from kohort.cluster.apiserver.kinds.pod.status import (
 )
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
+from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, same
+from kohort.cluster.apiserver.schema.metadata_rules import object_errors
 from kohort.objects.field_errors import FieldError, forbidden
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label

@@ -3,7 +3,14 @@
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.kinds.pod.environment import (
+    VOLUME_FIELDS,
+    check_field_reference,
+    check_resource_reference,
+)
+from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name, check_source
+from kohort.cluster.apiserver.schema.field_checks import (
     Errors,
     descending_path,
     dns_label,
@@ -12,14 +19,7 @@ from kohort.cluster.apiserver.kinds.field_checks import (
     problems_of,
     quantity,
 )
-from kohort.cluster.apiserver.kinds.metadata import template_errors
-from kohort.cluster.apiserver.kinds.pod.environment import (
-    VOLUME_FIELDS,
-    check_field_reference,
-    check_resource_reference,
-)
-from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
-from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name, check_source
+from kohort.cluster.apiserver.schema.metadata_rules import template_errors
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from kohort.cluster.apiserver.admission.model import Reader
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube import clock
 from kohort.objects.json_types import JsonObject
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.kinds.field_checks import (
+from kohort.cluster.apiserver.schema.field_checks import (
     PROTOCOLS,
     Errors,
     choice,

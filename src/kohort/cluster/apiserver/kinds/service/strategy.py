@@ -7,8 +7,6 @@ handed out goes back when the write fails (`after_delete`, or the table in `allo
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.admission.model import Reader
-from kohort.cluster.apiserver.kinds.field_checks import Errors, parse_address
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.service.allocation import (
     Allocator,
@@ -28,6 +26,8 @@ from kohort.cluster.apiserver.kinds.service.rules import (
     needs_health_check,
 )
 from kohort.cluster.apiserver.kinds.service.warnings import service_warnings
+from kohort.cluster.apiserver.schema.field_checks import Errors, parse_address
+from kohort.cluster.apiserver.storage.reader import Reader
 from kohort.kube import errors as api_errors
 from kohort.objects.field_errors import FieldError, invalid
 from kohort.objects.json_types import JsonObject

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kohort.cluster.apiserver.kinds.field_checks import address_warnings, network_warnings
+from kohort.cluster.apiserver.schema.field_checks import address_warnings, network_warnings
 from kohort.objects.json_types import JsonObject
 
 _OLD_HINTS = "service.kubernetes.io/topology-aware-hints"

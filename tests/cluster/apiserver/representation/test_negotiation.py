@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.cluster.apiserver.http.negotiation import Media, check_content_type, negotiate
+from kohort.cluster.apiserver.representation.negotiation import Media, check_content_type, negotiate
 from kohort.kube.errors import ApiError
 from kohort.kube.http import Request
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.model import Kind, Subresource
+from kohort.cluster.apiserver.openapi.types import PATCH, Components
 from kohort.cluster.apiserver.schema.builtin_types import type_name
-from kohort.cluster.apiserver.schema.openapi_types import PATCH, Components
 from kohort.objects.json_types import JsonObject
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"

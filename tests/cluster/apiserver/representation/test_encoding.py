@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from kohort.cluster.apiserver.http import encoding
+from kohort.cluster.apiserver.representation import encoding
 from kohort.objects.json_types import Json, JsonObject
 
 ITEMS: list[Json] = [

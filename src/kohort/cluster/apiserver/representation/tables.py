@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.http.encoding import compact
-from kohort.cluster.apiserver.http.jsonpath import JsonPath, PathError
 from kohort.cluster.apiserver.kinds.model import Cells, Column, Kind
 from kohort.cluster.apiserver.kinds.printers import DEFAULT, columns_and_cells
 from kohort.cluster.apiserver.kinds.printers.cells import NAME, name_of, since
 from kohort.cluster.apiserver.kinds.printers.pods import row_conditions
 from kohort.cluster.apiserver.patch.go_error_text import go_json, go_text
+from kohort.cluster.apiserver.representation.encoding import compact
+from kohort.cluster.apiserver.representation.jsonpath import JsonPath, PathError
 from kohort.kube import clock
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from kohort.cluster.apiserver.http.negotiation import Media
+from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:

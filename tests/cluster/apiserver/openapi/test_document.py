@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.kinds.model import Kind, Strategy, Subresource
-from kohort.cluster.apiserver.kinds.registry import builtin_kinds
-from kohort.cluster.apiserver.schema.openapi import OpenApi, document
+from kohort.cluster.apiserver.openapi.document import OpenApi, document
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject

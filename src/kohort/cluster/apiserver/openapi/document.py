@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.openapi.operations import JSON, camel, paths_of, responses
+from kohort.cluster.apiserver.openapi.types import VERSION, Components
 from kohort.cluster.apiserver.schema import descriptions_index
 from kohort.cluster.apiserver.schema.builtin_types import data_digest
-from kohort.cluster.apiserver.schema.openapi_operations import JSON, camel, paths_of, responses
-from kohort.cluster.apiserver.schema.openapi_types import VERSION, Components
 from kohort.objects.json_types import JsonObject
 
 INFO: Final = {"title": "Kubernetes", "version": "1.36"}

@@ -4,12 +4,12 @@ A custom kind enters and leaves as a whole: endpoint, discovery and OpenAPI all 
 `revision` grows with every change; what is derived from the catalogue (discovery documents, OpenAPI) is cached by it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from kohort.cluster.apiserver.endpoints.versioned_bucket import View
+from kohort.cluster.apiserver.catalog.view import View
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.kinds.version_priority import version_priority
 from kohort.objects.json_types import JsonObject
 
 
@@ -115,16 +115,3 @@ class Catalog:
             if self._by_kind.get((resource.group, resource.kind)) is view:
                 del self._by_kind[resource.group, resource.kind]
         return bool(gone)
-
-
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_MATURITY = {None: 0, "beta": 1, "alpha": 2}
-
-
-def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key: stable before beta before alpha, higher numbers first, unparseable names last."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (3, 0, 0, version)
-    major, maturity, minor = match.groups()
-    return (_MATURITY[maturity], -int(major), -int(minor or 0), "")

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kohort.cluster.apiserver.http.jsonpath import JsonPath, PathError
-from kohort.cluster.apiserver.http.tables import custom_columns, table
 from kohort.cluster.apiserver.kinds.model import Kind, Strategy
 from kohort.cluster.apiserver.kinds.printers import columns_and_cells
+from kohort.cluster.apiserver.representation.jsonpath import JsonPath, PathError
+from kohort.cluster.apiserver.representation.tables import custom_columns, table
 from kohort.cluster.apiserver.schema.node import ANY
 from kohort.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, Resource
 from kohort.objects.json_types import Json, JsonObject

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints.encoding_cache import Kept
-from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.catalog.encoding_cache import Kept
 from kohort.cluster.apiserver.kinds.model import Kind
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.objects.json_types import Json, JsonObject
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.endpoints.encoding_cache import Kept
+from kohort.cluster.apiserver.catalog.encoding_cache import Kept
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=40))))

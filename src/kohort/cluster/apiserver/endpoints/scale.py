@@ -15,9 +15,9 @@ from kohort.cluster.apiserver.endpoints.preserved_fields import storage_problem
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, revision_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing, reached
 from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
-from kohort.cluster.apiserver.endpoints.scales import put_replicas, replicas_of, scale_of, steps
+from kohort.cluster.apiserver.endpoints.scale_document import put_replicas, replicas_of, scale_of, steps
 from kohort.cluster.apiserver.endpoints.writing import Writer, Written
-from kohort.cluster.apiserver.http.encoding import compact
+from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock, errors

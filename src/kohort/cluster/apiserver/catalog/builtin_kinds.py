@@ -8,8 +8,10 @@ first needed; building the list itself only makes small objects.
 from collections.abc import Iterator
 from functools import cache, partial
 
-from kohort.cluster.apiserver.kinds import autoscaling, events, selectable_fields
+from kohort.cluster.apiserver.catalog.strategies import strategy_for
+from kohort.cluster.apiserver.kinds import autoscaling, events, printers, selectable_fields
 from kohort.cluster.apiserver.kinds.model import FULL_VERBS, Cells, Column, Kind, Strategy, Subresource
+from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.resources import Resource
 
@@ -218,14 +220,10 @@ def _subresource(row: Row, name: str) -> Subresource:
 
 @cache
 def _schema(group: str, version: str, kind: str) -> Node:
-    from kohort.cluster.apiserver.schema import builtin
-
     return builtin.kind_node(group, version, kind)
 
 
 def _printed(resource: Resource) -> tuple[tuple[Column, ...], Cells | None]:
-    from kohort.cluster.apiserver.kinds import printers
-
     columns, cells = printers.columns_and_cells(resource)
     return tuple(columns), cells
 
@@ -261,8 +259,6 @@ def _kind(group: str, version: str, row: Row, strategy: Strategy) -> Kind:
 
 
 def _kinds() -> Iterator[Kind]:
-    from kohort.cluster.apiserver.kinds.strategies import strategy_for
-
     for (group, version), rows in TABLES.items():
         for row in rows:
             yield _kind(group, version, row, strategy_for(group, version, row.kind))

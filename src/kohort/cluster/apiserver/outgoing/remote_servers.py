@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from kohort.cluster.apiserver.http.connection_errors import dial_problem
+from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
 from kohort.kube.http import Request, Response
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation, unreachable
 from kohort.cluster.apiserver.endpoints.proxy import Target
-from kohort.cluster.apiserver.http.connection_errors import dial_problem
+from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
 from kohort.kube import errors
 from kohort.kube.http import Response
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.admission.expressions import condition_environment, policy_environment
 from kohort.cluster.apiserver.cel import CompileError, Environment
+from kohort.cluster.apiserver.cel.admission_environments import condition_environment, policy_environment
 from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.parser import RESERVED
 from kohort.cluster.apiserver.cel.types import DYN, Type

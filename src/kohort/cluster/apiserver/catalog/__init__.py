@@ -1,0 +1,1 @@
+"""The kinds that are served: built-in ones and, as definitions come and go, custom ones."""

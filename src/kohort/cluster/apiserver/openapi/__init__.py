@@ -1,0 +1,1 @@
+"""The OpenAPI documents of what is served."""

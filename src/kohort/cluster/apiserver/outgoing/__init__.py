@@ -1,0 +1,1 @@
+"""Requests to servers outside of this process: aggregated API servers."""
