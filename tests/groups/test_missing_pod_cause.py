@@ -6,7 +6,7 @@ from tests.builders import lws
 from tests.groups.test_lifecycle import NAMESPACE, create, groups_cluster, status
 from tests.groups.test_template_dry_run import asks, group_set, pod
 
-from kohort.groups.missing_pod_cause import last_words
+from kohort.groups.missing_pod_cause import latest_refusal
 from kohort.kube import errors
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, RESOURCE_QUOTAS, STATEFUL_SETS
 from kohort.objects.core import Event
@@ -104,4 +104,4 @@ async def test_what_was_said_long_ago_is_no_reason_any_more() -> None:
     async with groups_cluster():
         old = Event(message="create Pod a in StatefulSet b failed error: old", last_timestamp="2020-01-01T00:00:00Z")
         new = Event(message="create Pod a in StatefulSet b failed error: new", last_timestamp="2026-01-01T00:00:00Z")
-        assert (last_words([old]), last_words([old, new])) == ("", "new")
+        assert (latest_refusal([old]), latest_refusal([old, new])) == ("", "new")

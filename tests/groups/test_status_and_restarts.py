@@ -1,6 +1,17 @@
 """The status of a set, and when a group is recreated as a whole."""
 
-from kohort.groups.restart_decision import GroupFacts, PodFacts, judge
+from kohort.groups.restart_decision import (
+    DelayRecreation,
+    GroupBeingRecreated,
+    GroupFacts,
+    KeepGroup,
+    KeepReason,
+    PodFacts,
+    RecreateGroup,
+    RestartCause,
+    RestartDecision,
+    decide_restart,
+)
 from kohort.groups.status import next_conditions, tally
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_state import GroupState
@@ -53,36 +64,45 @@ def test_conditions_exclude_each_other_and_keep_their_time() -> None:
     assert updating[1]["reason"] == "AllGroupsReady"
 
 
-LEADER = PodFacts("s-0", leader=True, revision="a")
-WORKER = PodFacts("s-0-1", revision="a")
+LEADER = PodFacts(leader=True, revision="a")
+WORKER = PodFacts(revision="a")
+RESTARTED = PodFacts(restarted=True, revision="a")
+DELETED = PodFacts(deleting=True, revision="a")
 
 
-def answer(pod: PodFacts, policy: str = "RecreateGroupOnPodRestart", **more: object) -> str:
+def decide(pod: PodFacts, policy: str = "RecreateGroupOnPodRestart", **more: object) -> RestartDecision:
     facts = {"size": 2, "pods": [LEADER, WORKER], "leader": LEADER, **more}
-    return judge(pod, GroupFacts(policy=policy, **facts)).answer  # type: ignore[arg-type]
+    return decide_restart(pod, GroupFacts(policy=policy, **facts))  # type: ignore[arg-type]
 
 
 def test_a_restart_or_deletion_recreates_the_group() -> None:
-    assert answer(WORKER) == "nothing"
-    assert answer(PodFacts("s-0-1", restarted=True, revision="a")) == "recreate"
-    assert answer(PodFacts("s-0-1", phase="Pending", restarted=True, revision="a")) == "recreate"
-    assert answer(PodFacts("s-0-1", phase="Failed", restarted=True, revision="a")) == "nothing"
-    assert answer(PodFacts("s-0-1", deleting=True, revision="a")) == "recreate"
-    assert answer(PodFacts("s-0", leader=True, restarted=True, revision="a")) == "recreate"
+    restarted, deleted = RecreateGroup(RestartCause.POD_RESTARTED), RecreateGroup(RestartCause.POD_DELETED)
+    assert decide(WORKER) == KeepGroup(KeepReason.POD_HEALTHY)
+    assert decide(RESTARTED) == restarted
+    assert decide(PodFacts(phase="Pending", restarted=True, revision="a")) == restarted
+    assert decide(PodFacts(phase="Failed", restarted=True, revision="a")) == KeepGroup(KeepReason.POD_HEALTHY)
+    assert decide(DELETED) == deleted
+    assert decide(PodFacts(leader=True, restarted=True, revision="a")) == restarted
 
 
-def test_policies() -> None:
-    failed = PodFacts("s-0-1", deleting=True, revision="a")
-    assert answer(failed, "None") == "nothing"
-    assert answer(failed, "RecreateGroupAfterStart") == "recreate"
-    starting = [LEADER, PodFacts("s-0-1", phase="Pending", revision="a")]
-    assert answer(failed, "RecreateGroupAfterStart", pods=starting) == "nothing"
-    assert answer(failed, "RecreateGroupAfterStart", pods=[LEADER]) == "nothing"
+def test_the_policy_says_whether_a_group_is_recreated() -> None:
+    deleted = RecreateGroup(RestartCause.POD_DELETED)
+    assert decide(DELETED, "None") == KeepGroup(KeepReason.POLICY_CONCERNS_POD_ALONE)
+    assert decide(DELETED, "RecreateGroupAfterStart") == deleted
+    starting = [LEADER, PodFacts(phase="Pending", revision="a")]
+    assert decide(DELETED, "RecreateGroupAfterStart", pods=starting) == KeepGroup(KeepReason.GROUP_STARTING)
+    assert decide(DELETED, "RecreateGroupAfterStart", pods=[LEADER]) == KeepGroup(KeepReason.GROUP_STARTING)
 
 
-def test_leftovers_do_not_restart_the_group_that_replaced_them() -> None:
-    assert answer(PodFacts("s-0-1", deleting=True, revision="old")) == "nothing"
-    assert answer(PodFacts("s-0-1", deleting=True, revision="a"), belongs=False) == "nothing"
-    assert answer(PodFacts("s-0-1", deleting=True, revision="a"), leader=None) == "nothing"
-    leaving = PodFacts("s-0", leader=True, deleting=True, revision="a")
-    assert answer(PodFacts("s-0-1", deleting=True, revision="a"), leader=leaving) == "being recreated"
+def test_pods_of_an_earlier_group_do_not_restart_the_group_that_replaced_it() -> None:
+    older = PodFacts(deleting=True, revision="old")
+    assert decide(older) == KeepGroup(KeepReason.POD_OF_OLDER_REVISION)
+    assert decide(DELETED, owned=False) == KeepGroup(KeepReason.POD_OF_PREVIOUS_LEADER)
+    assert decide(DELETED, leader=None) == KeepGroup(KeepReason.LEADER_GONE)
+    assert decide(DELETED, leader=PodFacts(leader=True, deleting=True, revision="a")) == GroupBeingRecreated()
+
+
+def test_a_failure_soon_after_a_recreation_waits_and_a_deletion_does_not() -> None:
+    assert decide(RESTARTED, delay=20.0, recreations=2) == DelayRecreation(20.0, 2)
+    assert decide(DELETED, delay=20.0, recreations=2) == RecreateGroup(RestartCause.POD_DELETED)
+    assert decide(WORKER, delay=20.0, recreations=2) == KeepGroup(KeepReason.POD_HEALTHY)

@@ -71,11 +71,6 @@ def sets_of(obj: Member) -> Iterable[Key]:
     return (Key(obj.metadata.namespace, name),) if name else ()
 
 
-class Failure(msgspec.Struct, frozen=True):
-    pod: str
-    message: str
-
-
 class GroupCache:
     """The caches that both reconcilers read."""
 
@@ -94,10 +89,6 @@ class GroupCache:
         self.revisions = manager.informer(
             CONTROLLER_REVISIONS, Revision, label_selector=group_labels.NAME, indexes={BY_SET: by_set}
         )
-        self.refused_workers: dict[Key, str] = {}
-        """By leader: why the server does not take the StatefulSet of its workers."""
-        self.failing: dict[Key, Failure] = {}
-        """By leader: what happened in groups that are to be recreated again, but not at once."""
 
     def leaders(self, key: Key) -> dict[int, Pod]:
         """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""

@@ -23,7 +23,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.rules import group_labels
 
 
-def founding_revision(
+def revision_for_template(
     group_set: LeaderWorkerSet,
     leaders: GroupStatefulSet | None,
     newest: Revision,

@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
+from kohort.groups.restart_decision import RestartCause
 from kohort.kube.resources import Key
 from kohort.rules.group_state import ABSENT, GroupState
 
@@ -73,9 +74,9 @@ class GroupMetrics:
         """Labels of the restarts of a set that were counted."""
         self.singly = SingleGroups(registry)
 
-    def count_restart(self, key: Key, index: int, reason: str) -> None:
+    def count_restart(self, key: Key, index: int, cause: RestartCause) -> None:
         """Group `index` of a set is recreated, because a pod of it was deleted or has restarted."""
-        labels = (key.namespace, key.name, group_label(index), reason)
+        labels = (key.namespace, key.name, group_label(index), cause.value)
         self._restarted.setdefault(key, set()).add(labels)
         self._restarts.labels(*labels).inc()
 

@@ -27,8 +27,8 @@ def missed_webhook(pod: Pod) -> bool:
     return group_labels.WORKER_INDEX not in labels
 
 
-def told(pod: JsonObject, namespace: str) -> str:
-    """What such a pod lacks, in words."""
+def what_is_missing(pod: JsonObject, namespace: str) -> str:
+    """What a pod lacks that was created without the webhook, for an event."""
     try:
         return ", ".join(missing_from(pod, namespace)) or "nothing"
     except PodRefused as refusal:

@@ -1,13 +1,15 @@
-"""Why a pod that a set waits for does not come into being.
+"""Why a pod that a set waits for is not created.
 
-| what is found | reason | what is told |
+| found | reason | message |
 |---|---|---|
-| an object of that name which is not ours | NameTaken | that it stands in the way |
-| a warning of the StatefulSet that should make the pod | PodRefused | the words of the server: a quota, for example |
-| neither | as before | that it does not exist yet |
+| an object of that name which is not part of the set | NameTaken | that it exists |
+| a warning event of the StatefulSet that should create the pod | PodRefused | that of the API server, such as a quota |
+| neither | as before | that the pod does not exist yet |
 
-StatefulSets have no condition that would tell; their controller says it in events, which are too many to be followed.
-So they are asked for, when a pod has been missing for a while, and then once in a minute.
+StatefulSets have no condition for this; their controller writes events, which are too many to be watched. So events are
+listed when a pod has been missing for a while, and then once in a minute.
+
+This is the one place that reads messages of Kubernetes: "create Pod NAME in StatefulSet NAME failed error: CAUSE".
 """
 
 import asyncio
@@ -17,8 +19,9 @@ from typing import Final
 
 import msgspec
 
+from kohort.groups import messages
 from kohort.groups.caches import GroupCache
-from kohort.groups.waiting_reason import LEADER_MISSING, Obstacle
+from kohort.groups.waiting_reason import Obstacle, WaitingReason
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
@@ -26,77 +29,79 @@ from kohort.kube.resources import EVENTS, PODS, STATEFUL_SETS, Key, Resource
 from kohort.objects.core import Event
 from kohort.rules import group_labels
 
-AGAIN: Final = 60.0
-"""Seconds after which the same question is asked again."""
+RECHECK: Final = 60.0
+"""Seconds after which the cause is looked for again."""
 _RECENT: Final = timedelta(seconds=1000)
 """A StatefulSet controller waits no longer than that before it tries again, and warns again."""
 _PREAMBLE: Final = "failed error: "
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    question: Obstacle
-    found: Obstacle
+class _FoundCause(msgspec.Struct, frozen=True):
+    obstacle: Obstacle
+    with_cause: Obstacle
     until: float
 
 
-class Inquiry:
+class MissingPodCauses:
     def __init__(self, client: Client, cache: GroupCache) -> None:
         self._client = client
         self._cache = cache
-        self._answers: dict[Key, _Answer] = {}
+        self._known: dict[Key, _FoundCause] = {}
 
     def forget(self, key: Key) -> None:
-        self._answers.pop(key, None)
+        self._known.pop(key, None)
 
-    async def explained(self, key: Key, obstacle: Obstacle) -> Obstacle:
-        """The obstacle, with its reason if that can be found out. `key` is that of the set."""
+    async def add_cause(self, key: Key, obstacle: Obstacle) -> Obstacle:
+        """The obstacle with its cause, if that can be found. `key` is that of the set."""
         now = asyncio.get_running_loop().time()
-        known = self._answers.get(key)
-        if known is None or known.question != obstacle or known.until <= now:
-            known = _Answer(obstacle, await self._asked(key, obstacle), now + AGAIN)
-            self._answers[key] = known
-        return known.found
+        known = self._known.get(key)
+        if known is None or known.obstacle != obstacle or known.until <= now:
+            known = _FoundCause(obstacle, await self._look_up(key, obstacle), now + RECHECK)
+            self._known[key] = known
+        return known.with_cause
 
-    async def _asked(self, key: Key, obstacle: Obstacle) -> Obstacle:
+    async def _look_up(self, key: Key, obstacle: Obstacle) -> Obstacle:
         try:
-            return await self._taken(key, obstacle) or await self._refused(key, obstacle) or obstacle
+            return await self._name_taken(key, obstacle) or await self._pod_refused(key, obstacle) or obstacle
         except ApiError:
             return obstacle
 
-    async def _taken(self, key: Key, obstacle: Obstacle) -> Obstacle | None:
+    async def _name_taken(self, key: Key, obstacle: Obstacle) -> Obstacle | None:
         """By an object without our label: those that have it are in the cache."""
-        kind: Resource = PODS if obstacle.reason == LEADER_MISSING else STATEFUL_SETS
+        kind: Resource = PODS if obstacle.reason == WaitingReason.LEADER_MISSING else STATEFUL_SETS
         name = Key(key.namespace, obstacle.leader)
         if kind is STATEFUL_SETS and self._cache.stateful_sets.get(name) is not None:
             return None
-        found = await self._client.list(
+        page = await self._client.list(
             kind, key.namespace, field_selector=f"metadata.name={name.name}", metadata_only=True
         )
-        if all(group_labels.NAME in (one["metadata"].get("labels") or {}) for one in found.items):
+        if all(group_labels.NAME in (item["metadata"].get("labels") or {}) for item in page.items):
             return None
-        text = f"a {kind.kind} {name.name} exists and does not belong to this set"
-        return msgspec.structs.replace(obstacle, reason="NameTaken", message=f"group {obstacle.group}: {text}")
+        text = f"group {obstacle.group}: {messages.name_taken(kind.kind, name.name)}"
+        return msgspec.structs.replace(obstacle, reason=WaitingReason.NAME_TAKEN, message=text)
 
-    async def _refused(self, key: Key, obstacle: Obstacle) -> Obstacle | None:
-        maker = key.name if obstacle.reason == LEADER_MISSING else obstacle.leader
-        selector = f"involvedObject.kind=StatefulSet,involvedObject.name={maker},reason=FailedCreate"
-        found = await self._client.list(EVENTS, key.namespace, field_selector=selector, type=Event)
-        about = f"Pod {obstacle.leader} in" if obstacle.reason == LEADER_MISSING else ""
-        words = last_words(event for event in found.items if about in event.message)
-        if not words:
+    async def _pod_refused(self, key: Key, obstacle: Obstacle) -> Obstacle | None:
+        leader_missing = obstacle.reason == WaitingReason.LEADER_MISSING
+        creator = key.name if leader_missing else obstacle.leader
+        selector = f"involvedObject.kind=StatefulSet,involvedObject.name={creator},reason=FailedCreate"
+        page = await self._client.list(EVENTS, key.namespace, field_selector=selector, type=Event)
+        about = f"Pod {obstacle.leader} in" if leader_missing else ""
+        refusal = latest_refusal(event for event in page.items if about in event.message)
+        if not refusal:
             return None
-        return msgspec.structs.replace(obstacle, reason="PodRefused", message=f"{obstacle.message}: {words}")
+        text = f"{obstacle.message}: {refusal}"
+        return msgspec.structs.replace(obstacle, reason=WaitingReason.POD_REFUSED, message=text)
 
 
-def last_words(events: Iterable[Event]) -> str:
-    """What the server said last, if that was not long ago."""
+def latest_refusal(events: Iterable[Event]) -> str:
+    """The API server's message in the newest event, if that is not old."""
     oldest = clock.now() - _RECENT
-    recent = [(seen, event) for event in events if (seen := _seen(event)) and clock.parse_time(seen) >= oldest]
+    recent = [(seen, event) for event in events if (seen := _last_seen(event)) and clock.parse_time(seen) >= oldest]
     if not recent:
         return ""
-    _, event = max(recent, key=lambda one: clock.parse_time(one[0]))
+    _, event = max(recent, key=lambda entry: clock.parse_time(entry[0]))
     return event.message.partition(_PREAMBLE)[2] or event.message
 
 
-def _seen(event: Event) -> str:
+def _last_seen(event: Event) -> str:
     return event.last_timestamp or event.event_time or event.metadata.creation_timestamp or ""

@@ -3,6 +3,7 @@
 from kohort.groups.caches import GroupCache
 from kohort.groups.gang import Gangs
 from kohort.groups.gang_schedulers import provider_named
+from kohort.groups.group_problems import GroupProblems
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.pod_controller import PodController
 from kohort.groups.set_controller import SetController
@@ -15,7 +16,8 @@ def register(manager: Manager, *, gang_scheduler: str = "") -> GroupCache:
     provider = provider_named(gang_scheduler)
     cache = GroupCache(manager)
     metrics = GroupMetrics(manager.metrics.registry)
-    SetController(manager, cache, metrics)
+    problems = GroupProblems()
+    SetController(manager, cache, problems, metrics)
     gangs = Gangs(manager.client, manager.recorder("leaderworkerset"), provider) if provider is not None else None
-    PodController(manager, cache, metrics, gangs)
+    PodController(manager, cache, problems, metrics, gangs)
     return cache

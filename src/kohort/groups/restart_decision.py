@@ -6,22 +6,22 @@
 | RecreateGroupOnPodRestart | recreates the group |
 | RecreateGroupAfterStart | recreates the group, once all its pods have started |
 
-A group is recreated by deleting its leader in the foreground: what the leader owns goes first, so the new leader
+A group is recreated by deleting its leader in the foreground: what the leader owns is deleted first, so the new leader
 appears only when nothing of the old group is left. Three kinds of pods look like failures and are none: workers of an
-older revision that are leaving after their leader was replaced, workers of an earlier generation of the same revision,
-and anything that happens while the group is already being recreated.
+older revision that are being deleted after their leader was replaced, workers of an earlier leader of the same
+revision, and anything that happens while the group is already being recreated.
 
-With RecreateGroupAfterStart, containers that restarted while the group started are forgiven for good: restart counts
-never fall, so what they were when the last pod had started is remembered (`Baselines`) and only more than that counts.
-An operator that starts anew finds groups as they are and begins from there.
+With RecreateGroupAfterStart, containers that restarted while the group started never count: restart counts never fall,
+so what they were when the last pod had started is remembered (`RestartBaselines`) and only more than that counts. An
+operator that starts anew takes the counts that it finds.
 
-A group whose containers fail again right after it was recreated is not recreated at full speed
-(`rules.restart_backoff`). A pod that is deleted does recreate its group at once: it is gone the next moment, and nobody
-would know of it any more.
+A group whose containers fail again right after it was recreated is recreated after a delay that grows
+(`rules.restart_backoff`). A pod that is deleted recreates its group at once: the pod does not exist any more a moment
+later, so there would be nothing left to decide by after a delay.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from enum import Enum
 
 import msgspec
 
@@ -30,7 +30,6 @@ from kohort.rules import group_labels
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    name: str
     phase: str = "Running"
     restarted: bool = False
     """A container or init container has restarted since the pod was created, or since its group had started."""
@@ -45,43 +44,81 @@ class GroupFacts(msgspec.Struct, frozen=True):
     """Pods that the group has at its own revision."""
     pods: Sequence[PodFacts]
     leader: PodFacts | None
-    belongs: bool = True
+    owned: bool = True
     """The pod is owned by the leader that exists now, by uid."""
+    recreations: int = 0
+    """How often in a row the group was recreated for failures."""
+    delay: float = 0.0
+    """Seconds until a failure may recreate it again."""
 
 
-Answer = Literal["nothing", "being recreated", "recreate"]
+class KeepReason(Enum):
+    """Why nothing is done for a pod."""
+
+    POLICY_CONCERNS_POD_ALONE = "policy"
+    POD_HEALTHY = "healthy"
+    GROUP_STARTING = "starting"
+    LEADER_GONE = "leader gone"
+    POD_OF_OLDER_REVISION = "older revision"
+    POD_OF_PREVIOUS_LEADER = "previous leader"
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    answer: Answer
-    reason: str
+class RestartCause(Enum):
+    """What happened to the pod because of which a group is recreated. The values are those of the metric's label."""
+
+    POD_RESTARTED = "restarted"
+    POD_DELETED = "deleted"
 
 
-def judge(pod: PodFacts, group: GroupFacts) -> Verdict:
+class KeepGroup(msgspec.Struct, frozen=True):
+    reason: KeepReason
+
+
+class GroupBeingRecreated(msgspec.Struct, frozen=True):
+    """The leader is being deleted already."""
+
+
+class RecreateGroup(msgspec.Struct, frozen=True):
+    cause: RestartCause
+
+
+class DelayRecreation(msgspec.Struct, frozen=True):
+    seconds: float
+    recreations: int
+
+
+RestartDecision = KeepGroup | GroupBeingRecreated | RecreateGroup | DelayRecreation
+
+
+def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
     """What the state of `pod` means for its group."""
     if group.policy not in (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED):
-        return Verdict("nothing", "the policy leaves pods to themselves")
+        return KeepGroup(KeepReason.POLICY_CONCERNS_POD_ALONE)
     if not (pod.restarted and pod.phase in ("Running", "Pending")) and not pod.deleting:
-        return Verdict("nothing", "the pod is in order")
-    if group.policy == group_labels.RECREATE_WHEN_STARTED and not started(group):
-        return Verdict("nothing", "the group has not started yet")
+        return KeepGroup(KeepReason.POD_HEALTHY)
+    if group.policy == group_labels.RECREATE_WHEN_STARTED and not has_started(group):
+        return KeepGroup(KeepReason.GROUP_STARTING)
     leader = pod if pod.leader else group.leader
     if leader is None:
-        return Verdict("nothing", "the leader is gone already")
+        return KeepGroup(KeepReason.LEADER_GONE)
     if not pod.leader and leader.revision != pod.revision:
-        return Verdict("nothing", "the pod is a leftover of an older revision")
-    if not pod.leader and not group.belongs:
-        return Verdict("nothing", "the pod is a leftover of an earlier leader")
+        return KeepGroup(KeepReason.POD_OF_OLDER_REVISION)
+    if not pod.leader and not group.owned:
+        return KeepGroup(KeepReason.POD_OF_PREVIOUS_LEADER)
     if leader.deleting:
-        return Verdict("being recreated", "the leader is being deleted")
-    return Verdict("recreate", f"{pod.name} {'is being deleted' if pod.deleting else 'restarted'}")
+        return GroupBeingRecreated()
+    if pod.deleting:
+        return RecreateGroup(RestartCause.POD_DELETED)
+    if group.delay > 0:
+        return DelayRecreation(group.delay, group.recreations)
+    return RecreateGroup(RestartCause.POD_RESTARTED)
 
 
-def started(group: GroupFacts) -> bool:
+def has_started(group: GroupFacts) -> bool:
     return len(group.pods) == group.size and all(pod.phase != "Pending" for pod in group.pods)
 
 
-class Baselines:
+class RestartBaselines:
     """Restart counts of the pods of each group when all of them had started, by leader."""
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ Beside these there is one of our own, Waiting: which group and which pod keep th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Final, Literal
 
 import msgspec
@@ -32,6 +33,14 @@ PROGRESSING: Final = "Progressing"
 UPDATING: Final = "UpdateInProgress"
 WAITING: Final = "Waiting"
 
+
+class Unchanged(Enum):
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
+Waiting = Obstacle | Unchanged | None
+"""What a set waits for; None for nothing; unchanged while that is being found out."""
 ConditionType = Literal["Available", "Progressing", "UpdateInProgress"]
 
 REASONS: Final = {
@@ -90,7 +99,7 @@ def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tall
 
 
 def is_available(conditions: Iterable[JsonObject]) -> bool:
-    return any(one["type"] == AVAILABLE and one["status"] == "True" for one in conditions)
+    return any(each["type"] == AVAILABLE and each["status"] == "True" for each in conditions)
 
 
 def next_conditions(
@@ -98,7 +107,7 @@ def next_conditions(
     true: Sequence[ConditionType],
     generation: int,
     now: str,
-    obstacle: Obstacle | None = None,
+    waiting: Waiting = None,
 ) -> list[JsonObject]:
     """The conditions with these ones True and those they exclude False; Waiting is True while there is an obstacle.
 
@@ -119,7 +128,8 @@ def next_conditions(
         for other in _EXCLUDES[type]:
             if other in result and result[other]["status"] == "True":
                 result[other] = {**result[other], "status": "False", "lastTransitionTime": now}
-    _set_waiting(result, obstacle, now)
+    if not isinstance(waiting, Unchanged):
+        _set_waiting(result, waiting, now)
     return [{**condition, "observedGeneration": generation} for condition in result.values()]
 
 
@@ -133,7 +143,7 @@ def _set_waiting(conditions: dict[str, JsonObject], obstacle: Obstacle | None, n
     conditions[WAITING] = {
         "type": WAITING,
         "status": "True",
-        "reason": obstacle.reason,
+        "reason": obstacle.reason.value,
         "message": obstacle.message,
         "lastTransitionTime": old["lastTransitionTime"] if old is not None and old["status"] == "True" else now,
     }

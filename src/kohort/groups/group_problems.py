@@ -1,0 +1,58 @@
+"""Problems of groups that the pod controller meets and the set controller reports in the condition `Waiting`.
+
+They are kept by leader, because the name of a leader is the identity of its group, and are lost with the process: the
+next attempt of the pod controller finds them again.
+"""
+
+import msgspec
+
+from kohort.kube.resources import Key
+
+
+class WorkersRefused(msgspec.Struct, frozen=True):
+    """The API server refuses the StatefulSet of a group's workers."""
+
+    message: str
+    """Of the API server."""
+
+
+class RecreationDelayed(msgspec.Struct, frozen=True):
+    """A group is to be recreated again, and waits for its back-off to end."""
+
+    pod: str
+    recreations: int
+    """How often in a row the group was recreated before."""
+    container: str = ""
+    exit_code: int | None = None
+
+
+class GroupProblems:
+    def __init__(self) -> None:
+        self._refused: dict[Key, WorkersRefused] = {}
+        self._delayed: dict[Key, RecreationDelayed] = {}
+
+    def set_workers_refused(self, leader: Key, problem: WorkersRefused) -> None:
+        self._refused[leader] = problem
+
+    def clear_workers_refused(self, leader: Key) -> None:
+        self._refused.pop(leader, None)
+
+    def workers_refused(self, leader: Key) -> WorkersRefused | None:
+        return self._refused.get(leader)
+
+    def set_recreation_delayed(self, leader: Key, problem: RecreationDelayed) -> None:
+        self._delayed[leader] = problem
+
+    def clear_recreation_delayed(self, leader: Key, pod: str = "") -> None:
+        """Once the group was recreated; or, if `pod` is given, when that pod was the cause and is none any more."""
+        known = self._delayed.get(leader)
+        if known is not None and pod in ("", known.pod):
+            del self._delayed[leader]
+
+    def recreation_delayed(self, leader: Key) -> RecreationDelayed | None:
+        return self._delayed.get(leader)
+
+    def forget(self, leader: Key) -> None:
+        """The leader is gone, and its problems with it."""
+        self.clear_workers_refused(leader)
+        self.clear_recreation_delayed(leader)

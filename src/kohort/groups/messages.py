@@ -1,0 +1,128 @@
+"""Texts of events and conditions about sets and groups, made from typed reasons.
+
+Upstream's controller emits some of these events too; where it does, the text is the same.
+"""
+
+from enum import Enum
+
+from kohort.groups.group_problems import RecreationDelayed, WorkersRefused
+from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_name
+
+# Revisions
+
+
+class RevisionNote(Enum):
+    """Why a ControllerRevision is created."""
+
+    NEW_SET = "Creating revision with key {} for a newly created LeaderWorkerSet"
+    MISSING = "Creating missing revision with key {} for existing LeaderWorkerSet"
+    UPDATED_SET = "Creating revision with key {} for updated LWS"
+
+
+def creating_revision(note: RevisionNote, key: str) -> str:
+    return note.value.format(key)
+
+
+# The leader StatefulSet
+
+
+def created_leader_set(name: str) -> str:
+    return f"Created leader statefulset {name}"
+
+
+def leader_set_failed(verb: str, name: str, problem: str) -> str:
+    return f"Failed to {verb.lower()} leader statefulset {name}: {problem}"
+
+
+def deleting_surge(name: str, first: int, last: int) -> str:
+    if first == last:
+        return f"deleting surge replica {leader_name(name, first)}"
+    return f"deleting surge replicas from {leader_name(name, first)} to {leader_name(name, last)}"
+
+
+def updating_replicas(first: int, last: int) -> str:
+    return f"Updating replica {first}" if first == last else f"Updating replicas {first} to {last} (inclusive)"
+
+
+def deleted_blocking_leader(pod: str) -> str:
+    return f"Deleted leader pod {pod}, which was not ready, to update its group"
+
+
+def name_taken(kind: str, name: str) -> str:
+    return f"a {kind} {name} exists and does not belong to this set"
+
+
+# Groups
+
+
+def recreating_group(pod: str, leader: str, index: str) -> str:
+    return f"Worker pod {pod} failed, deleted leader pod {leader} to recreate group {index}"
+
+
+def created_workers(leader: str) -> str:
+    return f"Created worker statefulset for leader pod {leader}"
+
+
+def workers_failed(leader: str, problem: str) -> str:
+    return f"Failed to create worker statefulset for leader pod {leader}: {problem}"
+
+
+def worker_set_name_taken(name: str, owner: str) -> str:
+    return f"a StatefulSet {name} exists and " + (f"belongs to {owner}" if owner else "has no owner")
+
+
+def missing_start_ordinals(leader: str) -> str:
+    return (
+        f"leader pod {leader} carries the annotation {group_labels.LEADER_NAME}, which only workers have; worker "
+        "StatefulSets need start ordinals: Kubernetes 1.27, or 1.26 with the feature gate StatefulSetStartOrdinal"
+    )
+
+
+def replaced_pod_without_webhook(pod: str, lacks: str) -> str:
+    return f"Pod {pod} was created while the webhook was away and lacks {lacks}; deleted it, so that it is created anew"
+
+
+# The condition Waiting
+
+
+def recreation_delayed(index: int, problem: RecreationDelayed) -> str:
+    end = f": container {problem.container} ended with code {problem.exit_code}" if problem.container else ""
+    times = "once" if problem.recreations == 1 else f"{problem.recreations} times"
+    return (
+        f"group {index}: pod {problem.pod} restarted{end}; the group was recreated {times} for such reasons, "
+        "and waits longer each time"
+    )
+
+
+def workers_refused(index: int, problem: WorkersRefused) -> str:
+    return f"group {index}: the StatefulSet of its workers is refused: {problem.message}"
+
+
+def leader_set_refused(message: str) -> str:
+    return f"the leader StatefulSet is refused: {message}"
+
+
+def leader_missing(index: int, leader: str) -> str:
+    return f"group {index}: pod {leader} does not exist yet"
+
+
+def workers_missing(index: int, missing: int, workers: int) -> str:
+    return f"group {index}: {missing} of {workers} workers do not exist yet"
+
+
+def pod_obstacle(index: int, pod: str, text: str) -> str:
+    return f"group {index}: pod {pod} {text}"
+
+
+WITHOUT_WEBHOOK = "was created while the webhook was away, and is being replaced"
+
+
+def terminating(node: str, since: str) -> str:
+    """A group is recreated only when all of it is gone, so a pod on a dead node holds it up. Only a person can know
+    that the node will not come back with the pod still running on it."""
+    place = f" on node {node}" if node else ""
+    return (
+        f"is to be gone{place} since {since} and still exists; if its node is dead, taint it "
+        "with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or delete the pod with --force"
+    )
