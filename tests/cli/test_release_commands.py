@@ -116,7 +116,7 @@ async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.Capt
         assert code == NOT_YET
         assert "[traffic] Rollout llm: " in text
         assert "Ingress" in text
-        assert "→ create Ingress default/llm; or go back: kohort abort llm" in text, "other routes would be refused"
+        assert "→ create it; or go back: kohort abort llm" in text, "other routes would be refused"
 
 
 async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def processes(place: Path) -> list[str]:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(320)
-def test_the_whole_story(place: Path) -> None:
+def test_all_chapters_succeed_and_every_request_is_answered(place: Path) -> None:
     told = subprocess.run(
         COMMAND, env=environment(TMPDIR=str(place)), capture_output=True, text=True, timeout=300, check=False
     )

@@ -9,7 +9,7 @@ STORY = """
 import asyncio, gc, os
 from kohort.demo.demo_cluster import first_line
 
-async def story():
+async def scenario():
     reading, writing = os.pipe()
     # A process of the pods may outlive `kohort up` and still have its output.
     child = await asyncio.create_subprocess_exec("sh", "-c", "sleep 5 & echo ready; exec true", stdout=writing)
@@ -17,7 +17,7 @@ async def story():
     print(await first_line(reading))
     await child.wait()
 
-asyncio.run(story(), debug=True)
+asyncio.run(scenario(), debug=True)
 gc.collect()
 """
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from kohort.demo.load_client import WORDS, Traffic
+from kohort.demo.load_client import WORDS, LoadClient
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -42,7 +42,7 @@ async def test_answers_are_counted_by_version() -> None:
         count += 1
         return await streamed(request, WORDS, "v2" if count % 4 == 0 else "v1")
 
-    async with serving(handler) as url, Traffic(url) as traffic:
+    async with serving(handler) as url, LoadClient(url) as traffic:
         seen = await traffic.sample(20)
     assert traffic.failures == []
     assert seen.total() >= 20
@@ -82,7 +82,7 @@ async def test_everything_else_is_a_failure(handler: Serve, reason: str) -> None
         asked.set()
         return await handler(request)
 
-    async with serving(noted) as url, Traffic(url) as traffic:
+    async with serving(noted) as url, LoadClient(url) as traffic:
         await asked.wait()
     assert traffic.answers == []
     assert reason in traffic.failures[0]

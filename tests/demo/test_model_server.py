@@ -43,13 +43,13 @@ def test_the_model_has_learned_something() -> None:
 
 
 def test_a_group_is_not_healthy_before_all_shards_are_there() -> None:
-    assert Server(ALONE).trouble == ""
+    assert Server(ALONE).problem == ""
     waiting = Server({**ALONE, "LWS_GROUP_SIZE": "3"})
-    assert waiting.trouble == "the model is cut into 3 shards, and of those [1, 2] are missing"
+    assert waiting.problem == "the model is cut into 3 shards, and of those [1, 2] are missing"
     wrong = Server({**ALONE, "TENSOR_PARALLEL_SIZE": "2"})
-    assert "[1] are missing" in wrong.trouble
+    assert "[1] are missing" in wrong.problem
     worker = Server({**ALONE, "LWS_WORKER_INDEX": "1", "LWS_GROUP_SIZE": "2"})
-    assert worker.trouble == "shard 1 has no leader at localhost yet"
+    assert worker.problem == "shard 1 has no leader at localhost yet"
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from kohort.kube.client import PatchType
 from kohort.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    HORIZONTAL_POD_AUTOSCALERS,
     HTTP_ROUTES,
     INGRESSES,
     LEADER_WORKER_SETS,
@@ -39,7 +40,8 @@ from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "kind: LeaderWorkerSet" in path.read_text())
+SETS = sorted(path.name for path in FOLDER.glob("*.yaml") if "\nkind: LeaderWorkerSet" in path.read_text())
+AUTOSCALER = "autoscaler.yaml"
 RESOURCES = {
     one.kind: one for one in (LEADER_WORKER_SETS, SERVICES, CONFIG_MAPS, ROLLOUTS, INGRESSES, HTTP_ROUTES, GATEWAYS)
 }
@@ -230,8 +232,26 @@ def test_no_example_is_forgotten() -> None:
     models = {"llm", "vllm", "sglang", "tensor-parallel", "language-model"}
     features = {"volumes", "unique-placement", "exclusive-placement", "subgroups", "resize"}
     releases = {"canary-nginx", "canary-gateway", "blue-green"}
-    assert {f"{name}.yaml" for name in models | features | releases} == {path.name for path in FOLDER.glob("*.yaml")}
-    assert {path.name for path in FOLDER.glob("*.yaml")} == set(SETS), "every example is applied by a test"
+    assert {f"{name}.yaml" for name in models | features | releases} == set(SETS)
+    every = {path.name for path in FOLDER.glob("*.yaml")}
+    assert every == {*SETS, AUTOSCALER}, "every example is applied by a test"
+
+
+async def test_the_autoscaler_names_a_set_of_another_example_that_can_be_scaled() -> None:
+    (autoscaler,) = documents(AUTOSCALER)
+    autoscaler["metadata"]["namespace"] = "default"
+    async with cluster_for("llm.yaml") as cluster:
+        name = await apply(cluster, "llm.yaml")
+        stored = await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler, "default")
+        assert stored["spec"]["metrics"] == autoscaler["spec"]["metrics"]
+        assert stored["spec"]["behavior"]["scaleDown"].items() >= autoscaler["spec"]["behavior"]["scaleDown"].items()
+        target = stored["spec"]["scaleTargetRef"]
+        assert (target["apiVersion"], target["kind"]) == (LEADER_WORKER_SETS.api_version, LEADER_WORKER_SETS.kind)
+        assert target["name"] == name
+        scale: JsonObject = await cluster.client.get(LEADER_WORKER_SETS, name, "default", subresource="scale")
+        assert (
+            scale["spec"]["replicas"] == (cluster.find(LEADER_WORKER_SETS, name, "default") or {})["spec"]["replicas"]
+        )
 
 
 def test_the_server_of_the_tensor_parallel_example_computes(tmp_path: Path) -> None:

@@ -290,33 +290,36 @@ def test_a_service_of_somebody_else_with_the_name_of_the_set(owner: str, policy:
         assert "kubectl -n default delete service llm" in cause.action.text
 
 
+_LOOK = "see that the routes exist, and that Service llm-leader-canary has a ready pod (kubectl describe service)"
+
+
+@pytest.mark.parametrize("state", ["StepUpgrade", "StepTrafficRouting"])
 @pytest.mark.parametrize(
-    ("message", "action"),
-    [
-        (
-            "Ingress default/llm (trafficRoutings[0].ingress.name) does not exist; create it or name another",
-            "create Ingress default/llm",
-        ),
-        (
-            "Service default/llm-leader (trafficRoutings[0].service) does not exist; create it or name another",
-            "create Service default/llm-leader",
-        ),
-        (
-            "Service llm-leader-canary has no ready endpoint yet; traffic is not moved before it has one",
-            "see that the routes exist, and that Service llm-leader-canary has a ready pod (kubectl describe service)",
-        ),
-    ],
+    ("reason", "action"),
+    [("RefNotFound", "create it"), ("ServiceSelectsNoPods", _LOOK), ("InvalidRef", _LOOK)],
 )
-def test_what_traffic_waits_for_is_named(message: str, action: str) -> None:
-    strategy = {"canary": {"trafficRoutings": [{"service": "llm-leader"}]}}
-    state = "StepTrafficRouting"
+def test_references_that_cannot_be_used_are_a_cause_whatever_the_message_says(
+    state: str, reason: str, action: str
+) -> None:
+    resolved = {"type": "ResolvedRefs", "status": "False", "reason": reason, "message": "what the operator found"}
+    first = causes(scene(rollout=releasing(state, resolved)))[0]
+    assert (first.kind, first.found, first.action.text) == ("traffic", "what the operator found", action)
+
+
+def test_a_step_that_moves_requests_is_waited_for_whatever_the_message_says() -> None:
+    resolved = {"type": "ResolvedRefs", "status": "True", "reason": "ResolvedRefs", "message": ""}
+    first = causes(scene(rollout=releasing("StepTrafficRouting", resolved)))[0]
+    assert (first.kind, first.action.text) == ("waiting", f"wait; if it stays so, {_LOOK}")
+
+
+def releasing(state: str, *conditions: JsonObject) -> Rollout:
+    status = {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": "does not exist"}
     document = {
         "metadata": {"name": "release"},
-        "spec": {"strategy": strategy},
-        "status": {"phase": "Progressing", "currentStepIndex": 2, "currentStepState": state, "message": message},
+        "spec": {"strategy": {"canary": {"trafficRoutings": [{"service": "llm-leader"}]}}},
+        "status": {**status, "conditions": list(conditions)},
     }
-    first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
-    assert (first.kind, first.action.text) == ("traffic", action)
+    return msgspec.convert(document, Rollout)
 
 
 def test_a_route_that_no_gateway_serves_comes_before_the_step() -> None:

@@ -10,15 +10,15 @@ import click
 def command(patience: float) -> None:
     """Serve a sharded language model of real processes on a cluster of its own; release, resize and roll it back.
 
-    This takes about a minute and leaves nothing behind. The exit code is 0 if everything worked and every request was
-    answered.
+    This takes about a minute and removes everything at the end. The exit code is 0 if all steps succeeded and every
+    request was answered.
     """
     import asyncio
 
     from kohort.demo import isolation
 
     if not isolation.enter():
-        click.echo("(no namespaces of our own here: the demo uses this machine's network)")
-    from kohort.demo.run import perform
+        click.echo("(the kernel grants no namespaces here: the demo uses this machine's network)")
+    from kohort.demo.run import run
 
-    sys.exit(asyncio.run(perform(patience)))
+    sys.exit(asyncio.run(run(patience)))

@@ -1,4 +1,4 @@
-"""What the cluster holds of the story, kept up to date by watches, and waited for."""
+"""The objects of the demo in the cluster, kept up to date by watches, and waiting for their states."""
 
 import asyncio
 from collections import defaultdict
@@ -19,18 +19,18 @@ PATIENCE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 0.5
 
 
-class Stuck(Exception):
-    """Something that must happen did not happen in time, or happened otherwise."""
+class ExpectationFailed(Exception):
+    """An expected state was not reached in time, or another one was."""
 
 
-class Scene:
+class ClusterState:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._objects: dict[str, dict[str, JsonObject]] = defaultdict(dict)
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> "Scene":
+    async def __aenter__(self) -> "ClusterState":
         for resource in (PODS, LEADER_WORKER_SETS, ROLLOUTS, GATEWAYS, NODES):
             self._tasks.append(asyncio.create_task(self._follow(resource)))
         return self
@@ -45,34 +45,35 @@ class Scene:
         while True:
             try:
                 async for event in self._client.watch(resource, namespace):
-                    await self._note(resource.kind, event.type, event.object)
+                    await self._store(resource.kind, event.type, event.object)
             except ApiError:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _note(self, kind: str, change: str, found: JsonObject) -> None:
-        name = found["metadata"]["name"]
+    async def _store(self, kind: str, change: str, obj: JsonObject) -> None:
+        name = obj["metadata"]["name"]
         if change == "DELETED":
             self._objects[kind].pop(name, None)
         else:
-            self._objects[kind][name] = found
+            self._objects[kind][name] = obj
         async with self._changed:
             self._changed.notify_all()
 
-    async def until(self, holds: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+    async def until(self, holds: Callable[[], bool], expected: str, seconds: float = PATIENCE_SECONDS) -> None:
+        """Raises ExpectationFailed."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait_for(holds)
         except TimeoutError:
-            raise Stuck(f"not after {seconds:g} s: {what}") from None
+            raise ExpectationFailed(f"not reached after {seconds:g} s: {expected}") from None
 
-    def one(self, kind: str, name: str = NAME) -> JsonObject:
-        """Empty while there is none."""
+    def find(self, kind: str, name: str = NAME) -> JsonObject:
+        """Empty while it does not exist."""
         return self._objects[kind].get(name, {})
 
     @property
     def pods(self) -> list[JsonObject]:
         """In the order of their groups, stable ones first."""
-        return sorted(self._objects["Pod"].values(), key=_place)
+        return sorted(self._objects["Pod"].values(), key=_display_order)
 
     @property
     def stable_pods(self) -> list[JsonObject]:
@@ -84,33 +85,33 @@ class Scene:
 
     @property
     def gateway(self) -> str:
-        """Its address, once it has one."""
-        addresses = (self.one("Gateway", "front").get("status") or {}).get("addresses") or ()
+        """The URL of the gateway; empty until it has one."""
+        addresses = (self.find("Gateway", "front").get("status") or {}).get("addresses") or ()
         return next((one["value"] for one in addresses if one["value"].startswith("http")), "")
 
     @property
     def enforced(self) -> bool:
-        """Whether the node can hold processes to their limits."""
+        """Whether the node enforces the limits of processes."""
         conditions = [one for node in self._objects["Node"].values() for one in node["status"].get("conditions") or ()]
         return not any(one["type"] == "ResourcesEnforced" and one["status"] == "False" for one in conditions)
 
     def serves(self, version: str, groups: int) -> bool:
         """All groups are ready at this version, no other pod is left, and no release is under way."""
-        found, release = self.one("LeaderWorkerSet"), self.one("Rollout")
-        status = found.get("status") or {}
-        settled = status.get("observedGeneration") == found.get("metadata", {}).get("generation")
+        group_set, release = self.find("LeaderWorkerSet"), self.find("Rollout")
+        status = group_set.get("status") or {}
+        settled = status.get("observedGeneration") == group_set.get("metadata", {}).get("generation")
         healthy = (release.get("status") or {}).get("phase") == "Healthy"
-        mine = [pod for pod in self.stable_pods if version_of(pod) == version and is_ready(pod)]
-        size = found["spec"]["leaderWorkerTemplate"]["size"] if found else 0
-        return bool(settled and healthy and size and len(mine) == len(self.pods) == groups * size)
+        ready = [pod for pod in self.stable_pods if version_of(pod) == version and is_ready(pod)]
+        size = group_set["spec"]["leaderWorkerTemplate"]["size"] if group_set else 0
+        return bool(settled and healthy and size and len(ready) == len(self.pods) == groups * size)
 
     def step(self) -> tuple[int, str]:
         """Number and state of the release's step."""
-        status = self.one("Rollout").get("status") or {}
+        status = self.find("Rollout").get("status") or {}
         return int(status.get("currentStepIndex") or 0), str(status.get("currentStepState") or "")
 
 
-def _place(pod: JsonObject) -> tuple[bool, str, int, str]:
+def _display_order(pod: JsonObject) -> tuple[bool, str, int, str]:
     name = set_of(pod)
     return name != NAME, name, int(pod["metadata"]["labels"].get(group_labels.GROUP_INDEX, 0)), pod["metadata"]["name"]
 
@@ -133,7 +134,7 @@ def is_ready(pod: JsonObject) -> bool:
 
 
 def memory_of(pod: JsonObject) -> str:
-    """The limit that holds now, as the node says."""
+    """The limit in force, as the node reports it."""
     for one in (pod.get("status") or {}).get("containerStatuses") or ():
         limit: str = ((one.get("resources") or {}).get("limits") or {}).get("memory", "")
         return limit

@@ -1,4 +1,4 @@
-"""A cluster that exists for one demo: this machine is its only node, and nothing of it is left afterwards."""
+"""A cluster for one demo: this machine is its only node, and all of it is removed afterwards."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,21 @@ from kohort.kube.kubeconfig import load
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
-LONGEST_PLACE: Final = 40
+LONGEST_TEMPORARY_DIRECTORY: Final = 40
+"""Characters. Paths of Unix sockets below the directory must stay within 108."""
 
 
-class CannotBegin(Exception):
+class CannotStartDemo(Exception):
     """The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
-class Home:
+class DemoCluster:
     kubeconfig: Path
     client: Client
 
     async def command(self, *words: str) -> tuple[int, str]:
-        """Run a command of kohort, as a person would; its exit code, and what it says."""
+        """Run a command of kohort in a process of its own; returns its exit code and output."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kohort", *words, "--kubeconfig", str(self.kubeconfig)),
             stdin=asyncio.subprocess.DEVNULL,
@@ -38,56 +39,60 @@ class Home:
             stderr=asyncio.subprocess.STDOUT,
         )
         try:
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
         except asyncio.CancelledError:
-            await asyncio.shield(_stopped(process))
+            await asyncio.shield(_stop(process))
             raise
-        return process.returncode or 0, said.decode(errors="replace").rstrip()
+        return process.returncode or 0, output.decode(errors="replace").rstrip()
 
 
 @contextlib.asynccontextmanager
-async def cluster() -> AsyncIterator[Home]:
-    """Raises CannotBegin."""
-    with tempfile.TemporaryDirectory(prefix="kohort-demo-", dir=_place(), ignore_cleanup_errors=True) as directory:
+async def cluster() -> AsyncIterator[DemoCluster]:
+    """Raises CannotStartDemo."""
+    with tempfile.TemporaryDirectory(
+        prefix="kohort-demo-", dir=_parent_directory(), ignore_cleanup_errors=True
+    ) as directory:
         data = Path(directory) / "data"
         async with _running(data, Path(directory) / "log"):
             client = Client(load(data / "kubeconfig"), field_manager="kohort-demo")
             try:
-                yield Home(data / "kubeconfig", client)
+                yield DemoCluster(data / "kubeconfig", client)
             finally:
                 await client.close()
 
 
-def _place() -> str | None:
-    """Sockets are in it, and their paths must be short: the usual place, unless that is too deep."""
-    return None if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"
+def _parent_directory() -> str | None:
+    """None for the default temporary directory, unless paths of sockets in it would be too long."""
+    return None if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY_DIRECTORY else "/tmp"
 
 
 @contextlib.asynccontextmanager
 async def _running(data: Path, log: Path) -> AsyncIterator[None]:
-    """`kohort up` in a session of its own: Ctrl-C is for the demo, which ends the cluster when its client has gone."""
+    """Runs `kohort up` in a session of its own, so that Ctrl-C reaches the demo only, which ends the cluster last."""
     reading, writing = os.pipe()
-    with log.open("wb") as complaints, os.fdopen(writing, "wb") as output:
+    with log.open("wb") as errors, os.fdopen(writing, "wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
-            stderr=complaints,
+            stderr=errors,
             env={**os.environ, "KOHORT_LOG": "error"},
             start_new_session=True,
             preexec_fn=lambda: end_with_parent(signal.SIGTERM),
         )
     try:
         if not (await first_line(reading)).startswith(b"ready"):
-            raise CannotBegin(f"the cluster did not start: {_last_line(log)}")
+            raise CannotStartDemo(f"the cluster did not start: {_last_line(log)}")
         yield
     finally:
-        await asyncio.shield(_stopped(process))
+        await asyncio.shield(_stop(process))
 
 
 async def first_line(descriptor: int) -> bytes:
-    """What is written to a pipe first; nothing if that takes too long. The pipe is ours and not the subprocess's: that
-    one would stay open for as long as any process of the cluster has it, and asyncio would close it after its loop."""
+    """The first line written to a pipe; empty after START_SECONDS.
+
+    The demo makes the pipe itself: asyncio would keep a pipe of its subprocess open for as long as any process of the
+    cluster has it, and close it after the end of the event loop."""
     reader = asyncio.StreamReader()
     pipe = os.fdopen(descriptor, "rb")
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -102,11 +107,11 @@ async def first_line(descriptor: int) -> bytes:
 
 
 def _last_line(log: Path) -> str:
-    said = log.read_text(errors="replace").strip().splitlines()
-    return said[-1] if said else "it said nothing"
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed no error"
 
 
-async def _stopped(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.terminate()
     try:

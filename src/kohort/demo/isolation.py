@@ -1,12 +1,12 @@
-"""A network and mounts of its own for the whole demo, where the kernel grants them.
+"""Network and mount namespaces for the demo, where the kernel grants them.
 
-What pods need of a machine (addresses, routes, forwarding) is then arranged where nobody else sees it and is gone with
-the last process. An ordinary user gets the same by way of a user namespace, in which he is root.
+Addresses, routes and forwarding rules of pods then exist in these namespaces only and vanish with the last process. An
+ordinary user enters a user namespace as well, in which the demo is root.
 
-| who | what is unshared | if that is refused |
+| user | namespaces | if the kernel refuses |
 |---|---|---|
 | root | network, mounts | pods use the machine's network as in `kohort up` |
-| anybody else | user, network, mounts | pods have addresses in 127.0.0.0/8 |
+| any other | user, network, mounts | pods have addresses in 127.0.0.0/8 |
 """
 
 import ctypes
@@ -24,7 +24,7 @@ DEATH_SIGNAL: Final = 1
 
 
 def enter() -> bool:
-    """Leave the machine's network behind; whether that was granted. To be called before there is a second thread."""
+    """Enter new namespaces; returns whether the kernel granted them. Call it before a second thread starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     wanted = CLONE_NEWNET | CLONE_NEWNS | (CLONE_NEWUSER if user else 0)
@@ -55,5 +55,5 @@ def _raise_loopback() -> None:
 
 
 def end_with_parent(number: int) -> None:
-    """Have the kernel send this process a signal when the one that started it is gone, however that ended."""
+    """Let the kernel send this process a signal when its parent ends, in whatever way."""
     ctypes.CDLL(None).prctl(DEATH_SIGNAL, number, 0, 0, 0)

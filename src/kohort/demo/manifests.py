@@ -1,4 +1,4 @@
-"""The objects of the story. The same ones are in examples/language-model.yaml."""
+"""The objects that the demo applies. The same ones are in examples/language-model.yaml."""
 
 from importlib.resources import files
 
@@ -13,14 +13,14 @@ NAMESPACE = "default"
 RESOURCES = {one.kind: one for one in (CONFIG_MAPS, GATEWAYS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES)}
 
 Version = dict[str, str]
-"""Variables of the server that a version is made of."""
+"""Environment variables of the server that make a version."""
 BETTER: Version = {"MODEL_VERSION": "v2", "CONTEXT_WORDS": "3"}
 BROKEN: Version = {"MODEL_VERSION": "v3", "CONTEXT_WORDS": "3", "TENSOR_PARALLEL_SIZE": "4"}
-"""Weights that were cut for four processes, in groups of three. Nothing crashes; the model never comes together."""
+"""Weights for four processes, in groups of three: no process crashes, but the model never becomes ready."""
 
 
 def program() -> JsonObject:
-    """The server, where pods find it."""
+    """The ConfigMap with the program of the server, which pods mount."""
     text = files("kohort.demo").joinpath("model_server.py").read_text()
     return {
         "apiVersion": "v1",
@@ -35,7 +35,7 @@ def plan() -> str:
 
 
 def objects(python: str) -> list[JsonObject]:
-    """Everything, in the order in which it is applied; the server is run by this interpreter."""
+    """All objects in the order in which they are applied; the server runs with this interpreter."""
     found = [program(), *yaml.safe_load_all(plan())]
     for one in found:
         one["metadata"]["namespace"] = NAMESPACE

@@ -1,4 +1,4 @@
-"""A small language model that is too large for one process, or would be: its output layer is cut into shards.
+"""A server for a small language model whose output layer is cut into shards, one for each process of a group.
 
 The model guesses the next word from the last few. A fixed random layer mixes their vectors, and one trained matrix says
 how well each word of the vocabulary would follow. The matrix is the large part: process r of n holds the rows r, r + n,
@@ -152,13 +152,13 @@ def exactly(connection: socket.socket, count: int) -> bytes:
     while len(data) < count:
         more = connection.recv(count - len(data))
         if not more:
-            raise ConnectionError("the other side has gone")
+            raise ConnectionError("the peer has closed the connection")
         data += more
     return data
 
 
 class Group:
-    """The leader's side: its own shard and the connections to all others. One word at a time is asked of them."""
+    """The leader's side: its own shard and the connections to all others, which compute one word at a time."""
 
     def __init__(self, model: Model, shards: int) -> None:
         self.model = model
@@ -171,14 +171,14 @@ class Group:
         rank = int(receive(connection))
         with self.lock:
             self.members[rank] = connection
-        print(f"shard {rank} is here, {len(self.members) + 1} of {self.shards}", flush=True)
+        print(f"shard {rank} has connected, {len(self.members) + 1} of {self.shards}", flush=True)
 
     @property
     def missing(self) -> list[int]:
         return [rank for rank in range(1, self.shards) if rank not in self.members]
 
     def scores(self, vector: Vector) -> Vector:
-        """Of all words. A member that does not answer is no member any more."""
+        """The scores of all words. A member that does not answer is removed."""
         whole = [0.0] * len(self.model.words)
         with self.lock:
             for rank in list(self.members):
@@ -187,7 +187,7 @@ class Group:
             for rank in list(self.members):
                 whole[rank :: self.shards] = unpacked(self._ask(rank, receive) or b"")
         if self.missing:
-            raise ConnectionError(f"shards {self.missing} have gone")
+            raise ConnectionError(f"shards {self.missing} are disconnected")
         return whole
 
     def _ask(self, rank: int, exchange: Callable[[socket.socket], bytes | None]) -> bytes | None:
@@ -212,7 +212,7 @@ class Group:
 
 
 class Server:
-    """What a process of the group knows about itself."""
+    """One process of the group: its configuration, its shard, and its connections to the others."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.rank = int(environment["LWS_WORKER_INDEX"])
@@ -230,7 +230,7 @@ class Server:
         self.counting = threading.Lock()
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why this process cannot serve; empty if it can."""
         if self.rank:
             return "" if self.joined else f"shard {self.rank} has no leader at {self.leader} yet"
@@ -238,8 +238,8 @@ class Server:
             return f"the model is cut into {self.shards} shards, and of those {missing} are missing"
         return ""
 
-    def lead(self) -> None:
-        """Take in workers, for as long as the process lives."""
+    def accept_workers(self) -> None:
+        """Accept connections of workers until the process ends."""
         with socket.create_server((self.address, SHARD_PORT)) as listener:
             while True:
                 connection, _ = listener.accept()
@@ -248,8 +248,8 @@ class Server:
                 except (OSError, ValueError):
                     connection.close()
 
-    def follow(self) -> None:
-        """Answer the leader. If it goes, look for it again, unless the end has come anyway."""
+    def serve_leader(self) -> None:
+        """Answer the leader. After a lost connection, connect again, unless the process is ending."""
         while not (self.ending.is_set() and self.joined):
             try:
                 with socket.create_connection((self.leader, SHARD_PORT), timeout=5) as connection:
@@ -266,7 +266,7 @@ class Server:
                 time.sleep(0.1)
 
     def end(self) -> None:
-        """The leader ends when nobody waits for it any more; a worker when its leader has."""
+        """The leader ends when no request is under way any more, a worker when its leader has ended."""
         self.ending.wait()
         started = time.monotonic()
         while time.monotonic() - started < LAST_SECONDS:
@@ -283,8 +283,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/health":
-            trouble = self.server_of.trouble
-            self.reply(503 if trouble else 200, {"status": trouble or "ok"})
+            problem = self.server_of.problem
+            self.reply(503 if problem else 200, {"status": problem or "ok"})
         elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": [{"id": self.model_name, "object": "model"}]})
         else:
@@ -300,8 +300,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(400, f"the request cannot be read: {problem}")
         if prompt is None:
             return self.refuse(404, f"there is no {self.path}; try POST /v1/completions")
-        if self.server_of.rank or self.server_of.trouble:
-            return self.refuse(503, self.server_of.trouble or "this is a worker; ask its leader")
+        if self.server_of.rank or self.server_of.problem:
+            return self.refuse(503, self.server_of.problem or "this is a worker; ask its leader")
         with self.server_of.counting:
             self.server_of.active += 1
         try:
@@ -393,7 +393,7 @@ def main() -> None:
     held = f"{len(server.model.rows)} of {len(server.model.words)} words"
     print(f"shard {server.rank} of {server.shards}: {held}, version {server.version}", flush=True)
     signal.signal(signal.SIGTERM, lambda number, frame: server.ending.set())
-    for work in (server.follow if server.rank else server.lead, server.end):
+    for work in (server.serve_leader if server.rank else server.accept_workers, server.end):
         threading.Thread(target=work, daemon=True).start()
     Handler.server_of = server
     sys.stderr = sys.stdout

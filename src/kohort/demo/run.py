@@ -1,4 +1,4 @@
-"""The demo from curtain to curtain: home, scene, story, view, and an end that leaves nothing behind."""
+"""Runs the demo: starts the cluster, runs the chapters with a display, prints the figures, removes everything."""
 
 import asyncio
 import contextlib
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.demo import display
-from kohort.demo.chapters import Story
-from kohort.demo.cluster_state import Scene
-from kohort.demo.demo_cluster import CannotBegin, cluster
+from kohort.demo.chapters import Demo
+from kohort.demo.cluster_state import ClusterState
+from kohort.demo.demo_cluster import CannotStartDemo, cluster
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -21,63 +21,63 @@ INTERRUPTED = 130
 REFRESH_SECONDS = 0.25
 
 
-async def perform(patience: float) -> int:
-    """The exit code: 0 if everything worked and every request was answered, within so many seconds."""
+async def run(patience: float) -> int:
+    """The exit code: 0 if all chapters succeeded and every request was answered, within `patience` seconds."""
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, _leave, task)
+        loop.add_signal_handler(number, _cancel_once, task)
     try:
         async with asyncio.timeout(patience):
-            return await _play()
+            return await _run_chapters()
     except asyncio.CancelledError:
         click.echo("stopped; nothing is left behind", err=True)
         return INTERRUPTED
     except TimeoutError:
-        more = "a busy machine may need more: kohort demo --patience 300"
-        click.echo(f"kohort: not over after {patience:g} s, stopped; {more}", err=True)
+        more = "on a busy machine allow more time: kohort demo --patience 300"
+        click.echo(f"kohort: the demo was stopped after {patience:g} s; {more}", err=True)
         return 1
-    except CannotBegin as problem:
+    except CannotStartDemo as problem:
         click.echo(f"kohort: {problem}", err=True)
         return 1
 
 
-def _leave(task: "asyncio.Task[int]") -> None:
-    """Only once: who asks twice would else end the demo while it tidies up."""
+def _cancel_once(task: "asyncio.Task[int]") -> None:
+    """A second signal must not interrupt the removal of the cluster."""
     if not task.cancelling():
         task.cancel()
 
 
-async def _play() -> int:
-    async with cluster() as home:
-        async with Scene(home.client) as scene, contextlib.AsyncExitStack() as resources:
-            story = Story(home, scene, resources)
-            async with _shown(story):
-                done = await story.tell()
-        ok = done and story.traffic is not None and not story.traffic.failures
-        click.echo("\n".join(display.summary(story, ok)))
+async def _run_chapters() -> int:
+    async with cluster() as running:
+        async with ClusterState(running.client) as state, contextlib.AsyncExitStack() as resources:
+            demo = Demo(running, state, resources)
+            async with _displayed(demo):
+                done = await demo.run()
+        ok = done and demo.client is not None and not demo.client.failures
+        click.echo("\n".join(display.summary(demo, ok)))
     return 0 if ok else 1
 
 
 @contextlib.asynccontextmanager
-async def _shown(story: Story) -> AsyncIterator[None]:
+async def _displayed(demo: Demo) -> AsyncIterator[None]:
     if not sys.stdout.isatty():
-        story.told = click.echo
+        demo.print_line = click.echo
         yield
         return
     from rich.live import Live
 
-    with Live(display.picture(story), auto_refresh=False, vertical_overflow="crop") as live:
-        drawing = asyncio.create_task(_draw(live, story))
+    with Live(display.screen(demo), auto_refresh=False, vertical_overflow="crop") as live:
+        drawing = asyncio.create_task(_draw(live, demo))
         try:
             yield
         finally:
             drawing.cancel()
-            live.update(display.picture(story), refresh=True)
+            live.update(display.screen(demo), refresh=True)
 
 
-async def _draw(live: "Live", story: Story) -> None:
+async def _draw(live: "Live", demo: Demo) -> None:
     while True:
-        live.update(display.picture(story), refresh=True)
+        live.update(display.screen(demo), refresh=True)
         await asyncio.sleep(REFRESH_SECONDS)

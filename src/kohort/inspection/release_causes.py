@@ -6,14 +6,12 @@
 | has a step that waits for approval | approve it, or go back |
 | has a step that waits for its time to pass | wait, approve it, or go back |
 | moves requests | wait |
-| lacks a route or Service | create it; name another where admission takes that; or go back |
+| has the condition ResolvedRefs False | create what is absent, name another where admission takes that, or go back |
 | is cancelled, or promotes the new version | wait |
 | anything else | wait, or go back |
 """
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,14 +20,12 @@ from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause
 from kohort.inspection.release import is_at_pause, is_rolling
 from kohort.inspection.release_subject import Subject, command
+from kohort.objects.meta import Condition
+from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
 from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.validation import update_errors
-from kohort.rules.rollout_labels import FINALISING, ROUTING
-
-_ORDINARY_STEP: Final = "Rollout is in step("
-"""How the message begins while nothing is wrong with routes; else it says what is."""
-_ABSENT: Final = re.compile(r"((?:Service|Ingress|HTTPRoute) \S+)[^;]* does not exist")
+from kohort.rules.rollout_labels import FINALISING, RESOLVED_REFS, ROUTING
 
 
 def of_release(subject: Subject) -> list[Cause]:
@@ -51,15 +47,16 @@ def _steps(subject: Subject) -> Iterator[Cause]:
         yield Cause("rollout", (name,), text, offered(subject, "", [("go on", approve[1]), back]))
     elif status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
         yield Cause("rollout", (name,), _step_text(status), Advice("wait: the new version is promoted"))
+    elif (unusable := unusable_references(status)) is not None:
+        words = _repair(unusable.reason, rollout)
+        yield Cause("traffic", (name,), unusable.message or _step_text(status), offered(subject, words, [back]))
     elif not is_rolling(rollout):
         yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [back]))
-    elif status.current_step_state == ROUTING and status.message.startswith(_ORDINARY_STEP):
+    elif status.current_step_state == ROUTING:
         grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
         text = f"step {status.current_step_index} moves its requests; {grace}"
         words = f"wait; if it stays so, {_routes_to_look_at(rollout)}"
         yield Cause("waiting", (name,), text, Advice(words))
-    elif status.current_step_state == ROUTING or _ABSENT.search(status.message):
-        yield Cause("traffic", (name,), _step_text(status), offered(subject, _routes_to_look_at(rollout), [back]))
     elif is_at_pause(rollout):
         yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [approve, back]))
     else:
@@ -77,10 +74,20 @@ def _step_text(status: RolloutStatus) -> str:
     return status.message or f"step {status.current_step_index} is {status.current_step_state}"
 
 
+def unusable_references(status: RolloutStatus) -> Condition | None:
+    """The condition that says why Services and routes of the Rollout cannot be used; None if they can."""
+    found = status.condition(RESOLVED_REFS)
+    return found if found is not None and found.status == "False" else None
+
+
+def _repair(reason: str, rollout: Rollout) -> str:
+    if reason != ProblemReason.REF_NOT_FOUND:
+        return _routes_to_look_at(rollout)
+    other = f", or name another in trafficRoutings of Rollout {rollout.metadata.name}"
+    return f"create it{other if routes_may_change(rollout) else ''}"
+
+
 def _routes_to_look_at(rollout: Rollout) -> str:
-    if absent := _ABSENT.search(rollout.status.message):
-        other = f", or name another in trafficRoutings of Rollout {rollout.metadata.name}"
-        return f"create {absent[1]}{other if routes_may_change(rollout) else ''}"
     services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
     return f"see that the routes exist, and that Service {services} has a ready pod (kubectl describe service)"
 

@@ -20,6 +20,7 @@ from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
+from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.group_state import pod_is_ready
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
@@ -134,7 +135,8 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
             if reference.name in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
                 latest[f"{reference.kind} {reference.name}"] = event.message
     for name, message in latest.items():
-        action = "make room in the quota or ask for less" if "quota" in message else "fix the error above"
+        over_quota = request_refusal(message) is RequestRefusal.QUOTA_EXCEEDED
+        action = "make room in the quota or ask for less" if over_quota else "fix the error above"
         yield Cause("refused", (name,), message, Advice(f"{action}; kohort retries automatically"))
 
 

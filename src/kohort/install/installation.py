@@ -133,9 +133,9 @@ async def _apply(client: Client, obj: JsonObject) -> str:
     except errors.NotFound as problem:
         raise InstallationFailed(f"{obj['kind']}: this cluster does not have it ({problem.message})") from problem
     except errors.Invalid as problem:
-        if obj["kind"] != "Deployment" or "immutable" not in problem.message:
+        if obj["kind"] != "Deployment" or not problem.names_field("spec.selector"):
             raise
-        # Another operator stands here whose Deployment selects its pods differently: that cannot be changed.
+        # The Deployment is of another operator and selects its pods differently. Selectors cannot be changed.
         await client.delete(resource, obj["metadata"]["name"], obj["metadata"]["namespace"], propagation="Background")
         await client.apply(resource, obj, field_manager=FIELD_MANAGER)
     return "applied"

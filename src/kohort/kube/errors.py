@@ -68,6 +68,10 @@ class ApiError(Exception):
         """One of the causes has this reason."""
         return any(cause.reason == reason for cause in (self.status.details.causes if self.status.details else ()))
 
+    def names_field(self, field: str) -> bool:
+        """One of the causes is about this field."""
+        return any(cause.field == field for cause in (self.status.details.causes if self.status.details else ()))
+
     def to_json(self) -> JsonObject:
         document: JsonObject = msgspec.to_builtins(self.status)
         return document
@@ -129,8 +133,10 @@ class ServiceUnavailable(ApiError): ...
 class Unreachable(ApiError):
     """No answer: refused, cut off or timed out. Whether the server acted upon the request is unknown."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, unconnected: str = "") -> None:
         super().__init__(Status(status="Failure", message=message, reason="Unreachable"))
+        self.unconnected = unconnected
+        """URL of the server, if not even a connection to it was made."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {

@@ -183,8 +183,14 @@ class HttpsTransport:
         return pools
 
     def _unreachable(self, request: Request, problem: Exception) -> Unreachable:
+        import aiohttp
+
         reason = str(problem) or type(problem).__name__
-        return Unreachable(f"{request.method} {self.connection.server}{request.path}: {reason}")
+        text = f"{request.method} {self.connection.server}{request.path}: {reason}"
+        unconnected = isinstance(problem, aiohttp.ClientConnectorError) and not isinstance(
+            problem, aiohttp.ClientSSLError
+        )
+        return Unreachable(text, self.connection.server if unconnected else "")
 
 
 class _Pools:

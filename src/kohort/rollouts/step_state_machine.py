@@ -36,7 +36,7 @@ from kohort.rollouts.release_actions import (
     WithdrawCanary,
     WriteRelease,
 )
-from kohort.rollouts.release_state import Decision, Observation, State, with_grace_times, with_message
+from kohort.rollouts.release_state import Decision, Observation, State, with_grace_times, with_message, with_references
 from kohort.rollouts.rollout_types import Batch, ReleasePlan
 from kohort.rollouts.step_analysis import Passed, Running
 from kohort.rollouts.traffic.actions import (
@@ -121,6 +121,8 @@ def decide_after(observation: Observation, action: Action, result: ActionResult)
     observation = observation.with_state(state)
     match result:
         case Problem():
+            if observation.rollout.strategy.traffic_routings:
+                state, _ = with_references(state, result, observation.now)
             events = (*result.events, messages.route_failed(result.text))
             return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
         case Waiting():
@@ -157,6 +159,9 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
         case PinStableService():
             return _enter(observation, rollout_labels.UPGRADE, events)
         case RouteStep():
+            if observation.rollout.strategy.traffic_routings:
+                state, _ = with_references(state, result, observation.now)
+                observation = observation.with_state(state)
             events = (*events, *_traffic_shifted(observation))
             if _too_large(observation):
                 return Decision(state, ShrinkToBatch(), events=events)

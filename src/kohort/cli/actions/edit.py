@@ -23,6 +23,7 @@ from kohort.objects.meta import find_condition
 from kohort.objects.pods import ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rollouts.rollout_types import Rollout
+from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.resize_restart import restarts_container
 from kohort.rules.rollout_labels import READY
 
@@ -323,7 +324,7 @@ async def _resize(client: Client, pod: Pod, change: JsonObject, dry_run: bool) -
     except NotFound as problem:
         raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
     except Forbidden as problem:
-        if "allocatable" not in problem.message:
+        if request_refusal(problem.message) is not RequestRefusal.NODE_TOO_SMALL:
             raise
         raise Refusal(
             f"{problem.message}; ask for less, or change the template, so that groups are made anew where there is room"
