@@ -7,7 +7,7 @@ from tests.kube.model_server import ModelServer
 from kohort.kube.client import Client, Selection
 from kohort.kube.informer import Informer
 from kohort.kube.resources import CONFIG_MAPS, NODES, Key
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.meta import PartialObject
@@ -28,8 +28,8 @@ async def _follow_through_lost_history() -> None:
     server = ModelServer()
     for namespace in ("a", "b", "c"):
         server.put(MAPS, namespace, "first")
-    caches = Caches(Client(InProcessTransport(server.handle)), namespaces=("a", "b"))
-    mirror = caches.mirror(Selection(CONFIG_MAPS), PartialObject)
+    caches = SharedStores(Client(InProcessTransport(server.handle)), namespaces=("a", "b"))
+    mirror = caches.store(Selection(CONFIG_MAPS), PartialObject)
     informer = Informer(mirror)
     task = caches.attach(mirror)
     try:
@@ -54,7 +54,7 @@ async def _follow_through_lost_history() -> None:
 def test_what_has_no_namespace_is_not_confined() -> None:
     async def look() -> list[str]:
         client = Client(InProcessTransport(ModelServer().handle))
-        mirror = Caches(client, namespaces=("a",)).mirror(Selection(NODES), PartialObject)
+        mirror = SharedStores(client, namespaces=("a",)).store(Selection(NODES), PartialObject)
         return [follower._selection.namespace for follower in mirror._followers]
 
     assert virtual_time.run(look()) == [""]

@@ -12,7 +12,7 @@ from kohort.kube.controller import Controller, Requeue
 from kohort.kube.event_mapping import index_by_controller_uid, map_to_controller_owner
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS, PODS, SECRETS, Key
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
@@ -222,7 +222,7 @@ async def test_an_informer_asked_for_while_running_starts_and_can_be_dropped(
 async def test_managers_of_one_process_can_share_what_they_cache(server: ModelServer) -> None:
     server.put("configmaps", "n", "a")
     client = Client(InProcessTransport(server.handle))
-    caches = Caches(client)
+    caches = SharedStores(client)
     first, second = (Manager(client, name=name, caches=caches) for name in ("first", "second"))
     visits = {manager: Visits() for manager in (first, second)}
     informers = []

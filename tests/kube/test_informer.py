@@ -37,7 +37,7 @@ def by_color(obj: PartialObject) -> list[str]:
 
 
 def fill(informer: Informer[PartialObject], *objects: PartialObject) -> None:
-    informer.mirror.replace({Key(obj.metadata.namespace, obj.metadata.name): obj for obj in objects})
+    informer.store.replace({Key(obj.metadata.namespace, obj.metadata.name): obj for obj in objects})
 
 
 def found(informer: Informer[PartialObject], color: str) -> list[str]:
@@ -58,10 +58,10 @@ def test_an_index_follows_changes_and_may_be_declared_late() -> None:
     fill(informer, make("a", color="red"), make("b", color="red", color2="blue"))
     informer.add_index("color", by_color)
     assert (found(informer, "red"), found(informer, "blue")) == (["a", "b"], ["b"])
-    informer.mirror.change("MODIFIED", Key("n", "a"), make("a", 2, color="blue"))
+    informer.store.change("MODIFIED", Key("n", "a"), make("a", 2, color="blue"))
     assert (found(informer, "red"), found(informer, "blue")) == (["b"], ["a", "b"])
     assert {obj.metadata.resource_version for obj in informer.by_index("color", "blue")} == {"1", "2"}
-    informer.mirror.change("DELETED", Key("n", "b"), make("b", 3))
+    informer.store.change("DELETED", Key("n", "b"), make("b", 3))
     assert (found(informer, "red"), found(informer, "blue")) == ([], ["a"])
 
 
@@ -69,7 +69,7 @@ def test_an_index_returns_the_newest_version_of_an_object() -> None:
     informer = new_informer()
     informer.add_index("color", by_color)
     fill(informer, make("a", 1, color="red"))
-    informer.mirror.change("MODIFIED", Key("n", "a"), make("a", 2, color="red"))
+    informer.store.change("MODIFIED", Key("n", "a"), make("a", 2, color="red"))
     assert [obj.metadata.resource_version for obj in informer.by_index("color", "red")] == ["2"]
 
 
@@ -103,13 +103,13 @@ def test_nothing_is_kept_of_what_is_gone() -> None:
     informer.add_index("color", lambda obj: obj.metadata.labels.values())
     obj = Collectable(ObjectMeta(name="a", namespace="n", resource_version="1", labels={"color": "red"}))
     gone = weakref.ref(obj)
-    informer.mirror.replace({Key("n", "a"): obj})
+    informer.store.replace({Key("n", "a"): obj})
     assert informer.by_index("color", "red") == [obj]
-    informer.mirror.change("DELETED", Key("n", "a"), obj)
+    informer.store.change("DELETED", Key("n", "a"), obj)
     del obj
     gc.collect()
     assert gone() is None
-    assert informer.mirror.namespaces == {}
+    assert informer.store.namespaces == {}
     assert informer._indexes["color"][1] == {}
 
 

@@ -189,7 +189,7 @@ async def test_what_a_leader_tells_the_cluster_comes_before_its_first_reconcile(
     async def reconcile(key: Key) -> None:
         order.append(key.name)
 
-    manager.first_act(act)
+    manager.prepare_as_leader(act)
     manager.controller("maps", reconcile).watches(manager.informer(CONFIG_MAPS, PartialObject))
     async with manager.running():
         await asyncio.sleep(1)

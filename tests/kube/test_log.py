@@ -11,12 +11,12 @@ from kohort.objects.json_types import JsonObject
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "Lines":
+def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "LineSplitter":
     monkeypatch.delenv("KOHORT_LOG", raising=False)
-    return Lines(capsys)
+    return LineSplitter(capsys)
 
 
-class Lines:
+class LineSplitter:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
@@ -24,7 +24,7 @@ class Lines:
         return [msgspec.json.decode(line) for line in self._capsys.readouterr().err.splitlines()]
 
 
-async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: Lines) -> None:
+async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: LineSplitter) -> None:
     log = Log(module="m", logger="any name is allowed").bind(controller="c")
     log.warning("something happened", key="n/a", controller="d")
     assert lines.read() == [
@@ -40,7 +40,7 @@ async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: Li
     ]
 
 
-async def test_debug_lines_are_written_when_asked_for(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_debug_lines_are_written_when_asked_for(lines: LineSplitter, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
     log.debug("hidden")
     monkeypatch.setenv("KOHORT_LOG", "debug")
@@ -48,7 +48,7 @@ async def test_debug_lines_are_written_when_asked_for(lines: Lines, monkeypatch:
     assert [line["event"] for line in lines.read()] == ["shown"]
 
 
-async def test_an_exception_brings_its_stack(lines: Lines) -> None:
+async def test_an_exception_brings_its_stack(lines: LineSplitter) -> None:
     try:
         raise ValueError("broken")
     except ValueError:

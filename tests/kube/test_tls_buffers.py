@@ -17,7 +17,7 @@ LONG = 1_000_003
 @pytest.fixture
 def small() -> Iterator[None]:
     before = asyncio.sslproto.SSLProtocol.max_size
-    tls_buffers.keep_small()
+    tls_buffers.limit_tls_buffers()
     yield
     asyncio.sslproto.SSLProtocol.max_size = before
 

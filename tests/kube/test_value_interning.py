@@ -1,4 +1,4 @@
-"""Sharing never changes a value, keeps equal parts once, and gives up where nothing is equal."""
+"""ValueInterner never changes a value, keeps equal parts once, and gives up where nothing is equal."""
 
 import msgspec
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.builders import Pod as BuiltPod
 from tests.builders import pod
 
-from kohort.kube.value_interning import _REMEMBERED, _TRIAL, Sharing
+from kohort.kube.value_interning import _REMEMBERED, _TRIAL, ValueInterner
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 
@@ -24,7 +24,7 @@ PODS = st.builds(
 
 @given(st.lists(PODS, max_size=8))
 def test_no_value_changes(pods: list[BuiltPod]) -> None:
-    sharing = Sharing(Pod)
+    sharing = ValueInterner(Pod)
     shared = [each.as_view(Pod) for each in pods]
     for each in shared:
         sharing.share(each)
@@ -32,7 +32,7 @@ def test_no_value_changes(pods: list[BuiltPod]) -> None:
 
 
 def test_equal_parts_are_kept_once_and_different_ones_apart() -> None:
-    sharing = Sharing(Pod)
+    sharing = ValueInterner(Pod)
     one, two, three = (
         each.as_view(Pod) for each in (pod("a").ready(), pod("b").ready(), pod("c").requests(cpu="1").ready())
     )
@@ -46,7 +46,7 @@ def test_equal_parts_are_kept_once_and_different_ones_apart() -> None:
 
 
 def test_fields_whose_values_are_unique_are_left_alone() -> None:
-    sharing = Sharing(Pod)
+    sharing = ValueInterner(Pod)
     for number in range(2 * _TRIAL):
         sharing.share(pod(f"p{number}").labels(index=str(number)).as_view(Pod))
     remaining = {(field.section, field.name) for field in sharing._fields}
@@ -55,7 +55,7 @@ def test_fields_whose_values_are_unique_are_left_alone() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    sharing = Sharing(Pod)
+    sharing = ValueInterner(Pod)
     for number in range(10 * _REMEMBERED):
         sharing.share(pod("p").requests(cpu=str(number // 3)).as_view(Pod))
     assert all(len(field.known) <= _REMEMBERED for field in sharing._fields)
@@ -63,7 +63,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 def test_whole_objects_have_nothing_to_share() -> None:
     document: JsonObject = dict(pod("a"))
-    Sharing(JsonObject).share(document)
+    ValueInterner(JsonObject).share(document)
     assert document == pod("a")
 
 
@@ -72,7 +72,7 @@ def test_parts_of_the_object_itself_are_shared_too() -> None:
         endpoints: tuple[str, ...] = ()
         ports: dict[str, int] | None = None
 
-    sharing = Sharing(Slice)
+    sharing = ValueInterner(Slice)
     one, two = Slice(("a", "b"), {"x": 1}), Slice(("a", "b"), {"x": 1})
     sharing.share(one)
     sharing.share(two)

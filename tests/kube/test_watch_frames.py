@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.kube import errors
-from kohort.kube.watch_frames import Bookmark, FrameDecoder, Lines, Unreadable, WatchEvent
+from kohort.kube.watch_frames import Bookmark, FrameDecoder, LineSplitter, Unreadable, WatchEvent
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 
@@ -72,7 +72,7 @@ def test_whole_objects_are_dictionaries() -> None:
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.data())
 def test_lines_do_not_depend_on_chunk_borders(lines: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in lines)
-    cutter = Lines()
+    cutter = LineSplitter()
     found: list[bytes] = []
     while stream:
         size = data.draw(st.integers(1, len(stream)))

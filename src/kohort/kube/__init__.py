@@ -5,9 +5,9 @@ plane, on a real Kubernetes API server, and in a test on virtual time.
 
 | to understand how | read |
 |---|---|
-| a server is reached | `kubeconfig`, `credentials`, `transport`; `http` is what goes between both sides |
-| something is asked | `resources`, `client`, `exchange`, `errors` |
-| a cache stays current | `frames`, `watch`, `mirror`, `informer` |
-| work is done | `queue`, `controller`, `owners`; `manager` runs them together |
-| one of several works | `leases` |
+| a server is reached | `kubeconfig`, `credentials`, `transport`; `http` has the request and the response |
+| requests are made | `resources`, `client`, `request_encoding`, `request_exchange`, `errors` |
+| a cache stays current | `watch_frames`, `watch`, `shared_store`, `informer` |
+| objects are reconciled | `queue`, `controller`, `event_mapping`; `manager` runs them together |
+| one of several processes leads | `leader_election` |
 """

@@ -1,4 +1,4 @@
-"""Making keys and certificates: of the embedded API server, and of the operator's webhooks.
+"""Makes keys and certificates for the embedded API server and for the operator's webhooks.
 
 This module loads the cryptography library, which takes longer than the rest of the start of an API server, and one
 whose certificates exist does not need it. So the API server imports this module inside the functions that issue
@@ -66,7 +66,7 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         if not _KEY_USAGES.isdisjoint(usages):
-            # One that allows nothing would not be a certificate.
+            # A certificate without any usage would be useless.
             builder = builder.add_extension(_requested_usage(usages), critical=True)
         if purposes := [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]:
             builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)

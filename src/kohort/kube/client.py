@@ -2,7 +2,7 @@
 
 One `Client` serves any kind: the `Resource` says where it lives, `type` says what to decode the answer into (a narrow
 msgspec view, or by default the whole object as a dictionary). Failures are raised as the classes in `errors`; which of
-them are tried again is said in `exchange`.
+them are retried is decided in `request_exchange`.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -177,8 +177,8 @@ class Client(Exchange):
         resource_version: str = "",
         timeout_seconds: int = 0,
     ) -> AsyncIterator[WatchEvent[Json]]:
-        """The events of one watch request, until the server ends it. An informer is what you want for anything that
-        must survive that; this is for looking on for a while."""
+        """The events of one watch request, until the server ends it. Use an informer for anything that must survive
+        that; this is for short observations."""
         selection = Selection(resource, namespace, label_selector, field_selector)
         query = {
             "resourceVersion": resource_version,
@@ -216,8 +216,8 @@ class Client(Exchange):
         type: Json = JsonObject,
         dry_run: bool = False,
     ) -> Json:
-        """Replace the whole object. A `metadata.resourceVersion` in it makes the server refuse (Conflict) if the object
-        has changed since."""
+        """Replace the whole object. A `metadata.resourceVersion` in it makes the server reject it (Conflict) if the
+        object has changed since."""
         body = document(resource, obj, subresource)
         path = resource.path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
         return await self._write("PUT", path, body, type, self._options(dry_run))
@@ -243,7 +243,7 @@ class Client(Exchange):
     async def patch_status(
         self, resource: Resource, obj: View | JsonObject, status: JsonObject, *, locked: bool = False
     ) -> JsonObject | None:
-        """Merge into the status of an object that was read; None when it is gone, for then nobody wants to know.
+        """Merge into the status of an object that was read; None when it is gone.
 
         `locked` makes the server refuse (Conflict) if the object has changed since it was read.
         """
@@ -267,7 +267,7 @@ class Client(Exchange):
         type: Json = JsonObject,
         dry_run: bool = False,
     ) -> Json:
-        """Server-side apply: `obj` is everything this manager wants, and all it wants."""
+        """Server-side apply: `obj` has all fields that this field manager owns."""
         body = document(resource, obj, "")
         key = key_of(body)
         return await self.patch(
@@ -324,7 +324,7 @@ class Client(Exchange):
         headers = self.headers(accept=accept, content_type=JSON if body else "")
         return await self.send(Request(method, path, tuple(query), headers, body))
 
-    # The wire
+    # Sending
 
     async def _write(
         self,
@@ -341,5 +341,5 @@ class Client(Exchange):
     def _options(self, dry_run: bool, field_manager: str = "") -> tuple[tuple[str, str], ...]:
         manager = field_manager or self.field_manager
         options = (("fieldManager", manager),) if manager else ()
-        # Whoever tries something without doing it wants to hear of a misspelt field, too.
+        # A dry run also reports unknown fields.
         return (*options, ("dryRun", "All"), ("fieldValidation", "Strict")) if dry_run else options

@@ -27,8 +27,9 @@ def seconds() -> float:
     return wall_time() if wall_time is not None else time.time()
 
 
-def at_this_moment(function: Callable[[], Result]) -> Callable[[], Result]:
-    """The same function for another thread, where no loop says what time it is: there it is as late as it is now."""
+def with_frozen_time(function: Callable[[], Result]) -> Callable[[], Result]:
+    """The function, to be called in another thread, where no event loop tells the time: there it sees the present
+    time."""
     context = copy_context()
     context.run(_moment.set, seconds())
     return lambda: context.run(function)
@@ -45,7 +46,7 @@ def timestamp() -> str:
 
 @lru_cache(maxsize=4)
 def _second(moment: int) -> str:
-    """Thousands of objects are stamped within one second."""
+    """Cached, because thousands of objects get the same time stamp within one second."""
     return format_time(datetime.fromtimestamp(moment, UTC))
 
 

@@ -1,14 +1,14 @@
 """The reconcile loop.
 
-A controller is a function from a key to actions. It never learns which event woke it: it looks at the caches, compares
-with what should be, and acts. Therefore events may be merged, repeated or seen late without harm, and the answer to any
-failure is the same: try the key again, later and later.
+A controller is a function from a key to actions. It never learns which event caused the call: it reads the caches,
+compares with what should be, and acts. Therefore events may be merged, repeated or delivered late, and every failure is
+handled the same way: retry the key with a growing delay.
 
 | reconcile ...               | then the key                                                    |
 |-----------------------------|-----------------------------------------------------------------|
-| returns None                | rests until something changes                                   |
-| returns Requeue(after=s)    | is looked at again in s seconds                                 |
-| returns Requeue()           | is looked at again soon, with the key's growing delay           |
+| returns None                | waits until something changes                                   |
+| returns Requeue(after=s)    | is reconciled again in s seconds                                |
+| returns Requeue()           | is reconciled again, with the key's growing delay               |
 | raises Conflict             | like Requeue(): the cache was behind, nothing is wrong          |
 | raises anything else        | is logged with its key and tried again with the growing delay   |
 """
@@ -35,34 +35,34 @@ _log = Log(module="kohort.kube.controller")
 _CHEAP = 0.002
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """How much of a worker's time one key may take. Its events gather while it rests."""
+class Pacing(msgspec.Struct, frozen=True):
+    """How much of a worker's time one key may take. Its events are merged during the pause after its work."""
 
     share: float
     longest: float
-    """Seconds that a rest lasts at most."""
+    """Seconds that a pause lasts at most."""
 
     def rest_after(self, worked: float) -> float:
         return 0.0 if worked < _CHEAP else min(worked * (1 / self.share - 1), self.longest)
 
 
-BRISK = Pace(1 / 3, 0.1)
-"""Never long enough for a person to notice."""
-LEISURELY = Pace(1 / 50, 1.0)
-"""For what is costly, grows with every object it summarises, and is read by programs that gather changes themselves:
-long lists of addresses, say."""
-RESTLESS = Pace(1.0, 0.0)
-"""For what spends its time waiting for others, and is waited for."""
+DEFAULT_PACING = Pacing(1 / 3, 0.1)
+"""Pauses are too short for a person to notice."""
+SLOW = Pacing(1 / 50, 1.0)
+"""For costly work that grows with the number of objects and is read by programs that merge changes themselves, such as
+long lists of endpoints."""
+UNTHROTTLED = Pacing(1.0, 0.0)
+"""For work that mostly waits for other components, and that others wait for."""
 
-PaceOf = Callable[[Key], Pace]
-
-
-def brisk(_: Key) -> Pace:
-    return BRISK
+PacingOf = Callable[[Key], Pacing]
 
 
-def restless(_: Key) -> Pace:
-    return RESTLESS
+def default_pacing(_: Key) -> Pacing:
+    return DEFAULT_PACING
+
+
+def unthrottled(_: Key) -> Pacing:
+    return UNTHROTTLED
 
 
 class Requeue(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Controller:
         workers: int = 1,
         max_delay: float = 60.0,
         metrics: Metrics | None = None,
-        pace: PaceOf = brisk,
+        pace: PacingOf = default_pacing,
     ) -> None:
         self.name = name
         self._pace = pace
@@ -114,7 +114,7 @@ class Controller:
         return self
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
-        """Reconcile a key for a reason that no informer shows."""
+        """Reconcile a key for a reason other than a change in an informer."""
         self.queue.add_after(key, after)
 
     async def run(self) -> None:
@@ -163,7 +163,7 @@ class Controller:
         self._count(self._schedule(key, answer), clock() - start)
 
     def _failed(self, key: Key, **reason: Json) -> None:
-        """A refused request says enough by its message; anything else needs its stack."""
+        """Log an API error by its message, anything else with its stack."""
         self._log.error("reconcile failed", key=str(key), failures=self.queue.failures(key) + 1, **reason)
         self.queue.add_rate_limited(key)
 

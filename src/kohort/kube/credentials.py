@@ -1,7 +1,7 @@
-"""Who we are towards an API server: certificates, tokens, token files, exec plugins, impersonation.
+"""How a client authenticates to an API server: certificates, tokens, token files, exec plugins, impersonation.
 
-Everything that can expire is asked for anew at every request and keeps its own cache. After a 401 the cache is dropped
-once (`reject`), so rotated files and revoked tokens heal without a restart.
+Everything that can expire is read again at every request and keeps its own cache. After a 401 the cache is dropped once
+(`reject`), so rotated files and revoked tokens need no restart.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Source(Protocol):
     async def certificate(self) -> Certificate | None: ...
 
     def reject(self) -> bool:
-        """The server did not accept what we sent. True when asking again can bring something else."""
+        """The server rejected the credentials. True when reading them again can give other ones."""
         ...
 
 
@@ -62,7 +62,7 @@ class Static(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """A token or a certificate in files that somebody else may replace."""
+    """A token or a certificate in files that may be replaced while the process runs."""
 
     def __init__(self, *, token: Path | None = None, chain: Path | None = None, key: Path | None = None) -> None:
         self._token_path = token
@@ -198,7 +198,7 @@ class ExecPlugin:
 
 
 class Credentials:
-    """Everything a kubeconfig user can carry, put together."""
+    """All credentials of a kubeconfig user together."""
 
     def __init__(
         self,

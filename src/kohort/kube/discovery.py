@@ -1,4 +1,4 @@
-"""What a cluster serves, as its discovery tells."""
+"""Which resources a cluster serves, from its aggregated discovery."""
 
 import msgspec
 

@@ -78,7 +78,7 @@ class ApiError(Exception):
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause of a refusal to create anything in a namespace that is being deleted: trying again will not help."""
+"""The cause of errors on creation in a namespace that is being deleted: a retry does not help."""
 
 
 class NotFound(ApiError): ...
@@ -185,7 +185,7 @@ def from_status(status: Status) -> ApiError:
 
 
 def from_response(code: int, body: bytes) -> ApiError:
-    """The exception for an answer, whatever stands in its body."""
+    """The exception for an HTTP response, whether its body is a Status or not."""
     try:
         status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""From an object to the objects that must be reconciled because of it."""
+"""Which keys must be reconciled when an object changes."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol

@@ -1,18 +1,18 @@
 """Kubernetes Events: what happened to an object, in words, for `kubectl describe`.
 
-An event must never hold up or fail the work it tells about. `EventRecorder.event` only puts a note into a bounded
-queue; a background task writes, and what cannot be written is dropped with a log line.
+An event must never delay or fail the work that it reports. `EventRecorder.event` only puts it into a bounded queue; a
+background task writes, and events that cannot be written are dropped with a log line.
 
-Four dams against floods, with the limits that Kubernetes users know:
+Four limits against floods of events, with the values of Kubernetes:
 
-| dam         | what                                                                                         |
+| limit       | rule                                                                                         |
 |-------------|----------------------------------------------------------------------------------------------|
 | repetition  | the same event again raises `count` of the existing one                                      |
 | similarity  | the tenth event in 10 minutes that differs only in its message stands for all that follow    |
 | spam        | per object and component: 25 at once, then one every 5 minutes; the rest is dropped. A       |
-|             | component whose objects have long stories to tell may be allowed more                        |
-| haste       | per component: 100 at once, then 50 a second; the rest waits. Events are for people to read  |
-|             | later; a thousand pods that start at once need the server for themselves                     |
+|             | component that emits many different events per object may be allowed more                    |
+| rate        | per component: 100 at once, then 50 a second; the rest waits, so that a thousand pods that   |
+|             | start at once do not compete with their own events                                           |
 """
 
 import asyncio
@@ -44,14 +44,14 @@ _ATTEMPTS = 5
 EventType = Literal["Normal", "Warning"]
 
 
-class Allowance(msgspec.Struct, frozen=True):
-    """How many events there may be about one object, before the rest counts as spam."""
+class EventLimit(msgspec.Struct, frozen=True):
+    """How many events one object may have before further ones are dropped as spam."""
 
     burst: int = 25
     per_second: float = 1 / 300
 
 
-USUAL = Allowance()
+DEFAULT_EVENT_LIMIT = EventLimit()
 
 V = TypeVar("V")
 
@@ -78,7 +78,7 @@ def reference_to(resource: Resource, obj: View | JsonObject) -> ObjectReference:
     return ObjectReference(resource.kind, resource.api_version, key.name, key.namespace, uid, version)
 
 
-class _Note(msgspec.Struct, frozen=True):
+class _PendingEvent(msgspec.Struct, frozen=True):
     about: ObjectReference
     type: EventType
     reason: str
@@ -120,12 +120,14 @@ class _Similar(msgspec.Struct):
 
 
 class EventRecorder:
-    def __init__(self, client: Client, component: str, host: str = "", allowance: Allowance = USUAL) -> None:
+    def __init__(
+        self, client: Client, component: str, host: str = "", allowance: EventLimit = DEFAULT_EVENT_LIMIT
+    ) -> None:
         self._client = client
         self._allowance = allowance
         self._component = component
         self._host = host
-        self._notes: asyncio.Queue[_Note] = asyncio.Queue(_QUEUED)
+        self._notes: asyncio.Queue[_PendingEvent] = asyncio.Queue(_QUEUED)
         self._written: _Recent[_Written] = _Recent(_REMEMBERED)
         self._similar: _Recent[_Similar] = _Recent(_REMEMBERED)
         self._buckets: _Recent[TokenBucket] = _Recent(_REMEMBERED)
@@ -173,7 +175,7 @@ class EventRecorder:
     ) -> None:
         """Returns at once, whatever happens to the event. `action` is what was done, `related` another object that it
         was done to."""
-        note = _Note(about, type, reason, message, clock.timestamp(), action, related)
+        note = _PendingEvent(about, type, reason, message, clock.timestamp(), action, related)
         try:
             self._notes.put_nowait(note)
         except asyncio.QueueFull:
@@ -183,7 +185,7 @@ class EventRecorder:
             self._writer = asyncio.create_task(self._write_all(), name=f"events-{self._component}")
 
     def _overflow(self, name: str, reason: str) -> None:
-        """One line for the first of a flood; a line for each would be a flood itself."""
+        """Log only the first dropped event of a flood."""
         if not self._dropped:
             self._log.warning("events dropped, too many waiting", first=name, reason=reason)
         self._dropped += 1
@@ -201,7 +203,7 @@ class EventRecorder:
             async with asyncio.timeout(timeout):
                 await self._notes.join()
         except TimeoutError:
-            # One is in the hands of the writer.
+            # The writer holds one more.
             self._log.warning("events dropped at the end", count=self._notes.qsize() + 1)
         await cancel_all(self._writer)
 
@@ -218,7 +220,7 @@ class EventRecorder:
                 self._log.warning("events were dropped, too many waited", count=self._dropped)
                 self._dropped = 0
 
-    async def _write(self, note: _Note) -> None:
+    async def _write(self, note: _PendingEvent) -> None:
         if not self._bucket(note).try_take():
             self._log.debug("event dropped as spam", reason=note.reason, object=note.about.name)
             return
@@ -238,14 +240,14 @@ class EventRecorder:
                     return
             await asyncio.sleep(backoff.next())
 
-    def _bucket(self, note: _Note) -> TokenBucket:
+    def _bucket(self, note: _PendingEvent) -> TokenBucket:
         about = note.about
         key = (about.kind, about.namespace, about.name, about.uid)
         allowed = self._allowance
         return self._buckets.get(key) or self._buckets.put(key, TokenBucket(allowed.per_second, allowed.burst))
 
-    def _merged(self, note: _Note) -> _Note:
-        """The note itself, or the one that stands for many similar ones."""
+    def _merged(self, note: _PendingEvent) -> _PendingEvent:
+        """The event itself, or the combined one for many similar events."""
         now = asyncio.get_running_loop().time()
         known = self._similar.get(note.similar)
         if known is None or now - known.since > _SIMILAR_SECONDS:
@@ -256,7 +258,7 @@ class EventRecorder:
             return note
         return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}")
 
-    async def _store(self, note: _Note) -> None:
+    async def _store(self, note: _PendingEvent) -> None:
         combined = note.message.startswith("(combined from similar events): ")
         identity = note.similar if combined else note.same
         known = self._written.get(identity)
@@ -267,11 +269,11 @@ class EventRecorder:
         self._written.put(identity, _Written(name, 1))
 
     def _stamp(self) -> int:
-        """Nanoseconds, as names of events end in; blurred, because two recorders may write at the same moment."""
+        """Nanoseconds for the suffix of event names; randomized, because two recorders may write at the same moment."""
         self._last_stamp = max(self._last_stamp + 1, int(clock.seconds() * 1e9) + random.randrange(1_000_000))
         return self._last_stamp
 
-    async def _count_up(self, known: _Written, note: _Note) -> bool:
+    async def _count_up(self, known: _Written, note: _PendingEvent) -> bool:
         patch: JsonObject = {"count": known.count + 1, "lastTimestamp": note.when, "message": note.message}
         try:
             await self._client.patch(EVENTS, known.name, _namespace(note.about), patch)
@@ -280,7 +282,7 @@ class EventRecorder:
         known.count += 1
         return True
 
-    def _document(self, name: str, note: _Note) -> JsonObject:
+    def _document(self, name: str, note: _PendingEvent) -> JsonObject:
         source = {"component": self._component} | ({"host": self._host} if self._host else {})
         more: JsonObject = {"action": note.action} if note.action else {}
         if note.related is not None:
@@ -313,7 +315,7 @@ def _namespace(about: ObjectReference) -> str:
 
 
 class _Recent(Generic[V]):
-    """A dictionary that forgets what was used longest ago."""
+    """A dictionary that drops the least recently used entry."""
 
     __slots__ = ("_limit", "_values")
 

@@ -1,9 +1,9 @@
-"""Counters that are cheap to count with.
+"""Counters without locks, exported as Prometheus metrics.
 
 A pod on its way to ready is counted some sixty times: queues, reconciles, requests, events. The metrics of
 prometheus_client take a lock for each of them, for the sake of threads; everything here runs on one event loop. So
-figures are plain attributes, and become metrics when somebody looks: `Families` is a collector that any registry of
-prometheus_client takes.
+values are plain attributes, and become metrics at a scrape: `Families` is a collector for any registry of
+prometheus_client.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ class Count:
         self.value = value
 
 
-class Spread:
+class HistogramValues:
     """How values are distributed over buckets, each of which ends at one of `bounds`, inclusive."""
 
     __slots__ = ("bounds", "counts", "total")
@@ -54,7 +54,7 @@ class Spread:
             yield bound, float(seen)
 
 
-F = TypeVar("F", Count, Spread)
+F = TypeVar("F", Count, HistogramValues)
 
 
 class _Family(Generic[F]):
@@ -101,13 +101,13 @@ class Gauge(_Family[Count]):
         return family
 
 
-class Histogram(_Family[Spread]):
+class Histogram(_Family[HistogramValues]):
     def __init__(self, name: str, text: str, labels: tuple[str, ...], bounds: tuple[float, ...]) -> None:
         super().__init__(name, text, labels)
         self.bounds = bounds
 
-    def labels(self, *values: str) -> Spread:
-        return self.children.setdefault(values, Spread(self.bounds))
+    def labels(self, *values: str) -> HistogramValues:
+        return self.children.setdefault(values, HistogramValues(self.bounds))
 
     def metric(self) -> "Metric":
         from prometheus_client.core import HistogramMetricFamily

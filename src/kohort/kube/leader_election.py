@@ -27,7 +27,7 @@ _log = Log(module="kohort.kube.leader_election")
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time, or somebody else holds it."""
+    """The lease could not be renewed in time, or another process holds it."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -87,11 +87,11 @@ class LeaderElection:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when we last looked."""
+        """The identity that held the lease at the last read."""
         return self._seen.spec.holder_identity if self._seen else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, then run `lead` while renewing it; give the lease back when `lead` ends. Raises
+        """Wait for the lease, then run `lead` while renewing it; release the lease when `lead` ends. Raises
         LeadershipLost, after `lead` has been cancelled and has ended, when the lease cannot be kept."""
         await self._acquire()
         self._set_leading(True)
@@ -117,19 +117,19 @@ class LeaderElection:
         if not taken:
             self._log.info("standing by", holder=self.holder)
         while not taken:
-            await self._wait_for_a_chance(self._until_next_look())
+            await self._wait_for_release(self._until_next_attempt())
             taken = await self._try()
 
-    def _until_next_look(self) -> float:
-        """The usual pause, or until the lease runs out if that is sooner: a dead leader is missed from then on."""
+    def _until_next_attempt(self) -> float:
+        """The usual pause, or until the lease runs out if that is sooner: a crashed leader loses the lease then."""
         usual = self._retry_period * random.uniform(1.0, 2.2)
         if self._seen is None:
             return usual
         left = self._seen_at + self._seen.spec.lease_duration_seconds - asyncio.get_running_loop().time()
         return min(usual, left) if left > 0 else usual
 
-    async def _wait_for_a_chance(self, longest: float) -> None:
-        """Return when the lease is given back, or after `longest` seconds: time itself may have made it free."""
+    async def _wait_for_release(self, longest: float) -> None:
+        """Return when the lease is released, or after `longest` seconds: time itself may have made it free."""
         try:
             async with asyncio.timeout(longest):
                 async for event in self._client.watch(
@@ -163,7 +163,7 @@ class LeaderElection:
         return self.holder not in ("", self.identity)
 
     async def _try(self) -> bool:
-        """Take or renew the lease if that is allowed now. Never raises for an unreachable or refusing server."""
+        """Take or renew the lease if that is allowed now. Never raises for an API error."""
         try:
             return await self._take()
         except errors.ApiError as problem:

@@ -1,10 +1,10 @@
-"""Structured logs on stderr: one JSON object per line, or words for people when stderr is a terminal.
+"""Structured logs on stderr: one JSON object per line, or plain text when stderr is a terminal.
 
-Whoever logs has work to do that must not fail because its log cannot be written: the disk that holds it is full, nobody
-reads the pipe any more, there is no stderr at all. Such lines are lost.
+Work must not fail because its log cannot be written: the disk is full, the reader of the pipe is gone, there is no
+stderr. Such lines are dropped.
 
-There is no logging library behind it. What is needed of one fits on this page, and the usual ones bring a hundred
-modules into every process, for colours that nobody sees in a pod.
+No logging library is used: what is needed fits into this module, and the common ones import about a hundred modules
+into every process.
 """
 
 import contextlib
@@ -63,18 +63,18 @@ class Log:
 def _print(line: JsonObject) -> None:
     if sys.stderr is None:
         return
-    text = _for_people(line) if sys.stderr.isatty() else msgspec.json.encode(line, enc_hook=str).decode()
+    text = _as_text(line) if sys.stderr.isatty() else msgspec.json.encode(line, enc_hook=str).decode()
     # In one piece, so that lines of several processes that share a file do not mix.
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def _threshold() -> int:
-    """What `KOHORT_LOG` says, else info."""
+    """The level in `KOHORT_LOG`, else info."""
     return _LEVELS.get(os.environ.get("KOHORT_LOG", "").lower(), _LEVELS["info"])
 
 
-def _for_people(line: JsonObject) -> str:
+def _as_text(line: JsonObject) -> str:
     event, level, time, stack = (line.pop(name, "") for name in ("event", "level", "time", "exception"))
     words = " ".join(f"{name}={value}" for name, value in line.items())
     head = f"{time[11:19]} \x1b[{_COLOURS[level]}m{level:7}\x1b[0m {event}"

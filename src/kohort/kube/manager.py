@@ -1,10 +1,10 @@
-"""One process part: the informers its controllers share, the controllers, and their common life.
+"""Runs a part of a process: its informers, its controllers, and their start and stop.
 
 Order of a start: preparations are made, informers fill, then controllers begin, so no reconcile ever sees half a cache.
 With leader election, informers run on every candidate and controllers only on the leader, which therefore takes over at
-once; what only a leader may tell the cluster, it tells before its controllers begin. Order of a stop: controllers
-finish the keys in their hands (for `grace` seconds), the lease is given back, informers end, and what was prepared is
-cleaned up.
+once; writes that only the leader may make (`prepare_as_leader`) come before its controllers start. Order of a stop:
+controllers finish the keys that they work on (for `grace` seconds), the lease is released, informers end, and clean-ups
+run.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
 from kohort.kube.client import Client, Selection
-from kohort.kube.controller import Controller, PaceOf, Reconcile, brisk
-from kohort.kube.events import USUAL, Allowance, EventRecorder
+from kohort.kube.controller import Controller, PacingOf, Reconcile, default_pacing
+from kohort.kube.events import DEFAULT_EVENT_LIMIT, EventLimit, EventRecorder
 from kohort.kube.informer import Index, Informer
 from kohort.kube.leader_election import LeaderElection
 from kohort.kube.log import Log
 from kohort.kube.metrics import Metrics
 from kohort.kube.object_identity import T
 from kohort.kube.resources import Resource
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.tasks import as_coroutine, cancel_all
 from kohort.objects.json_types import Json
 
@@ -38,7 +38,7 @@ class Manager:
         name: str = "kohort",
         leader_election: LeaderElection | None = None,
         grace: float = 10.0,
-        caches: Caches | None = None,
+        caches: SharedStores | None = None,
     ) -> None:
         """`caches` are shared with other managers of this process; without them the manager has its own."""
         self.client = client
@@ -46,7 +46,7 @@ class Manager:
         if client.metrics is None:
             client.metrics = Metrics()
         self.metrics: Metrics = client.metrics
-        self._caches = caches if caches is not None else Caches(client)
+        self._caches = caches if caches is not None else SharedStores(client)
         self._leader_election = leader_election
         self._grace = grace
         self._informers: dict[InformerKey, Informer[Json]] = {}
@@ -77,12 +77,12 @@ class Manager:
         metadata_only: bool = False,
         indexes: "dict[str, Index[T]] | None" = None,
     ) -> Informer[T]:
-        """The cache of this selection as this view; everybody who asks for the same gets the same. One that is asked
+        """The cache of this selection as this view; equal requests get the same informer. One that is asked
         for while the manager runs starts at once: `await informer.wait_synced()` before trusting it."""
         selection = Selection(resource, namespace, label_selector, field_selector, metadata_only)
         found = self._informers.get((selection, view))
         if found is None:
-            found = Informer(self._caches.mirror(selection, view))
+            found = Informer(self._caches.store(selection, view))
             self._informers[selection, view] = found
             if self._started:
                 self._attach(found)
@@ -91,12 +91,18 @@ class Manager:
         return cast("Informer[T]", found)
 
     def drop(self, informer: Informer[T]) -> None:
-        """Stop a cache that nobody reads any more and free its memory."""
+        """Stop a cache that is no longer used and free its memory."""
         self._informers.pop((informer.selection, informer.view), None)
         self._detach(informer)
 
     def controller(
-        self, name: str, reconcile: Reconcile, *, workers: int = 1, max_delay: float = 60.0, pace: PaceOf = brisk
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        workers: int = 1,
+        max_delay: float = 60.0,
+        pace: PacingOf = default_pacing,
     ) -> Controller:
         controller = Controller(name, reconcile, workers=workers, max_delay=max_delay, metrics=self.metrics, pace=pace)
         self._controllers.append(controller)
@@ -107,9 +113,9 @@ class Manager:
         opened. Its failure ends the manager."""
         self._preparations.append(run)
 
-    def first_act(self, run: Callable[[], Awaitable[None]]) -> None:
-        """Something that must be done by the one who leads, before its controllers begin: the cluster told whom to ask.
-        Its failure ends the manager."""
+    def prepare_as_leader(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Something that the leader must do before its controllers begin, such as registering webhooks. Its failure
+        ends the manager."""
         self._first_acts.append(run)
 
     def clean_up(self, run: Callable[[], Awaitable[None]]) -> None:
@@ -120,7 +126,7 @@ class Manager:
         """A coroutine that runs beside the controllers (on the leader only); its failure ends the manager."""
         self._background.append((name, run))
 
-    def recorder(self, component: str, allowance: Allowance = USUAL) -> EventRecorder:
+    def recorder(self, component: str, allowance: EventLimit = DEFAULT_EVENT_LIMIT) -> EventRecorder:
         """Events in the name of `component`, written while the manager runs."""
         found = self._recorders.get(component)
         if found is None:
@@ -136,7 +142,7 @@ class Manager:
 
     @property
     def ready(self) -> bool:
-        """Controllers work. Without leader election: as soon as all caches are filled."""
+        """Controllers run. Without leader election: as soon as all caches are filled."""
         return self._ready.is_set()
 
     async def wait_ready(self) -> None:
@@ -147,7 +153,7 @@ class Manager:
         self._stop.set()
 
     async def run(self) -> None:
-        """Run once, until `stop` or cancellation. Raises when leadership is lost or something fails that must not."""
+        """Run once, until `stop` or cancellation. Raises when leadership is lost or a part fails."""
         try:
             if await self._prepared():
                 await self._run()
@@ -210,8 +216,8 @@ class Manager:
             await task
 
     def _attach(self, informer: Informer[Json]) -> None:
-        task = self._caches.attach(informer.mirror)
-        task.add_done_callback(self._mirror_ended)
+        task = self._caches.attach(informer.store)
+        task.add_done_callback(self._store_ended)
         self._attached[informer] = task
 
     def _detach(self, informer: Informer[Json]) -> "asyncio.Task[None] | None":
@@ -219,10 +225,10 @@ class Manager:
         task = self._attached.pop(informer, None)
         if task is None:
             return None
-        task.remove_done_callback(self._mirror_ended)
-        return self._caches.detach(informer.mirror)
+        task.remove_done_callback(self._store_ended)
+        return self._caches.detach(informer.store)
 
-    def _mirror_ended(self, task: "asyncio.Task[None]") -> None:
+    def _store_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._failure = problem
             self._failed.set()
@@ -248,7 +254,7 @@ class Manager:
             self._ready.set()
 
     async def _until_stopped(self) -> None:
-        """A manager may have caches only; it still runs until it is told to stop."""
+        """A manager may have caches only; it still runs until `stop`."""
         await self._stop.wait()
 
     async def _finish(self, work: "asyncio.Task[None]") -> None:

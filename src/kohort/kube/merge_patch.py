@@ -1,7 +1,7 @@
 """The smallest change that makes one object into another, and nothing at all when they are equal.
 
-A controller that writes only differences cannot overwrite what others have changed meanwhile, wakes nobody when nothing
-changed, and sends a few bytes instead of a whole object.
+A controller that writes only differences cannot overwrite what others have changed meanwhile, causes no events when
+nothing changed, and sends a few bytes instead of a whole object.
 """
 
 import msgspec

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.kube.fast_counters import Count, Families, Spread
+from kohort.kube.fast_counters import Count, Families, HistogramValues
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -74,7 +74,7 @@ class Metrics:
         self._objects = kept.gauge("kohort_informer_objects", "Objects in a cache", "resource")
         self._leading = kept.gauge("leader_election_master_status", "1 while leading", "name")
         self.registry.register(kept)
-        self._request_handles: dict[tuple[str, int], tuple[Count, Spread]] = {}
+        self._request_handles: dict[tuple[str, int], tuple[Count, HistogramValues]] = {}
 
     def request(self, method: str, code: int, seconds: float) -> None:
         handles = self._request_handles.get((method, code))
@@ -101,7 +101,7 @@ class Metrics:
         self._leading.labels(name).set(1 if leading else 0)
 
     def render(self) -> bytes:
-        """The text that a scrape gets."""
+        """The text format of Prometheus."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)
@@ -178,7 +178,7 @@ class ReconcileMetrics:
             self._failures.inc()
 
     def raised(self, problem: Exception) -> None:
-        """An exception that is no answer of the API server."""
+        """An exception other than an API error."""
         (self._timeouts if isinstance(problem, TimeoutError) else self._panics).inc()
 
 

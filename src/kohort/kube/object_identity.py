@@ -1,4 +1,4 @@
-"""What the runtime must know of any object: its key, its version, its owners.
+"""Key and resource version of any object.
 
 Objects are typed views or plain dictionaries. A view may leave out whatever its reader does not need, except
 `metadata.name`, `metadata.namespace` and `metadata.resource_version`.

@@ -1,4 +1,4 @@
-"""Files and directories that only their owner may read; files are either old or new, never half written.
+"""Files and directories that only their owner may read; files are replaced atomically.
 
 `private_directory` decides what to do with a directory that is there already:
 

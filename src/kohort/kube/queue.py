@@ -8,11 +8,10 @@ Three rules make a level-based controller safe with any number of workers, and t
 
 Keys leave in the order in which they came; a key that is added again all the time goes to the end each time, so it
 cannot keep others waiting. Back-off is per key: `add_rate_limited` waits 5 ms, 10 ms, 20 ms ... up to a limit, until
-`forget`. Delayed adds keep one timer per key, the earliest, because a reconcile looks at everything anyway.
+`forget`. Delayed adds keep one timer per key, the earliest, because a reconcile reads the whole state anyway.
 
-A key may be told to rest after its work (`done(key, rest=...)`). What is added meanwhile waits for the end of the rest
-and so becomes one piece of work. A set of a thousand pods that all become ready is looked at a few dozen times instead
-of a thousand.
+A key can be paused after its work (`done(key, rest=...)`). Adds during the pause wait for its end and become one piece
+of work. A set whose thousand pods all become ready is reconciled a few dozen times instead of a thousand.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._resting: dict[K, asyncio.TimerHandle] = {}
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._workers: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._closed = False
 
@@ -86,7 +85,7 @@ class WorkQueue(Generic[K]):
         self.add_after(key, self._delay(failures))
 
     def forget(self, key: K) -> None:
-        """The key is in order again: its next failure starts with the shortest delay."""
+        """The key was reconciled: its next failure starts with the shortest delay."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
@@ -133,8 +132,8 @@ class WorkQueue(Generic[K]):
         if not drain:
             self._waiting.clear()
             self._dirty.clear()
-        for taker in self._takers:
-            _wake(taker)
+        for worker in self._workers:
+            _wake(worker)
         self._wake_idle()
 
     async def idle(self) -> None:
@@ -157,29 +156,29 @@ class WorkQueue(Generic[K]):
         self._wake_next()
 
     async def _wait_for_key(self) -> None:
-        taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._takers.append(taker)
+        worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._workers.append(worker)
         try:
-            await taker
+            await worker
         except asyncio.CancelledError:
-            # A taker that was woken and cancelled in the same turn must pass the wake-up on, or a key would lie there
-            # while other takers sleep.
-            if taker.done() and not taker.cancelled() and self._waiting:
+            # A worker that was woken and cancelled in the same turn must pass the wake-up on, or a key would stay
+            # queued while other workers sleep.
+            if worker.done() and not worker.cancelled() and self._waiting:
                 self._wake_next()
             else:
-                self._forget_taker(taker)
+                self._forget_worker(worker)
             raise
 
     def _wake_next(self) -> None:
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
-                taker.set_result(None)
+        while self._workers:
+            worker = self._workers.popleft()
+            if not worker.done():
+                worker.set_result(None)
                 return
 
-    def _forget_taker(self, taker: "asyncio.Future[None]") -> None:
-        if taker in self._takers:
-            self._takers.remove(taker)
+    def _forget_worker(self, worker: "asyncio.Future[None]") -> None:
+        if worker in self._workers:
+            self._workers.remove(worker)
 
     def _wake_idle(self) -> None:
         if not self._dirty and not self._working:

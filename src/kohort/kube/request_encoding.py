@@ -1,4 +1,4 @@
-"""What goes over the wire: which objects a request is about, bodies, and lists."""
+"""Encoding of requests and decoding of responses: selections, bodies, and lists."""
 
 from enum import Enum
 from functools import lru_cache

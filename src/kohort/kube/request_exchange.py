@@ -1,8 +1,8 @@
-"""How requests of a client reach the server: headers, limits, figures, and what is tried again.
+"""Sends the requests of a client: headers, rate limit, metrics, and retries.
 
 A request is repeated only when the server asked for it (429 or 5xx with `Retry-After`: it did not act on the request)
 or when a read got no answer. A write without an answer is never repeated here, because it may have happened; the
-reconciler that sent it looks again and decides.
+reconciler that sent it reads the state again and decides.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from kohort.kube.metrics import Metrics
 from kohort.kube.object_identity import T
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.request_encoding import Selection
-from kohort.kube.watch_frames import Bookmark, FrameDecoder, Lines, Unreadable, WatchEvent
+from kohort.kube.watch_frames import Bookmark, FrameDecoder, LineSplitter, Unreadable, WatchEvent
 
 JSON: Final = "application/json"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _RETRIES: Final = 5
 _TURN: Final = 100
-"""Events after which a busy watch lets others run: 100 of them take some milliseconds."""
+"""Events after which a busy watch yields to other tasks: 100 of them take some milliseconds."""
 
 
 class Exchange:
@@ -50,7 +50,7 @@ class Exchange:
         return headers
 
     async def send(self, request: Request) -> bytes:
-        """The body of the answer. Raises what the server refuses."""
+        """The body of the response. Raises ApiError for a status other than 2xx."""
         attempt = 0
         while True:
             attempt += 1
@@ -63,7 +63,7 @@ class Exchange:
             else:
                 if response.status < 400:
                     return cast(bytes, response.body)
-                asked = _asked_pause(response)
+                asked = _retry_after(response)
                 if asked is None or attempt > _RETRIES:
                     raise _failure(response)
                 pause = asked
@@ -108,7 +108,7 @@ class Exchange:
             if stream.status != 200:
                 raise errors.from_response(stream.status, b"".join([chunk async for chunk in stream]))
             busy = 0
-            lines = Lines()
+            lines = LineSplitter()
             async for chunk in stream:
                 for line in lines.feed(chunk):
                     event = decoder.decode(line)
@@ -120,7 +120,7 @@ class Exchange:
                         await asyncio.sleep(0)
 
 
-def _asked_pause(response: Response) -> float | None:
+def _retry_after(response: Response) -> float | None:
     """How long the server asked us to wait before trying again, if it did."""
     text = response.headers.get("retry-after", "")
     if text.isdigit() and (response.status == 429 or response.status >= 500):

@@ -1,4 +1,4 @@
-"""Which endpoint an object lives at."""
+"""API resources: group, version and plural, and the paths that follow from them."""
 
 import msgspec
 

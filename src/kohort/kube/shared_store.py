@@ -1,10 +1,10 @@
-"""The objects themselves, decoded once, for everybody in the process who reads them as the same view.
+"""A collection of objects, decoded once, for all informers of the process that read it as the same view.
 
-A `Mirror` holds a collection and keeps it current. It has no indexes and no handlers of its own: those belong to its
-readers, the informers, of which there may be several with different lives. Parts that share a process therefore pay
+A `SharedStore` holds a collection and keeps it current. It has no indexes and no handlers: those belong to the
+informers that read it, of which several may start and end independently. Parts that share a process therefore pay
 once for the connection, the decoding and the memory of, say, all pods.
 
-A mirror can be confined to some namespaces: then it follows each of them by itself, because a service account that may
+A store can be limited to some namespaces: then it watches each of them separately, because a service account that may
 read two namespaces may not list all of them.
 """
 
@@ -23,11 +23,11 @@ from kohort.kube.watch_frames import ChangeType
 Listener = Callable[[Key, T | None, T | None], None]
 
 
-class Mirror(Generic[T]):
+class SharedStore(Generic[T]):
     def __init__(
         self, client: Client, selection: Selection, view: type[T], *, namespaces: tuple[str, ...] = ()
     ) -> None:
-        """`namespaces` confine a selection that names none."""
+        """`namespaces` limit a selection without a namespace."""
         self.selection = selection
         self.view = view
         self.objects: dict[Key, T] = {}
@@ -57,14 +57,14 @@ class Mirror(Generic[T]):
             for follower in self._followers:
                 group.create_task(follower.run())
 
-    # Sink of the follower
+    # The sink of the watch
 
     def replace(self, objects: dict[Key, T]) -> None:
         self._replace(self.objects, objects)
         self.synced.set()
 
     def replace_namespace(self, namespace: str, objects: dict[Key, T]) -> None:
-        """This is everything in one of the namespaces."""
+        """Replace the content of one of the namespaces."""
         self._replace(self.namespaces.get(namespace, {}), objects)
         self._missing.discard(namespace)
         if not self._missing:
@@ -111,13 +111,13 @@ class Mirror(Generic[T]):
 
 
 class _OneNamespace(Generic[T]):
-    """What a follower of one namespace fills."""
+    """The sink of the watch of one namespace."""
 
-    def __init__(self, mirror: Mirror[T], namespace: str) -> None:
-        self._mirror = mirror
+    def __init__(self, store: SharedStore[T], namespace: str) -> None:
+        self._store = store
         self._namespace = namespace
-        self.change = mirror.change
-        self.forget = mirror.forget
+        self.change = store.change
+        self.forget = store.forget
 
     def replace(self, objects: dict[Key, T]) -> None:
-        self._mirror.replace_namespace(self._namespace, objects)
+        self._store.replace_namespace(self._namespace, objects)

@@ -1,4 +1,4 @@
-"""Ending tasks properly."""
+"""Cancelling tasks and waiting for their end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ async def as_coroutine(run: Callable[[], Awaitable[None]]) -> None:
 
 
 async def cancel_all(*tasks: "asyncio.Task[Json]") -> None:
-    """Cancel and wait until they have really ended. What they raise was somebody else's to notice."""
+    """Cancel and wait until they have really ended. Their exceptions are ignored."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import yarl
 
 _ANSWER_SECONDS = 70.0
-"""API servers give up on a request after 60 s and say so; silence beyond that is a dead connection."""
+"""API servers end a request after 60 s with an error; no answer beyond that means a dead connection."""
 
 _REQUESTS_AT_ONCE = 64
 
@@ -35,7 +35,7 @@ class InProcessTransport:
     """Calls `handle` directly.
 
     Every call yields to the event loop once before it reaches the server: a caller that never waits would otherwise
-    keep everybody else from running, which no network ever does.
+    keep all other tasks from running, which a network never does.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -100,8 +100,8 @@ class Connection(msgspec.Struct, frozen=True):
 class HttpsTransport:
     """Connections to one server. Sends what `credentials` say, and asks them again once after a 401.
 
-    Requests share a bounded pool: a burst of a thousand must not open a thousand connections. Streams have a pool
-    without bounds, because each of them holds its connection for good and none may wait for another to end.
+    Requests share a bounded pool: a burst of a thousand must not open a thousand connections. Streams have an
+    unbounded pool, because each of them keeps its connection and none may wait for another to end.
     """
 
     def __init__(self, connection: Connection, credentials: Credentials | None = None) -> None:
@@ -263,7 +263,7 @@ def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
 
 
 def _keepalive_socket(address: "aiohttp.AddrInfoType") -> socket.socket:
-    """A watch may be silent for minutes; only probes tell a quiet server from a dead connection."""
+    """A watch may be silent for minutes; only TCP keep-alive probes tell a quiet server from a dead connection."""
     family, kind, protocol, _, _ = address
     sock = socket.socket(family, kind, protocol)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,12 +1,12 @@
-"""Equal parts of cached objects are kept once.
+"""Keeps equal parts of cached objects once.
 
 The pods of a set differ in their names and addresses; their containers, volumes, tolerations and conditions are the
 same, thousands of times over, and are most of their size. A cache that keeps one copy of each needs about a third of
 the memory (figures: bench/kube_informer.py).
 
-Views are immutable, so it does not matter who else holds a part. Candidates are the lists, dictionaries and structures
-directly inside `metadata`, `spec` and `status` (or the object itself). Whether sharing a field pays is found out by
-trying: a field whose values turn out to be mostly unique is left alone from then on. Equality is equality of the
+Views are immutable, so parts can be shared. Candidates are the lists, dictionaries and structures
+directly inside `metadata`, `spec` and `status` (or the object itself). Whether interning a field pays is measured:
+a field whose values are mostly unique is skipped from then on. Equality is equality of the
 encoded bytes, because dictionaries inside have no hash.
 """
 
@@ -22,7 +22,7 @@ import msgspec
 from kohort.objects.json_types import Json
 
 _TRIAL = 256
-"""Values after which a field is judged: less than half of them seen before means it is not worth it."""
+"""Values after which a field is judged: it is skipped if less than half of them were seen before."""
 _REMEMBERED = 512
 _COLLECTIONS = (tuple, list, dict, frozenset)
 
@@ -54,8 +54,8 @@ class _Field:
         return self.tries >= _TRIAL and self.hits * 2 < self.tries
 
 
-class Sharing:
-    """What the objects of one cache have in common."""
+class ValueInterner:
+    """The interned parts of the objects of one store."""
 
     def __init__(self, view: Json) -> None:
         self._fields = [_Field(section, name) for section, name in _candidates(view)]

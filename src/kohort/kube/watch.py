@@ -1,4 +1,4 @@
-"""Following a collection for ever: a sink that is always a state the server really had.
+"""Watches a collection without end, and keeps a sink at a state that the server really had.
 
 A single watch request ends often: the server closes it after some minutes, the connection breaks, the history that it
 needs is gone. `Follower` hides all of that. Towards its `Sink` there is never a gap and never a duplicate:
@@ -14,10 +14,10 @@ How a state is obtained, best first:
 | streaming list (`sendInitialEvents=true`) | first choice: constant memory on both sides                    |
 | list in chunks, then watch                | the server refused the parameter, or took it and stayed silent |
 
-The second row's last case is a trap for home-made servers: they ignore the parameter, send every object and never say
-that it was the last one. Silence for `_PATIENCE` seconds before the end bookmark is taken as that.
+The last case is for servers that ignore the parameter: they send every object and no bookmark at the end.
+`_BOOKMARK_TIMEOUT` seconds without an event before that bookmark are taken as this case.
 
-Both ways read the newest state (no `resourceVersion`), so a cache never travels back in time, whichever server behind a
+Both ways read the newest state (no `resourceVersion`), so a cache never goes back in time, whichever server behind a
 load balancer answers.
 
 Events at or below the version already seen are dropped: within one resource the server sends in version order, so they
@@ -27,9 +27,9 @@ Pauses before the next attempt grow, each kind of failure for itself:
 
 | failure                         | longest pause | because                                                          |
 |---------------------------------|--------------:|------------------------------------------------------------------|
-| the server cannot be reached    |           5 s | a refused connection costs nobody much, stale caches cost users  |
-| it needs newer history (410)    |          30 s | it is there: the first time it is asked for everything at once   |
-| anything else that it answers   |          30 s | it is busy, or cannot help; asking more often would not          |
+| the server cannot be reached    |           5 s | a refused connection is cheap, a stale cache is not              |
+| it needs newer history (410)    |          30 s | the server answers: a full list follows at once the first time   |
+| anything else that it answers   |          30 s | it is busy or broken: asking more often does not help            |
 """
 
 import asyncio
@@ -46,19 +46,19 @@ from kohort.kube.client import Client, Selection
 from kohort.kube.log import Log
 from kohort.kube.object_identity import T, key_of, newer, version_of
 from kohort.kube.resources import Key
-from kohort.kube.value_interning import Sharing
+from kohort.kube.value_interning import ValueInterner
 from kohort.kube.watch_frames import Bookmark, ChangeType, Unreadable, WatchEvent, tolerant_decode, unreadable
 
 _log = Log(module="kohort.kube.watch")
 
 _CHUNK = 500
-_PATIENCE = 10.0
+_BOOKMARK_TIMEOUT = 10.0
 _TIMEOUT_SECONDS = (300, 600)
 """Watches end after a random time in this range, so that they spread over the servers behind a load balancer."""
 _OVERTIME = 30.0
-"""A watch that outlives its timeout by this much hangs on a dead connection."""
+"""A watch that is open for this long after its timeout hangs on a dead connection."""
 _SHORT = 1.0
-"""A watch that ends sooner and brought nothing counts as a failure; without this rule a broken server gets a storm."""
+"""A watch that ends sooner and brought nothing counts as a failure, so that a broken server is not flooded."""
 
 _ABSENT = 5.0
 
@@ -67,7 +67,7 @@ Item = WatchEvent[T] | Bookmark | Unreadable
 
 class Sink(Protocol[T]):
     def replace(self, objects: dict[Key, T]) -> None:
-        """This is everything now."""
+        """Replace the whole content."""
         ...
 
     def change(self, type: ChangeType, key: Key, obj: T) -> None: ...
@@ -94,7 +94,7 @@ class Follower(Generic[T]):
         self._seen = ""
         """Resource version up to which the sink is complete; empty when it must be filled from scratch."""
         self._decoder = msgspec.json.Decoder(view)
-        self._sharing = Sharing(view)
+        self._sharing = ValueInterner(view)
         self._streams_lists = True
         self._absence = Backoff(limit=_ABSENT)
         self._expiry = Backoff()
@@ -141,7 +141,7 @@ class Follower(Generic[T]):
         except TimeoutError:
             if self._seen:
                 raise
-            self._stop_streaming(f"no end of the initial events after {_PATIENCE:g} s of silence")
+            self._stop_streaming(f"no end of the initial events after {_BOOKMARK_TIMEOUT:g} s of silence")
         except (errors.BadRequest, errors.Invalid, errors.NotAcceptable, errors.MethodNotAllowed) as problem:
             if self._seen:
                 raise
@@ -151,11 +151,11 @@ class Follower(Generic[T]):
         state: dict[Key, T] = {}
         clock = asyncio.get_running_loop().time
         heard = clock()
-        async with asyncio.timeout(_PATIENCE) as patience:
+        async with asyncio.timeout(_BOOKMARK_TIMEOUT) as patience:
             async for item in items:
                 if clock() - heard > 1.0:
                     heard = clock()
-                    patience.reschedule(heard + _PATIENCE)
+                    patience.reschedule(heard + _BOOKMARK_TIMEOUT)
                 if isinstance(item, WatchEvent):
                     self._gather(state, item)
                 elif isinstance(item, Unreadable):
@@ -232,7 +232,7 @@ class Follower(Generic[T]):
                 self._sink.forget(Key(item.namespace, item.name))
 
     def _advance(self, version: str) -> bool:
-        """Note progress; False for what was seen already."""
+        """Record the version; False if it was seen already."""
         if not newer(version, self._seen):
             return False
         self._seen = version

@@ -36,7 +36,7 @@ class Bookmark(msgspec.Struct, frozen=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An event whose object does not fit the view. The stream goes on; the reader forgets the object."""
+    """An event whose object does not fit the view. The watch goes on; the cache drops the object."""
 
     namespace: str
     name: str
@@ -128,8 +128,8 @@ def unreadable(raw: bytes | msgspec.Raw, problem: Exception) -> Unreadable:
     return Unreadable(bare.namespace, bare.name, bare.resource_version, str(problem))
 
 
-class Lines:
-    """Cuts a byte stream into lines. Chunk borders mean nothing; an unfinished line waits for its rest."""
+class LineSplitter:
+    """Splits a byte stream into lines, whatever its chunks; an unfinished line waits for its rest."""
 
     __slots__ = ("_rest",)
 

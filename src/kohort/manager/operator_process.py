@@ -50,7 +50,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.metrics import Metrics
 from kohort.kube.ratelimit import TokenBucket
 from kohort.kube.resources import NAMESPACES
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.tasks import cancel_all
 from kohort.manager import capabilities
 from kohort.manager.certificates import Reach, certificates
@@ -162,7 +162,7 @@ class OperatorProcess:
             client,
             name="operator",
             leader_election=self._election(client.metrics),
-            caches=Caches(client, namespaces=tuple(configuration.namespaces)),
+            caches=SharedStores(client, namespaces=tuple(configuration.namespaces)),
         )
         operator.register(
             manager,
@@ -272,7 +272,7 @@ class OperatorProcess:
 
         # Before the first reconcile: a pod that is created while nobody is asked lacks its variables.
         manager.prepare(definitions)
-        manager.first_act(point_here)
+        manager.prepare_as_leader(point_here)
 
     async def _start_metrics(self, stack: contextlib.AsyncExitStack, bundle: Bundle) -> None:
         configuration = self._options.configuration
@@ -332,7 +332,7 @@ class OperatorProcess:
 
 def run(transport: Transport, options: Options) -> None:
     """Run an operator until SIGTERM or SIGINT."""
-    tls_buffers.keep_small()
+    tls_buffers.limit_tls_buffers()
     asyncio.run(_run(transport, options))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from kohort.kube.controller import Requeue, restless
+from kohort.kube.controller import Requeue, unthrottled
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.private_files import private_directory
@@ -91,7 +91,7 @@ class Agent:
         self._workers: dict[Key, PodWorker] = {}
         self._began = False
         self.client = manager.client
-        self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS, pace=restless)
+        self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS, pace=unthrottled)
         self.recorder = manager.recorder("kubelet")
         bound = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={options.name}")
         services = manager.informer(SERVICES, Service)

@@ -6,10 +6,10 @@ allowance of Kubernetes for one object, the end of the first release and a rollb
 
 from typing import Final
 
-from kohort.kube.events import Allowance, EventRecorder
+from kohort.kube.events import EventLimit, EventRecorder
 from kohort.kube.manager import Manager
 
-_ALLOWED: Final = Allowance(burst=250, per_second=1 / 5)
+_ALLOWED: Final = EventLimit(burst=250, per_second=1 / 5)
 
 
 def recorder(manager: Manager) -> EventRecorder:

@@ -11,7 +11,7 @@ import msgspec
 from kohort.kube import errors
 from kohort.kube.http import Request, Response, Stream, Transport
 from kohort.kube.tasks import cancel_all
-from kohort.kube.watch_frames import INITIAL_EVENTS_END, Lines
+from kohort.kube.watch_frames import INITIAL_EVENTS_END, LineSplitter
 from kohort.testing.request_matching import is_watch
 
 
@@ -140,7 +140,7 @@ class FaultyStream:
 
     async def _read(self, inner: Stream) -> None:
         clock = asyncio.get_running_loop().time
-        lines = Lines()
+        lines = LineSplitter()
         try:
             async for chunk in inner:
                 frames = lines.feed(chunk) if is_watch(self.request) else (chunk,)

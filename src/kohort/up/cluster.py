@@ -24,7 +24,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Unauthorized, Unreachable
 from kohort.kube.http import Request, Response, Transport
 from kohort.kube.log import Log
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.json_types import Json
 from kohort.up import part_supervision, parts
@@ -207,7 +207,7 @@ async def _retired(options: Options, transport: Transport) -> str:
 def _controllers(
     options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
 ) -> list[part_supervision.Part]:
-    caches = Caches(Client(transport("caches"), user_agent="kohort-caches"))
+    caches = SharedStores(Client(transport("caches"), user_agent="kohort-caches"))
     return [
         part_supervision.Part(name, transport(name), partial(parts.register, name, surroundings), caches)
         for name in options.controllers

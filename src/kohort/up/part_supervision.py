@@ -17,7 +17,7 @@ from kohort.kube.client import Client
 from kohort.kube.http import Transport
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
-from kohort.kube.shared_stores import Caches
+from kohort.kube.shared_stores import SharedStores
 from kohort.kube.tasks import cancel_all
 from kohort.up import restart_policy
 from kohort.up.parts import Settled
@@ -50,7 +50,7 @@ class Part:
         name: str,
         transport: Transport,
         register: Callable[[Manager], Settled | None],
-        caches: Caches | None = None,
+        caches: SharedStores | None = None,
     ) -> None:
         self.name = name
         self._transport = transport

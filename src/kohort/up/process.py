@@ -26,7 +26,7 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
-    tls_buffers.keep_small()
+    tls_buffers.limit_tls_buffers()
     _allow_connections()
     if is_detached():
         # A crash of the interpreter leaves the stacks of all threads in the log.

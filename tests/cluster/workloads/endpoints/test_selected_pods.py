@@ -47,13 +47,13 @@ def test_changes_lead_to_what_a_look_at_everything_finds(history: list[tuple[int
         if isinstance(change, tuple):
             number, labels = change
             if labels is None:
-                pods.mirror.forget(Key("ns", f"p{number}"))
+                pods.store.forget(Key("ns", f"p{number}"))
             else:
-                pods.mirror.change("MODIFIED", Key("ns", f"p{number}"), pod(number, labels))
+                pods.store.change("MODIFIED", Key("ns", f"p{number}"), pod(number, labels))
         elif change is None:
-            services.mirror.forget(WEB)
+            services.store.forget(WEB)
         else:
-            services.mirror.change("MODIFIED", WEB, web(change))
+            services.store.change("MODIFIED", WEB, web(change))
         service = services.get(WEB)
         if service is None or not service["spec"]["selector"]:
             continue
@@ -72,8 +72,8 @@ def test_a_node_that_appears_or_moves_is_seen() -> None:
     nodes = Informer.alone(CLIENT, Selection(NODES), Node)
     backends = Backends(services, pods, nodes)
     service = web({"app": "a"})
-    services.mirror.change("ADDED", WEB, service)
-    pods.mirror.change("ADDED", Key("ns", "p0"), pod(0, {"app": "a"}))
+    services.store.change("ADDED", WEB, service)
+    pods.store.change("ADDED", Key("ns", "p0"), pod(0, {"app": "a"}))
 
     def placed_and_zone() -> tuple[bool, str]:
         (one,) = backends.listed(service, service_facts(service))
@@ -82,5 +82,5 @@ def test_a_node_that_appears_or_moves_is_seen() -> None:
     assert placed_and_zone() == (False, "")
     for zone in ("east", "west"):
         node = Node(metadata=ObjectMeta(name="n", labels={"topology.kubernetes.io/zone": zone}))
-        nodes.mirror.change("MODIFIED", Key("", "n"), node)
+        nodes.store.change("MODIFIED", Key("", "n"), node)
         assert placed_and_zone() == (True, zone)

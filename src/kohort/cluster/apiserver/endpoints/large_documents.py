@@ -54,7 +54,7 @@ class LargeWork:
         results: list[Result] = []
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        queue.append(_Piece(clock.at_this_moment(lambda: results.append(function())), done))
+        queue.append(_Piece(clock.with_frozen_time(lambda: results.append(function())), done))
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
         await done

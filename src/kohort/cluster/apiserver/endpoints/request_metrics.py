@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath, verb_of
 from kohort.cluster.apiserver.storage.model import Store
-from kohort.kube.fast_counters import Count, Families, Spread
+from kohort.kube.fast_counters import Count, Families, HistogramValues
 from kohort.kube.http import Request
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Meters:
             "apiserver_current_inflight_requests", "Requests that are being answered.", "request_kind"
         )
         self.mutating, self.read_only = in_flight.labels("mutating"), in_flight.labels("readOnly")
-        self._known: dict[tuple[object, ...], tuple[Count, Spread | None]] = {}
+        self._known: dict[tuple[object, ...], tuple[Count, HistogramValues | None]] = {}
 
     def finished(self, request: Request, path: ResourcePath, code: int, seconds: float) -> None:
         """A request for a resource that exists has its answer."""
@@ -92,7 +92,7 @@ class Meters:
         where = (path.group, path.version, path.plural, path.subresource)
         return self._long.labels("WATCH", *where, scope_of(request, path), COMPONENT)
 
-    def _children(self, request: Request, path: ResourcePath, code: int) -> tuple[Count, Spread | None]:
+    def _children(self, request: Request, path: ResourcePath, code: int) -> tuple[Count, HistogramValues | None]:
         verb = shown_verb(request, path)
         dry_run = "All" if request.param("dryRun") == "All" and request.method != "GET" else ""
         where = (path.group, path.version, path.plural, path.subresource)

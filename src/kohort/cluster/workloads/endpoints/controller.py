@@ -8,7 +8,7 @@ from kohort.cluster.workloads.endpoints.own_writes import OwnWrites
 from kohort.cluster.workloads.endpoints.plan import Backend, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.selected_pods import Backends
 from kohort.cluster.workloads.endpoints.trigger_time import LAST_CHANGE, Triggers
-from kohort.kube.controller import BRISK, LEISURELY, Pace, Requeue
+from kohort.kube.controller import DEFAULT_PACING, SLOW, Pacing, Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
@@ -60,8 +60,8 @@ class ServiceEndpoints:
         controller.watches(self.slices, _service_of_slice, when=self._slice_echoes.is_relevant_change)
         controller.watches(self.endpoints, when=self._endpoints_echoes.is_awaited_change)
 
-    def _pace(self, key: Key) -> Pace:
-        return LEISURELY if key in self._large else BRISK
+    def _pace(self, key: Key) -> Pacing:
+        return SLOW if key in self._large else DEFAULT_PACING
 
     async def reconcile(self, key: Key) -> Requeue | None:
         service = self.services.get(key)
