@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.kernel.bench import Bench, block, equal, process_agent, status_of
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.kube.client import Client
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS
@@ -111,7 +111,7 @@ class Mortal:
 
 
 async def whole_agents_may_be_killed_at_any_write(bench: Bench) -> None:
-    front = Front(bench.server, lambda headers, certificate: ADMIN)
+    front = HttpsServer(bench.server, lambda headers, certificate: ADMIN)
     await front.start()
     mortal = Mortal(f"http://127.0.0.1:{front.port}", Path(tempfile.mkdtemp(prefix="mortal-")))
     try:

@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.auth.model import ANONYMOUS, User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.errors import ApiError
@@ -26,11 +26,11 @@ def authenticate(headers: object, _: object) -> User:
 
 
 @pytest.fixture
-async def front() -> AsyncIterator[Front]:
+async def front() -> AsyncIterator[HttpsServer]:
     everybody = Everybody()
     everybody.refused.add(ANONYMOUS.name)
     server = ApiServer(open_store(None), Catalog(builtin_kinds()), everybody)
-    front = Front(server, authenticate, deadlines=ReadDeadlines(head=0.05, body=0.05))
+    front = HttpsServer(server, authenticate, deadlines=ReadDeadlines(head=0.05, body=0.05))
     await front.start()
     yield front
     await front.stop()
@@ -45,7 +45,7 @@ class Sender:
         self.writer = writer
 
     @classmethod
-    async def to(cls, front: Front) -> "Sender":
+    async def to(cls, front: HttpsServer) -> "Sender":
         return cls(*await asyncio.open_connection("127.0.0.1", front.port))
 
     async def head(self, user: str = "", *, framing: str = "Content-Length: 3000000") -> None:
@@ -63,7 +63,7 @@ class Sender:
 @pytest.mark.parametrize(
     "framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Content-Length: 9999999"]
 )
-async def test_who_may_not_send_a_body_is_told_before_it_is_read(front: Front, framing: str) -> None:
+async def test_who_may_not_send_a_body_is_told_before_it_is_read(front: HttpsServer, framing: str) -> None:
     sender = await Sender.to(front)
     await sender.head(framing=framing)
     answer = await sender.answer()
@@ -72,7 +72,7 @@ async def test_who_may_not_send_a_body_is_told_before_it_is_read(front: Front, f
     sender.close()
 
 
-async def test_a_body_that_does_not_end_has_a_deadline(front: Front) -> None:
+async def test_a_body_that_does_not_end_has_a_deadline(front: HttpsServer) -> None:
     sender = await Sender.to(front)
     await sender.head("jane")
     sender.writer.write(b"{")
@@ -80,7 +80,7 @@ async def test_a_body_that_does_not_end_has_a_deadline(front: Front) -> None:
     sender.close()
 
 
-async def test_a_head_that_does_not_end_has_a_deadline(front: Front) -> None:
+async def test_a_head_that_does_not_end_has_a_deadline(front: HttpsServer) -> None:
     sender = await Sender.to(front)
     sender.writer.write(b"GET / HTTP/1.1\r\nHost: ")
     with contextlib.suppress(ConnectionResetError):
@@ -88,7 +88,7 @@ async def test_a_head_that_does_not_end_has_a_deadline(front: Front) -> None:
     sender.close()
 
 
-async def test_one_who_may_gets_an_answer_after_the_body(front: Front) -> None:
+async def test_one_who_may_gets_an_answer_after_the_body(front: HttpsServer) -> None:
     sender = await Sender.to(front)
     body = b'{"metadata":{"name":"x"}}'
     await sender.head("jane", framing=f"Content-Length: {len(body)}")

@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY
 from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 
@@ -24,9 +24,9 @@ CONFIG_MAP = b'{"metadata":{"name":"x"}}'
 
 
 @pytest.fixture
-async def front() -> AsyncIterator[Front]:
+async def front() -> AsyncIterator[HttpsServer]:
     server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody())
-    front = Front(server, lambda headers, certificate: ADMIN, deadlines=ReadDeadlines(head=0.2, body=0.2))
+    front = HttpsServer(server, lambda headers, certificate: ADMIN, deadlines=ReadDeadlines(head=0.2, body=0.2))
     await front.start()
     yield front
     await front.stop()
@@ -38,7 +38,7 @@ class Connection:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def to(cls, front: Front, headers: str = "Transfer-Encoding: chunked") -> "Connection":
+    async def to(cls, front: HttpsServer, headers: str = "Transfer-Encoding: chunked") -> "Connection":
         connection = cls(*await asyncio.open_connection("127.0.0.1", front.port))
         await connection.send(f"POST {PATH} HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n".encode())
         return connection
@@ -68,7 +68,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-async def test_chunks_are_put_together(front: Front) -> None:
+async def test_chunks_are_put_together(front: HttpsServer) -> None:
     connection = await Connection.to(front)
     for byte in CONFIG_MAP:
         await connection.send(chunk(bytes([byte])))
@@ -78,7 +78,7 @@ async def test_chunks_are_put_together(front: Front) -> None:
 
 
 @pytest.mark.parametrize("size", [b"7fffffff", b"7fffffffffffffff"])
-async def test_a_chunk_that_claims_to_be_huge_is_read_only_up_to_the_limit(front: Front, size: bytes) -> None:
+async def test_a_chunk_that_claims_to_be_huge_is_read_only_up_to_the_limit(front: HttpsServer, size: bytes) -> None:
     connection = await Connection.to(front)
     await connection.send(size + b"\r\n")
     await connection.send(b" " * (MAX_BODY + 1))
@@ -87,7 +87,7 @@ async def test_a_chunk_that_claims_to_be_huge_is_read_only_up_to_the_limit(front
     connection.close()
 
 
-async def test_too_many_chunks_are_too_large(front: Front) -> None:
+async def test_too_many_chunks_are_too_large(front: HttpsServer) -> None:
     connection = await Connection.to(front)
     for _ in range(MAX_BODY // 65536 + 1):
         await connection.send(chunk(b" " * 65536))
@@ -97,7 +97,7 @@ async def test_too_many_chunks_are_too_large(front: Front) -> None:
 
 
 @pytest.mark.parametrize("size", [b"ffffffffffffffffff", b"-1", b"x", b"1" * 100_000, b"5;" + b"e" * 2_000_000])
-async def test_a_size_that_is_not_one_is_refused(front: Front, size: bytes) -> None:
+async def test_a_size_that_is_not_one_is_refused(front: HttpsServer, size: bytes) -> None:
     connection = await Connection.to(front)
     with contextlib.suppress(ConnectionError):
         await connection.send(size + b"\r\n")
@@ -105,7 +105,7 @@ async def test_a_size_that_is_not_one_is_refused(front: Front, size: bytes) -> N
     connection.close()
 
 
-async def test_chunks_that_arrive_slowly_have_a_deadline_together(front: Front) -> None:
+async def test_chunks_that_arrive_slowly_have_a_deadline_together(front: HttpsServer) -> None:
     connection = await Connection.to(front)
 
     async def drip() -> None:
@@ -120,7 +120,7 @@ async def test_chunks_that_arrive_slowly_have_a_deadline_together(front: Front) 
     connection.close()
 
 
-async def test_trailers_without_end_are_not_collected(front: Front) -> None:
+async def test_trailers_without_end_are_not_collected(front: HttpsServer) -> None:
     connection = await Connection.to(front)
     await connection.send(chunk(CONFIG_MAP) + b"0\r\n")
     piece = b"".join(b"X-T%d: %b\r\n" % (n, b"v" * 1000) for n in range(64))
@@ -136,7 +136,7 @@ async def test_trailers_without_end_are_not_collected(front: Front) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_a_compressed_body_is_never_unpacked(front: Front, encoding: str, chunked: bool) -> None:
+async def test_a_compressed_body_is_never_unpacked(front: HttpsServer, encoding: str, chunked: bool) -> None:
     packed = gzip.compress(CONFIG_MAP + b" " * 50_000_000, 1)
     framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(packed)}"
     connection = await Connection.to(

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 from tests.cluster.apiserver.caller import Answer, Api, Everybody
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.endpoints.proxy import Target
+from kohort.cluster.apiserver.endpoints.proxy import ProxyTarget
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.cluster.workloads import csr_signer
@@ -40,12 +40,12 @@ class Recorder:
     """Notes where requests are passed on to."""
 
     def __init__(self) -> None:
-        self.reached: list[Target] = []
+        self.reached: list[ProxyTarget] = []
 
     async def forward(
         self,
         method: str,
-        target: Target,
+        target: ProxyTarget,
         path: str,
         query: tuple[tuple[str, str], ...],
         headers: dict[str, str],

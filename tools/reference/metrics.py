@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from kohort.admission.metrics import WebhookMetrics
-from kohort.cluster.apiserver.endpoints.request_metrics import Meters as ServerMeters
+from kohort.cluster.apiserver.endpoints.request_metrics import RequestMetrics as ServerMeters
 from kohort.cluster.gateway.metrics import requests_counter
 from kohort.cluster.scheduler.metrics import ResourceCollector, SchedulerMetrics
 from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics

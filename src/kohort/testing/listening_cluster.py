@@ -45,11 +45,11 @@ class Address(msgspec.Struct, frozen=True):
 async def listening(server: ApiServer, authenticator: Authenticator, token: str) -> AsyncIterator[Address]:
     """`token` is one that `authenticator` takes for the administrator's; those of service accounts work as well."""
     from kohort.cluster.apiserver.auth.certificates import ensure_pki
-    from kohort.cluster.apiserver.http.https_server import Front
+    from kohort.cluster.apiserver.http.https_server import HttpsServer
 
     with TemporaryDirectory(prefix="kohort-test-") as directory:
         pki = ensure_pki(Path(directory))
-        front = Front(server, authenticator.authenticate, tls=pki.server_context())
+        front = HttpsServer(server, authenticator.authenticate, tls=pki.server_context())
         authority = pki.ca_certificate.read_text()
     await front.start()
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys
+from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN, User
@@ -219,7 +219,7 @@ async def _serving(
     options: Options, pki: Pki, tls: ssl.SSLContext, store: Store
 ) -> AsyncIterator[tuple[ApiServer, str]]:
     """The API server on its socket, and its address."""
-    from kohort.cluster.apiserver.http.https_server import Front
+    from kohort.cluster.apiserver.http.https_server import HttpsServer
     from kohort.cluster.apiserver.http.node_client import HttpsNodeClient, trusting_context
     from kohort.cluster.apiserver.outgoing.remote_servers import RemoteServers
 
@@ -237,7 +237,7 @@ async def _serving(
         client_ca=pki.ca_certificate.read_text(),
         front_proxy_ca=pki.front_proxy_authority.read_text(),
     )
-    front = Front(
+    front = HttpsServer(
         server,
         authenticator.authenticate,
         host=options.host,
@@ -282,7 +282,7 @@ async def _renewing(pki: Pki, context: ssl.SSLContext, renewed: Callable[[], Non
                     continue
                 context.load_cert_chain(pki.server_certificate, pki.server_key)
                 renewed()
-            except (OSError, UnusableKeys) as problem:
+            except (OSError, KeysUnusable) as problem:
                 _log.error("certificates could not be renewed; kohort tries again tomorrow", problem=str(problem))
             else:
                 _log.warning("certificates renewed")
@@ -299,7 +299,7 @@ def _certificates(options: Options) -> Pki:
     pki = Pki(options.data.pki, (*names, *(_own_names() if options.host in EVERYWHERE else ())))
     try:
         pki.ensure()
-    except UnusableKeys as error:
+    except KeysUnusable as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:

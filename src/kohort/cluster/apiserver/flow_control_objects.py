@@ -15,7 +15,7 @@ _AUTO_UPDATE: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
 _ALL: Final = ("*",)
 
 
-class Level(msgspec.Struct, frozen=True):
+class PriorityLevel(msgspec.Struct, frozen=True):
     """A priority level that limits what is served at once; without `queues` the surplus is refused."""
 
     name: str
@@ -38,17 +38,17 @@ class Level(msgspec.Struct, frozen=True):
 
 
 _LEVELS: Final = (
-    Level("catch-all", 5, 0),
-    Level("global-default", 20, 50, 128, 6),
-    Level("leader-election", 10, 0, 16, 4),
-    Level("node-high", 40, 25, 64, 6),
-    Level("system", 30, 33, 64, 6),
-    Level("workload-high", 40, 50, 128, 6),
-    Level("workload-low", 100, 90, 128, 6),
+    PriorityLevel("catch-all", 5, 0),
+    PriorityLevel("global-default", 20, 50, 128, 6),
+    PriorityLevel("leader-election", 10, 0, 16, 4),
+    PriorityLevel("node-high", 40, 25, 64, 6),
+    PriorityLevel("system", 30, 33, 64, 6),
+    PriorityLevel("workload-high", 40, 50, 128, 6),
+    PriorityLevel("workload-low", 100, 90, 128, 6),
 )
 
 
-class Flow(msgspec.Struct, frozen=True):
+class FlowSchema(msgspec.Struct, frozen=True):
     """Which requests have which priority; without resource rules and paths, all of its subjects."""
 
     name: str
@@ -87,7 +87,7 @@ def flow_control_objects() -> list[JsonObject]:
     return [*levels, *(flow.document() for flow in _flows())]
 
 
-def _flows() -> Iterable[Flow]:
+def _flows() -> Iterable[FlowSchema]:
     everybody = (_group("system:unauthenticated"), _group("system:authenticated"))
     nodes = (_group("system:nodes"),)
     manager, scheduler = _user("system:kube-controller-manager"), _user("system:kube-scheduler")
@@ -96,17 +96,19 @@ def _flows() -> Iterable[Flow]:
     node_leases = _resources(_ALL, ("coordination.k8s.io",), ("leases",))
     own_nodes = _resources(_ALL, ("",), ("nodes", "nodes/status"), cluster=True)
     return (
-        Flow("exempt", "exempt", 1, (_group("system:masters"),)),
-        Flow("probes", "exempt", 2, everybody, paths=("/healthz", "/readyz", "/livez")),
-        Flow("system-leader-election", "leader-election", 100, (manager, scheduler, account), "ByUser", (leases,)),
-        Flow("system-node-high", "node-high", 400, nodes, "ByUser", (own_nodes, node_leases)),
-        Flow("system-nodes", "system", 500, nodes, "ByUser"),
-        Flow("kube-controller-manager", "workload-high", 800, (manager,), "ByNamespace"),
-        Flow("kube-scheduler", "workload-high", 800, (scheduler,), "ByNamespace"),
-        Flow("kube-system-service-accounts", "workload-high", 900, (account,), "ByNamespace"),
-        Flow("service-accounts", "workload-low", 9000, (_group("system:serviceaccounts"),), "ByUser"),
-        Flow("global-default", "global-default", 9900, everybody, "ByUser"),
-        Flow("catch-all", "catch-all", 10000, everybody, "ByUser"),
+        FlowSchema("exempt", "exempt", 1, (_group("system:masters"),)),
+        FlowSchema("probes", "exempt", 2, everybody, paths=("/healthz", "/readyz", "/livez")),
+        FlowSchema(
+            "system-leader-election", "leader-election", 100, (manager, scheduler, account), "ByUser", (leases,)
+        ),
+        FlowSchema("system-node-high", "node-high", 400, nodes, "ByUser", (own_nodes, node_leases)),
+        FlowSchema("system-nodes", "system", 500, nodes, "ByUser"),
+        FlowSchema("kube-controller-manager", "workload-high", 800, (manager,), "ByNamespace"),
+        FlowSchema("kube-scheduler", "workload-high", 800, (scheduler,), "ByNamespace"),
+        FlowSchema("kube-system-service-accounts", "workload-high", 900, (account,), "ByNamespace"),
+        FlowSchema("service-accounts", "workload-low", 9000, (_group("system:serviceaccounts"),), "ByUser"),
+        FlowSchema("global-default", "global-default", 9900, everybody, "ByUser"),
+        FlowSchema("catch-all", "catch-all", 10000, everybody, "ByUser"),
     )
 
 

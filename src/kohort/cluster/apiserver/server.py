@@ -19,7 +19,7 @@ from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
 from kohort.cluster.apiserver.endpoints import authorization, paths
 from kohort.cluster.apiserver.endpoints.crd_serving import BUCKET as DEFINITIONS
-from kohort.cluster.apiserver.endpoints.crd_serving import Definitions
+from kohort.cluster.apiserver.endpoints.crd_serving import DefinitionServing
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
 from kohort.cluster.apiserver.endpoints.node_connections import NodeClient, NodeEndpoints, NodeLocation
 from kohort.cluster.apiserver.endpoints.nonresource_paths import PLAIN, Health, metrics, version
@@ -27,10 +27,16 @@ from kohort.cluster.apiserver.endpoints.openapi import OpenApiEndpoints
 from kohort.cluster.apiserver.endpoints.proxy import Forwarder, ProxyEndpoints
 from kohort.cluster.apiserver.endpoints.query_options import boolean, check_timeout
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
-from kohort.cluster.apiserver.endpoints.request_context import Admission, Authorizer, Call, Parts, Unhindered
+from kohort.cluster.apiserver.endpoints.request_context import (
+    Admission,
+    Authorizer,
+    NoAdmission,
+    ResourceRequest,
+    ServerParts,
+)
 from kohort.cluster.apiserver.endpoints.review_requests import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
-from kohort.cluster.apiserver.endpoints.write_deadlines import Deadlines
+from kohort.cluster.apiserver.endpoints.write_deadlines import WriteDeadlines
 from kohort.cluster.apiserver.kinds.generated_names import random_uid
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation import encoding
@@ -87,8 +93,8 @@ class ApiServer:
     ) -> None:
         self.catalog = catalog
         self.reader: Reader = StoreReader(store)
-        self.parts = Parts(
-            store, catalog, self.reader, admission or Unhindered(), authorizer, gates or {}, self._resolve
+        self.parts = ServerParts(
+            store, catalog, self.reader, admission or NoAdmission(), authorizer, gates or {}, self._resolve
         )
         self.router = Router(self.parts)
         self.nodes = NodeEndpoints(self.parts, nodes)
@@ -104,7 +110,7 @@ class ApiServer:
         """Calls webhooks; parts of this process register theirs here, to be called without a socket."""
         self.part_metrics: dict[str, Callable[[], bytes]] = {}
         """What other parts of this process count, by name, as text."""
-        self.definitions = Definitions(self.parts, self.router.writer, self.router.deleter)
+        self.definitions = DefinitionServing(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
         self.parts.committed[API_SERVICES] = self.aggregation.committed
@@ -118,7 +124,7 @@ class ApiServer:
                 self.router.special[kind.bucket, "", "create"] = identity.review
             self.router.special["serviceaccounts", "token", "create"] = identity.token
         self.discovery = Discovery(self.catalog, address, self.aggregation)
-        self._deadlines = Deadlines(WRITE_DEADLINE)
+        self._deadlines = WriteDeadlines(WRITE_DEADLINE)
         self.ready = False
         self.health = Health(lambda: self.ready, lambda: store.problem or True)
         self._log = Log(part="apiserver")
@@ -279,7 +285,7 @@ class ApiServer:
             message = "Timeout: request did not complete within the allotted timeout"
             raise errors.failure(504, "Timeout", message, retry_after=1) from None
 
-    def _call(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> Call:
+    def _call(self, request: Request, user: User, path: paths.ResourcePath, warnings: list[str]) -> ResourceRequest:
         """What a request is about, once it is known that its sender may."""
         verb = paths.verb_of(request.method, path, watch=bool(boolean(request, "watch")))
         authorization.check(self.parts.authorizer, access_request(user, verb or request.method.lower(), path, request))
@@ -288,7 +294,7 @@ class ApiServer:
             raise errors.path_not_found() if self.catalog.is_built_in(path.group) else PageNotFound()
         if not verb:
             raise not_allowed()
-        return Call(request, user, view, path, verb, Media(), warnings)
+        return ResourceRequest(request, user, view, path, verb, Media(), warnings)
 
     def _acting_as(self, request: Request, user: User, path: paths.ResourcePath | None) -> User:
         def wanted() -> AccessRequest:
@@ -346,7 +352,7 @@ def is_read_only(path: str) -> bool:
     return first in ("api", "version") or (first == "apis" and len(rest) == 2)
 
 
-def has_tables(call: Call) -> bool:
+def has_tables(call: ResourceRequest) -> bool:
     """What is answered but not stored cannot be shown as a table: reviews, tokens, bindings and evictions."""
     if call.path.subresource:
         return call.path.subresource not in ("binding", "eviction", "token", "finalize")

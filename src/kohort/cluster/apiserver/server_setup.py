@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.cluster.apiserver.admission.chain import Chain, Configured, OnDemand
+from kohort.cluster.apiserver.admission.chain import Chain, ConfiguredSteps, LazySteps
 from kohort.cluster.apiserver.admission.model import Plugin
 from kohort.cluster.apiserver.admission.plugins import default_plugins
 from kohort.cluster.apiserver.admission.plugins.csr_signers import SignerCheck
@@ -131,17 +131,17 @@ def _admission(
         served = catalog.of_group_version(group, version)
         return next((one for one in served if one.resource.kind == kind), None)
 
-    def webhooks() -> Configured:
+    def webhooks() -> ConfiguredSteps:
         from kohort.cluster.apiserver.admission.webhooks import Webhooks
 
         return Webhooks(store, client, kinds_of, authorizer.authorize)
 
-    def policies() -> Configured:
+    def policies() -> ConfiguredSteps:
         from kohort.cluster.apiserver.admission.policies import Policies
 
         return Policies(store, kinds_of, find_kind, authorizer.authorize)
 
-    return Chain(plugins, OnDemand(store, _POLICIES, policies), OnDemand(store, _WEBHOOKS, webhooks))
+    return Chain(plugins, LazySteps(store, _POLICIES, policies), LazySteps(store, _WEBHOOKS, webhooks))
 
 
 _POLICIES: Final = tuple(f"{side}admissionpolicies.admissionregistration.k8s.io" for side in ("mutating", "validating"))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kohort.cluster.apiserver.auth.authentication import certificate_user
-from kohort.cluster.apiserver.auth.certificates import Pki, UnusableKeys, ensure_pki
+from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki, ensure_pki
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN
 
@@ -131,7 +131,7 @@ def test_what_is_lost_is_issued_again(pki: Pki, missing: str) -> None:
 def test_half_an_authority_is_not_replaced(pki: Pki, missing: str) -> None:
     (pki.directory / missing).unlink()
     before = contents(pki)
-    with pytest.raises(UnusableKeys, match=rf"{missing} is missing; restore it"):
+    with pytest.raises(KeysUnusable, match=rf"{missing} is missing; restore it"):
         ensure_pki(pki.directory)
     assert contents(pki) == before
 
@@ -152,7 +152,7 @@ def test_what_others_rely_on_is_not_replaced_when_it_is_damaged(pki: Pki, damage
     path = pki.directory / damaged
     path.write_bytes(path.read_bytes()[:cut])
     before = contents(pki)
-    with pytest.raises(UnusableKeys, match=rf"{damaged} is damaged; restore it"):
+    with pytest.raises(KeysUnusable, match=rf"{damaged} is damaged; restore it"):
         ensure_pki(pki.directory)
     assert contents(pki) == before
 
@@ -167,7 +167,7 @@ def test_a_first_start_that_was_interrupted_is_begun_again(pki: Pki, tmp_path: P
 
 def test_a_key_of_another_authority_is_noticed(pki: Pki, tmp_path: Path) -> None:
     pki.ca_key.write_bytes(ensure_pki(tmp_path / "other").ca_key.read_bytes())
-    with pytest.raises(UnusableKeys, match=r"ca\.key is damaged"):
+    with pytest.raises(KeysUnusable, match=r"ca\.key is damaged"):
         ensure_pki(pki.directory, ["cluster.example.com", "192.0.2.7"])
 
 

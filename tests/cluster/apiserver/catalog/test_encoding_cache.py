@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.catalog.encoding_cache import Kept
+from kohort.cluster.apiserver.catalog.encoding_cache import EncodingCache
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=40))))
 def test_the_newest_are_kept_within_the_limit(puts: list[tuple[int, bytes]]) -> None:
-    kept: Kept[int] = Kept(100)
+    kept: EncodingCache[int] = EncodingCache(100)
     for key, value in puts:
         assert kept.put(key, value) == value
         assert len(value) > 25 or kept.get(key) == value
@@ -16,7 +16,7 @@ def test_the_newest_are_kept_within_the_limit(puts: list[tuple[int, bytes]]) -> 
 
 
 def test_big_values_are_passed_through() -> None:
-    kept: Kept[str] = Kept(100)
+    kept: EncodingCache[str] = EncodingCache(100)
     kept.put("a", b"x" * 20)
     assert kept.put("b", b"x" * 26) == b"x" * 26
     assert kept.get("b") is None

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.crd.accepted_names import settle
+from kohort.cluster.apiserver.crd.accepted_names import decide_names
 from kohort.cluster.apiserver.crd.definitions import condition, is_established, status_for
 from kohort.objects.json_types import Json, JsonObject
 
@@ -26,7 +26,7 @@ def accepted(plural: str, **more: Json) -> JsonObject:
 
 def test_free_names_are_accepted_as_they_are() -> None:
     crd = definition("widgets", shortNames=["wd"], categories=["all"])
-    verdict = settle(crd, [accepted("gadgets")])
+    verdict = decide_names(crd, [accepted("gadgets")])
     assert not verdict.conflict
     assert verdict.accepted == crd["spec"]["names"]
 
@@ -39,13 +39,13 @@ def test_the_last_conflict_is_the_one_that_is_named() -> None:
         ({"kind": "Widget", "listKind": "Other"}, "KindConflict", '"Widget" is already in use'),
         ({"listKind": "WidgetList"}, "ListKindConflict", '"WidgetList" is already in use'),
     ):
-        verdict = settle(definition("gadgets", **names), [taken])
+        verdict = decide_names(definition("gadgets", **names), [taken])
         assert (verdict.reason, verdict.message) == (reason, message)
 
 
 def test_other_groups_do_not_matter() -> None:
     other = accepted("widgets", group="other.example.com")
-    assert not settle(definition("widgets"), [other]).conflict
+    assert not decide_names(definition("widgets"), [other]).conflict
 
 
 def test_what_a_definition_holds_it_keeps() -> None:

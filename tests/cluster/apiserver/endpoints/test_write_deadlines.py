@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kohort.cluster.apiserver.endpoints.write_deadlines import Deadlines
+from kohort.cluster.apiserver.endpoints.write_deadlines import WriteDeadlines
 
 
 async def finished() -> str:
@@ -12,13 +12,13 @@ async def finished() -> str:
 
 
 async def test_what_is_quick_is_answered() -> None:
-    assert await Deadlines(34.0).within(finished()) == "done"
+    assert await WriteDeadlines(34.0).within(finished()) == "done"
 
 
 async def test_what_takes_too_long_is_given_up() -> None:
     begun = asyncio.get_running_loop().time()
     with pytest.raises(TimeoutError):
-        await Deadlines(34.0).within(asyncio.sleep(1000))
+        await WriteDeadlines(34.0).within(asyncio.sleep(1000))
     assert 34.0 <= asyncio.get_running_loop().time() - begun <= 36.0
     task = asyncio.current_task()
     assert task is not None
@@ -26,7 +26,7 @@ async def test_what_takes_too_long_is_given_up() -> None:
 
 
 async def test_a_caller_who_is_cancelled_stays_cancelled() -> None:
-    task = asyncio.create_task(Deadlines(34.0).within(asyncio.sleep(1000)))
+    task = asyncio.create_task(WriteDeadlines(34.0).within(asyncio.sleep(1000)))
     await asyncio.sleep(3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -34,7 +34,7 @@ async def test_a_caller_who_is_cancelled_stays_cancelled() -> None:
 
 
 async def test_one_that_is_overdue_does_not_take_others_with_it() -> None:
-    deadlines = Deadlines(34.0)
+    deadlines = WriteDeadlines(34.0)
     late = asyncio.create_task(deadlines.within(asyncio.sleep(1000)))
     await asyncio.sleep(30)
     assert await deadlines.within(asyncio.sleep(20, "done")) == "done"

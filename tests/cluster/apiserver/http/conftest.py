@@ -8,7 +8,7 @@ from tests.cluster.apiserver.caller import Everybody
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube import errors
@@ -22,9 +22,9 @@ def authenticate(headers: object, _: object) -> User:
 
 
 @pytest.fixture
-async def front() -> AsyncIterator[Front]:
+async def front() -> AsyncIterator[HttpsServer]:
     server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody())
-    front = Front(server, authenticate)
+    front = HttpsServer(server, authenticate)
     await front.start()
     yield front
     await front.stop()

@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.auth.certificates import ensure_pki
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.http.exec_streams import SPDY_TUNNEL
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
@@ -114,7 +114,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
     server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), nodes=nodes, forwarder=nodes)
-    front = Front(server, authenticate, nodes=nodes)
+    front = HttpsServer(server, authenticate, nodes=nodes)
     await front.start()
     api = Api(server, Everybody())
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from kohort.cluster.apiserver.http.https_server import Front
+from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.http.request_target import decoded_path
 from kohort.kube.errors import ApiError
 
@@ -16,12 +16,12 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
-async def client(front: Front) -> AsyncIterator[aiohttp.ClientSession]:
+async def client(front: HttpsServer) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{front.port}", auto_decompress=False) as session:
         yield session
 
 
-async def raw(front: Front, text: bytes) -> bytes:
+async def raw(front: HttpsServer, text: bytes) -> bytes:
     """What the server answers to these very bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     writer.write(text)
@@ -50,7 +50,7 @@ def test_paths_that_hide_something_are_refused(sent: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/%2e%2e/secrets", "/api/v1/../../secrets", "/api/v1/namespaces/..%2f..%2fx"])
-async def test_traversal_finds_nothing(front: Front, path: str) -> None:
+async def test_traversal_finds_nothing(front: HttpsServer, path: str) -> None:
     answer = await raw(front, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert answer.split(b" ")[1] in (b"400", b"404")
 
@@ -63,7 +63,7 @@ async def test_traversal_finds_nothing(front: Front, path: str) -> None:
         b"GET /api HTTP/1.1\r\nHost: x\r\nX-A: b\r\n c: d\r\nBad Header: 1\r\n\r\n",
     ],
 )
-async def test_smuggling_is_refused(front: Front, head: bytes) -> None:
+async def test_smuggling_is_refused(front: HttpsServer, head: bytes) -> None:
     answer = await raw(front, head)
     assert answer.split(b" ")[1] == b"400"
 
@@ -106,7 +106,7 @@ async def test_what_claims_to_be_compressed_is_not_unpacked(client: aiohttp.Clie
             assert answer.status == code
 
 
-async def test_who_waits_for_leave_to_send_a_body_gets_it(front: Front) -> None:
+async def test_who_waits_for_leave_to_send_a_body_gets_it(front: HttpsServer) -> None:
     body = b'{"metadata":{"name":"late"}}'
     head = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
@@ -118,7 +118,7 @@ async def test_who_waits_for_leave_to_send_a_body_gets_it(front: Front) -> None:
     writer.close()
 
 
-async def test_a_selector_may_be_long(front: Front) -> None:
+async def test_a_selector_may_be_long(front: HttpsServer) -> None:
     path = f"{CONFIG_MAPS}?labelSelector=a+in+({','.join(f'name-{number}' for number in range(50_000))})"
     answer = await raw(front, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert answer.split(b" ")[1] == b"200"
@@ -140,12 +140,12 @@ async def test_a_selector_may_be_long(front: Front) -> None:
         ("/api/v1/namespaces/a%25b/configmaps", b"200"),
     ],
 )
-async def test_targets_that_clients_rarely_write(front: Front, target: str, code: bytes) -> None:
+async def test_targets_that_clients_rarely_write(front: HttpsServer, target: str, code: bytes) -> None:
     answer = await raw(front, f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert answer.split(b" ")[1] == code
 
 
-async def test_a_wish_for_a_protocol_that_nobody_speaks_is_ignored(front: Front) -> None:
+async def test_a_wish_for_a_protocol_that_nobody_speaks_is_ignored(front: HttpsServer) -> None:
     head = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n"
     assert (await raw(front, head)).split(b" ")[1] == b"200"
 
@@ -162,7 +162,7 @@ async def test_bodies_have_a_limit(client: aiohttp.ClientSession) -> None:
         assert answer.status == 413
 
 
-async def test_a_watch_is_one_line_per_event_as_it_happens(client: aiohttp.ClientSession, front: Front) -> None:
+async def test_a_watch_is_one_line_per_event_as_it_happens(client: aiohttp.ClientSession, front: HttpsServer) -> None:
     async with client.get(CONFIG_MAPS, params={"watch": "true", "resourceVersion": "1"}) as answer:
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
         for name in ("a", "b"):
@@ -175,7 +175,7 @@ async def test_a_watch_is_one_line_per_event_as_it_happens(client: aiohttp.Clien
         await stopping
 
 
-async def test_a_watcher_that_hangs_up_is_forgotten(client: aiohttp.ClientSession, front: Front) -> None:
+async def test_a_watcher_that_hangs_up_is_forgotten(client: aiohttp.ClientSession, front: HttpsServer) -> None:
     answer = await client.get(CONFIG_MAPS, params={"watch": "true", "resourceVersion": "1"})
     (stream,) = front._streams
     answer.close()
@@ -192,7 +192,7 @@ async def test_a_watch_ends_as_a_complete_answer(client: aiohttp.ClientSession) 
 
 
 async def test_a_reader_that_takes_nothing_is_dropped(
-    client: aiohttp.ClientSession, front: Front, monkeypatch: pytest.MonkeyPatch
+    client: aiohttp.ClientSession, front: HttpsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.cluster.apiserver.http.response_writer.STALL_LIMIT", 0.1)
     _, writer = await asyncio.open_connection("127.0.0.1", front.port, limit=1)

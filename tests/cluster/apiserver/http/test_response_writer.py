@@ -8,13 +8,13 @@ import pytest
 from tests.cluster.apiserver.http.waiting import Waiting
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.http.https_server import Front
-from kohort.cluster.apiserver.http.response_writer import head_of
+from kohort.cluster.apiserver.http.https_server import HttpsServer
+from kohort.cluster.apiserver.http.response_writer import encode_head
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-async def exchange(front: Front, *requests: str) -> bytes:
+async def exchange(front: HttpsServer, *requests: str) -> bytes:
     """All that the server says on one connection until it closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     writer.write("".join(requests).encode())
@@ -35,7 +35,7 @@ def split(answer: bytes) -> tuple[str, dict[str, str], bytes]:
     return first, dict(line.split(": ", 1) for line in lines), body
 
 
-async def test_an_answer_names_its_length_and_the_time(front: Front) -> None:
+async def test_an_answer_names_its_length_and_the_time(front: HttpsServer) -> None:
     line, headers, body = split(await exchange(front, request("GET", "/version", "Connection: close")))
     assert line == "HTTP/1.1 200 OK"
     assert headers["content-length"] == str(len(body))
@@ -44,7 +44,7 @@ async def test_an_answer_names_its_length_and_the_time(front: Front) -> None:
     assert json.loads(body)["major"]
 
 
-async def test_a_connection_serves_one_request_after_the_other(front: Front) -> None:
+async def test_a_connection_serves_one_request_after_the_other(front: HttpsServer) -> None:
     """Also when the second one arrives before the first is answered."""
     answer = await exchange(front, request("GET", "/livez"), request("GET", "/readyz", "Connection: close"))
     assert answer.count(b"HTTP/1.1 ") == 2
@@ -55,14 +55,14 @@ async def test_a_connection_serves_one_request_after_the_other(front: Front) -> 
     ("headers", "connection"), [((), "close"), (("Connection: keep-alive", "X-Last: no"), "keep-alive")]
 )
 async def test_an_old_client_is_told_whether_its_connection_stays(
-    front: Front, headers: tuple[str, ...], connection: str
+    front: HttpsServer, headers: tuple[str, ...], connection: str
 ) -> None:
     last = request("GET", "/livez", version="1.0") if headers else ""
     _, found, _ = split(await exchange(front, request("GET", "/livez", *headers, version="1.0"), last))
     assert found["connection"] == connection
 
 
-async def test_the_head_of_an_answer_has_no_body(front: Front) -> None:
+async def test_the_head_of_an_answer_has_no_body(front: HttpsServer) -> None:
     _, headers, body = split(await exchange(front, request("HEAD", "/healthz", "Connection: close")))
     assert int(headers["content-length"]) > 0
     assert body == b""
@@ -70,7 +70,7 @@ async def test_the_head_of_an_answer_has_no_body(front: Front) -> None:
 
 async def test_a_write_goes_on_when_its_sender_hangs_up() -> None:
     server = Waiting()
-    front = Front(server, lambda *_: ADMIN)
+    front = HttpsServer(server, lambda *_: ADMIN)
     await front.start()
     _, writer = await asyncio.open_connection("127.0.0.1", front.port)
     body = json.dumps({"metadata": {"name": "left"}})
@@ -87,7 +87,7 @@ async def test_a_write_goes_on_when_its_sender_hangs_up() -> None:
 
 
 def test_several_values_of_a_header_get_a_line_each() -> None:
-    assert head_of(201, {"warning": "one\ntwo", "x": "y"}) == (
+    assert encode_head(201, {"warning": "one\ntwo", "x": "y"}) == (
         b"HTTP/1.1 201 Created\r\nwarning: one\r\nwarning: two\r\nx: y\r\n\r\n"
     )
 
@@ -95,4 +95,4 @@ def test_several_values_of_a_header_get_a_line_each() -> None:
 @pytest.mark.parametrize("value", ["a\r\nevil: 1", "a\rb", "a\0b"])
 def test_a_header_cannot_end_the_head(value: str) -> None:
     with pytest.raises(ValueError, match="header"):
-        head_of(200, {"audit-id": value})
+        encode_head(200, {"audit-id": value})

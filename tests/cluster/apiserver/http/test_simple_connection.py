@@ -7,10 +7,10 @@ import pytest
 from tests.cluster.apiserver.http.waiting import Waiting
 
 from kohort.cluster.apiserver.auth.model import ADMIN
-from kohort.cluster.apiserver.http.https_server import Front
-from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.https_server import HttpsServer
+from kohort.cluster.apiserver.http.response_writer import ResponseWriter
 from kohort.cluster.apiserver.http.simple_connection import HELD_LIMIT, Connection
-from kohort.cluster.apiserver.http.simple_request import Plain
+from kohort.cluster.apiserver.http.simple_request import SimpleRequest
 from kohort.kube.log import Log
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -31,7 +31,7 @@ def config_map(name: str) -> str:
     return f'{{"metadata":{{"name":"{name}"}}}}'
 
 
-async def exchange(front: Front, *pieces: bytes) -> list[bytes]:
+async def exchange(front: HttpsServer, *pieces: bytes) -> list[bytes]:
     """The codes of all answers on one connection; a piece is sent when the one before it has been answered."""
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     codes = []
@@ -47,7 +47,7 @@ async def exchange(front: Front, *pieces: bytes) -> list[bytes]:
     return [*codes, *(part.split()[1] for part in rest.split(b"HTTP/1.1")[1:] for part in [b"HTTP/1.1" + part])]
 
 
-async def test_a_connection_may_change_its_ways(front: Front) -> None:
+async def test_a_connection_may_change_its_ways(front: HttpsServer) -> None:
     pieces = (
         plain("POST", CONFIG_MAPS, config_map("a")),
         plain("GET", f"{CONFIG_MAPS}/a"),
@@ -59,13 +59,13 @@ async def test_a_connection_may_change_its_ways(front: Front) -> None:
 
 
 @pytest.mark.parametrize("second", [plain, chunked])
-async def test_what_arrives_early_is_answered_in_its_turn(front: Front, second: Callable[..., bytes]) -> None:
+async def test_what_arrives_early_is_answered_in_its_turn(front: HttpsServer, second: Callable[..., bytes]) -> None:
     args = ("POST",) if second is plain else ()
     together = plain("POST", CONFIG_MAPS, config_map("a")) + second(*args, CONFIG_MAPS, config_map("a"), last=True)
     assert await exchange(front, together) == [b"201", b"409"]
 
 
-async def test_a_request_may_arrive_in_pieces(front: Front) -> None:
+async def test_a_request_may_arrive_in_pieces(front: HttpsServer) -> None:
     whole = plain("POST", CONFIG_MAPS, config_map("a"), last=True)
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     async with asyncio.timeout(5):
@@ -83,7 +83,7 @@ class Busy:
     def __init__(self) -> None:
         self.connections: set[Connection] = set()
 
-    async def serve(self, request: Plain, exchange: Exchange, certificate: object) -> None:
+    async def serve(self, request: SimpleRequest, exchange: ResponseWriter, certificate: object) -> None:
         await asyncio.Event().wait()
 
 
@@ -105,7 +105,7 @@ async def test_behind_a_request_that_takes_long_only_a_little_is_read() -> None:
     one.connection_lost(None)
 
 
-async def test_a_silent_connection_is_closed(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_connection_is_closed(front: HttpsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     async with asyncio.timeout(5):
         writer.write(plain("GET", "/livez"))
@@ -120,7 +120,7 @@ async def test_a_silent_connection_is_closed(front: Front, monkeypatch: pytest.M
 
 async def test_a_running_write_is_answered_before_the_server_stops() -> None:
     server = Waiting()
-    front = Front(server, lambda *_: ADMIN)
+    front = HttpsServer(server, lambda *_: ADMIN)
     await front.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     async with asyncio.timeout(5):

@@ -8,7 +8,7 @@ from aiohttp.http import HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.http.simple_request import LONG_BLOCK, MAX_BLOCK, read
+from kohort.cluster.apiserver.http.simple_request import LONG_BLOCK, MAX_BLOCK, read_simple_request
 
 HEAD = b"POST /api/v1/namespaces?dryRun=All HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 BODY = b'{"kind":"Namespace"}'
@@ -20,7 +20,7 @@ def get(*lines: bytes, target: bytes = b"/version") -> bytes:
 
 
 def test_a_request_with_a_body() -> None:
-    found = read(HEAD + LENGTH + b"\r\n" + BODY)
+    found = read_simple_request(HEAD + LENGTH + b"\r\n" + BODY)
     assert found is not None
     assert (found.method, found.target, found.body) == ("POST", "/api/v1/namespaces?dryRun=All", BODY)
     assert found.headers == {"host": "x", "content-type": "application/json", "content-length": str(len(BODY))}
@@ -29,26 +29,26 @@ def test_a_request_with_a_body() -> None:
 
 def test_a_request_ends_where_it_says() -> None:
     one = HEAD + LENGTH + b"\r\n" + BODY
-    found = read(one + get())
+    found = read_simple_request(one + get())
     assert found is not None
     assert (found.size, found.body) == (len(one), BODY)
 
 
 @pytest.mark.parametrize(("line", "lasting"), [(b"Connection: close", False), (b"connection:keep-alive", True)])
 def test_clients_may_say_whether_more_will_come(line: bytes, lasting: bool) -> None:
-    found = read(get(line))
+    found = read_simple_request(get(line))
     assert found is not None
     assert found.lasting is lasting
 
 
 def test_repeated_headers_are_one_list() -> None:
-    found = read(get(b"Accept: a", b"X: \t y\t ", b"accept: b", b"Empty:"))
+    found = read_simple_request(get(b"Accept: a", b"X: \t y\t ", b"accept: b", b"Empty:"))
     assert found is not None
     assert found.headers == {"host": "x", "accept": "a, b", "x": "y", "empty": ""}
 
 
 def test_headers_of_one_request_are_not_those_of_another() -> None:
-    first, second = read(get()), read(get())
+    first, second = read_simple_request(get()), read_simple_request(get())
     assert first is not None
     assert second is not None
     first.headers["x"] = "y"
@@ -90,11 +90,11 @@ def test_headers_of_one_request_are_not_those_of_another() -> None:
     ],
 )
 def test_what_is_incomplete_or_unusual_is_not_plain(data: bytes) -> None:
-    assert read(data) is None
+    assert read_simple_request(data) is None
 
 
 def test_long_headers_are_read_each_time() -> None:
-    found = read(get(b"Authorization: Bearer " + b"a" * LONG_BLOCK))
+    found = read_simple_request(get(b"Authorization: Bearer " + b"a" * LONG_BLOCK))
     assert found is not None
     assert len(found.headers["authorization"]) == LONG_BLOCK + len("Bearer ")
 
@@ -110,7 +110,7 @@ PIECES = (
 @example([], [b"Content-Length: 3\r\n", b"\r\n", b"abc"], b"GET ")
 def test_a_complete_parser_reads_the_same(strange: list[bytes], usual: list[bytes], rest: bytes) -> None:
     data = b"GET /version HTTP/1.1\r\nHost: x\r\n" + b"".join([*strange, *usual, b"\r\n"]) + rest
-    found = read(data)
+    found = read_simple_request(data)
     if found is None:
         return
 

@@ -5,11 +5,11 @@ from itertools import count
 
 import pytest
 
-from kohort.cluster.apiserver.http.stream_pacing import FEW, LONGEST, REST, SHORTEST, Chunks, Rounds
+from kohort.cluster.apiserver.http.stream_pacing import FEW, LONGEST, REST, SHORTEST, ChunkEncoder, StreamRounds
 from kohort.testing import virtual_time
 
 
-async def waited(rounds: Rounds) -> float:
+async def waited(rounds: StreamRounds) -> float:
     clock = asyncio.get_running_loop().time
     begun = clock()
     await rounds.next()
@@ -18,7 +18,7 @@ async def waited(rounds: Rounds) -> float:
 
 @pytest.mark.parametrize(("streams", "seconds"), [(1, 0.0), (FEW - 1, 0.0), (FEW, SHORTEST), (200, SHORTEST)])
 def test_only_many_streams_wait(streams: int, seconds: float) -> None:
-    rounds = Rounds()
+    rounds = StreamRounds()
     rounds.streams = streams
     assert virtual_time.run(waited(rounds)) == pytest.approx(seconds)
 
@@ -28,7 +28,7 @@ def test_only_many_streams_wait(streams: int, seconds: float) -> None:
 )
 def test_the_longer_a_round_takes_the_longer_is_the_pause_after_it(taken: float, pause: float) -> None:
     async def second_pause() -> float:
-        rounds = Rounds(clock=count(step=taken).__next__)
+        rounds = StreamRounds(clock=count(step=taken).__next__)
         rounds.streams = 200
         await rounds.next()
         await asyncio.sleep(0)  # the round is over when all have had their turn
@@ -39,7 +39,7 @@ def test_the_longer_a_round_takes_the_longer_is_the_pause_after_it(taken: float,
 
 def test_all_who_wait_go_on_in_the_same_round() -> None:
     async def ends() -> list[float]:
-        rounds = Rounds()
+        rounds = StreamRounds()
         rounds.streams = 200
         clock = asyncio.get_running_loop().time
 
@@ -55,7 +55,7 @@ def test_all_who_wait_go_on_in_the_same_round() -> None:
 
 def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
     async def scenario() -> bool:
-        rounds = Rounds()
+        rounds = StreamRounds()
         rounds.streams = 200
         leaving, staying = asyncio.create_task(rounds.next()), asyncio.create_task(rounds.next())
         await asyncio.sleep(SHORTEST / 2)
@@ -67,7 +67,7 @@ def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
 
 
 def test_a_frame_is_wrapped_as_a_chunk_whoever_gets_it() -> None:
-    chunks = Chunks()
+    chunks = ChunkEncoder()
     first, second = b"a" * 10, b"b" * 17
     assert [chunks.of(first), chunks.of(first), chunks.of(second), chunks.of(first)] == [
         b"a\r\n" + first + b"\r\n",

@@ -11,7 +11,7 @@ import pytest
 
 from kohort.cluster.apiserver.auth.certificates import Pki, ensure_pki
 from kohort.cluster.apiserver.http import tls
-from kohort.cluster.apiserver.http.tls import Secured, TlsConnection
+from kohort.cluster.apiserver.http.tls import TlsConnection, TlsProtocolFactory
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ class Echo(asyncio.Protocol):
 @asynccontextmanager
 async def listening(pki: Pki, protocol: Callable[[], asyncio.Protocol] = Echo) -> AsyncIterator[int]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Secured(pki.server_context(), protocol), "127.0.0.1", 0)
+    server = await loop.create_server(TlsProtocolFactory(pki.server_context(), protocol), "127.0.0.1", 0)
     try:
         async with asyncio.timeout(10):
             yield server.sockets[0].getsockname()[1]
@@ -194,7 +194,7 @@ class Client:
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
 async def test_records_may_arrive_in_pieces_and_together(pki: Pki, step: int) -> None:
     echo, below = Echo(), Below()
-    connection = Secured(pki.server_context(), lambda: echo)()
+    connection = TlsProtocolFactory(pki.server_context(), lambda: echo)()
     connection.connection_made(below)
     client = Client(pki, connection, below, step)
     client.shake()
@@ -209,7 +209,7 @@ async def test_records_may_arrive_in_pieces_and_together(pki: Pki, step: int) ->
 
 async def test_a_damaged_record_ends_the_connection(pki: Pki) -> None:
     echo, below = Echo(), Below()
-    connection = Secured(pki.server_context(), lambda: echo)()
+    connection = TlsProtocolFactory(pki.server_context(), lambda: echo)()
     connection.connection_made(below)
     client = Client(pki, connection, below, 1 << 20)
     client.shake()
@@ -226,7 +226,7 @@ async def test_a_damaged_record_ends_the_connection(pki: Pki) -> None:
 
 async def test_a_slow_reader_slows_the_writer(pki: Pki) -> None:
     echo, below = Echo(), Below()
-    connection = Secured(pki.server_context(), lambda: echo)()
+    connection = TlsProtocolFactory(pki.server_context(), lambda: echo)()
     connection.connection_made(below)
     connection.pause_writing()
     Client(pki, connection, below, 1 << 20).shake()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.cluster.apiserver.kinds.cron_schedule import Times, parse_schedule, schedule_problem
+from kohort.cluster.apiserver.kinds.cron_schedule import WallClockTimes, parse_schedule, schedule_problem
 
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 
@@ -66,7 +66,7 @@ moments = st.datetimes(datetime(2026, 2, 25), datetime(2026, 11, 30), timezones=
 @given(fields.map(" ".join), zones, moments)
 def test_no_minute_is_left_out(schedule: str, zone: str, moment: datetime) -> None:
     parsed = parse_schedule(schedule)
-    assert isinstance(parsed, Times)
+    assert isinstance(parsed, WallClockTimes)
     local = zoneinfo.ZoneInfo(zone)
     found = parsed.next_after(moment, local)
     minute = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)

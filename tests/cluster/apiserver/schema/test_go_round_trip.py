@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kohort.cluster.apiserver.schema.builtin import kind_node, type_node
 from kohort.cluster.apiserver.schema.builtin_types import FieldRecord, TypeExpression, record
-from kohort.cluster.apiserver.schema.decode import Undecodable, complete, conform
+from kohort.cluster.apiserver.schema.decode import DecodingFailed, complete, conform
 from kohort.objects.json_types import Json, JsonObject
 
 POD = kind_node("", "v1", "Pod")
@@ -67,7 +67,7 @@ def test_without_pruning_nothing_changes() -> None:
 
 
 def test_a_wrong_type_carries_its_message_without_the_kind_too() -> None:
-    with pytest.raises(Undecodable) as refused:
+    with pytest.raises(DecodingFailed) as refused:
         conform({"apiVersion": "v1", "kind": "Pod", "spec": {"volumes": [{"emptyDir": 5}]}}, POD)
     detail = (
         "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir "

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.cluster.apiserver.storage.bucket import Bucket
-from kohort.cluster.apiserver.storage.change_history import Window
+from kohort.cluster.apiserver.storage.change_history import ChangeWindow
 from kohort.cluster.apiserver.storage.model import Change, HistoryExpired, SlowWatcher, Stored
 from kohort.cluster.apiserver.storage.watcher import Watcher
 
@@ -12,13 +12,13 @@ def change(revision: int, size: int = 10) -> Change:
     return Change("ADDED", None, Stored("pods", "ns", f"p{revision:06}", revision, b"x" * size, {}, {}))
 
 
-def filled(window: Window, count: int, *, per_second: float = 1.0, size: int = 10) -> Window:
+def filled(window: ChangeWindow, count: int, *, per_second: float = 1.0, size: int = 10) -> ChangeWindow:
     for number in range(count):
         window.append([change(number + 2, size)], number / per_second)
     return window
 
 
-def kept(window: Window) -> int:
+def kept(window: ChangeWindow) -> int:
     return window.end - window.first
 
 
@@ -31,23 +31,23 @@ def kept(window: Window) -> int:
     ],
 )
 def test_changes_stay_while_they_are_young_or_few(changes: int, per_second: float, at_least: int) -> None:
-    window = filled(Window(1, keep_seconds=100, keep_changes=500), changes, per_second=per_second)
+    window = filled(ChangeWindow(1, keep_seconds=100, keep_changes=500), changes, per_second=per_second)
     assert at_least <= kept(window) <= max(at_least * 4 // 3 + 256, at_least)
 
 
 def test_memory_is_bounded_whatever_the_age() -> None:
-    window = filled(Window(1, keep_bytes=100_000), 5000, per_second=1e6, size=1000)
+    window = filled(ChangeWindow(1, keep_bytes=100_000), 5000, per_second=1e6, size=1000)
     assert kept(window) * 1000 <= 125_000
 
 
 def test_one_change_larger_than_the_bound_is_still_seen() -> None:
-    window = Window(1, keep_bytes=10)
+    window = ChangeWindow(1, keep_bytes=10)
     window.append([change(2, size=1000)], 0.0)
     assert len(window.read(window.position_after(1), 10)) == 1
 
 
 def test_the_floor_is_the_oldest_revision_to_resume_from() -> None:
-    window = filled(Window(1, keep_seconds=1, keep_changes=10), 1000)
+    window = filled(ChangeWindow(1, keep_seconds=1, keep_changes=10), 1000)
     resumed = window.read(window.position_after(window.floor), 10_000)
     assert [item.revision for item in resumed] == list(range(window.floor + 1, 1002))
     with pytest.raises(HistoryExpired) as refusal:
@@ -56,7 +56,7 @@ def test_the_floor_is_the_oldest_revision_to_resume_from() -> None:
 
 
 async def test_a_reader_that_fell_out_of_the_window_is_told_and_the_others_are_not() -> None:
-    bucket = Bucket(Window(1, keep_seconds=1, keep_changes=10))
+    bucket = Bucket(ChangeWindow(1, keep_seconds=1, keep_changes=10))
     slow = Watcher(bucket, 1, lambda: False)
     quick = Watcher(bucket, 1, lambda: False)
     seen: list[int] = []
@@ -69,7 +69,7 @@ async def test_a_reader_that_fell_out_of_the_window_is_told_and_the_others_are_n
 
 
 async def test_a_reader_that_lags_within_the_window_gets_everything_in_bounded_batches() -> None:
-    bucket = Bucket(Window(1))
+    bucket = Bucket(ChangeWindow(1))
     late = Watcher(bucket, 1, lambda: False)
     bucket.commit([change(number + 2) for number in range(1700)], 0.0)
     batches = [await anext(late) for _ in range(4)]

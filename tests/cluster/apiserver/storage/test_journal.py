@@ -20,8 +20,8 @@ from kohort.cluster.apiserver.storage.errors import (
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
+    DiskError,
     DiskFull,
-    DiskTrouble,
     StorageError,
     WriteFailed,
 )
@@ -237,7 +237,7 @@ def test_trouble_with_the_disk_is_not_told_as_damage(path: Path, monkeypatch: py
     """Whoever reads that a database is damaged throws it away. What cannot be read at all is a stand-in for a disk."""
     path.mkdir()
     (path / "x").touch()
-    with pytest.raises(DiskTrouble, match="cannot be read"):
+    with pytest.raises(DiskError, match="cannot be read"):
         Journal(path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 20, 1 << 20, 0))
     with pytest.raises(DiskFull, match=r"is full; nothing was changed: make room"):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from kohort.cluster.apiserver.admission.model import Attributes, Plugin
-from kohort.cluster.apiserver.admission.plugins.step import Step
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.storage.model import Store
 
@@ -22,7 +22,7 @@ QUOTA: Final = "ResourceQuota"
 _GROUP: Final = "admissionregistration.k8s.io"
 
 
-class Configured(Protocol):
+class ConfiguredSteps(Protocol):
     """Steps that users configure at run time: policies, webhooks."""
 
     async def mutate(self, attributes: Attributes, round: Reinvocation) -> None: ...
@@ -30,15 +30,15 @@ class Configured(Protocol):
     async def validate(self, attributes: Attributes) -> None: ...
 
 
-class OnDemand:
+class LazySteps:
     """Steps that are not even imported before something is configured for them: most servers never need them, and
     the expression language behind them takes longer to import than all the rest of the server."""
 
-    def __init__(self, store: Store, buckets: Sequence[str], make: Callable[[], Configured]) -> None:
+    def __init__(self, store: Store, buckets: Sequence[str], make: Callable[[], ConfiguredSteps]) -> None:
         self._store = store
         self._buckets = tuple(buckets)
         self._make = make
-        self._steps: Configured | None = None
+        self._steps: ConfiguredSteps | None = None
 
     async def mutate(self, attributes: Attributes, round: Reinvocation) -> None:
         if steps := self._needed():
@@ -48,7 +48,7 @@ class OnDemand:
         if steps := self._needed():
             await steps.validate(attributes)
 
-    def _needed(self) -> Configured | None:
+    def _needed(self) -> ConfiguredSteps | None:
         for bucket in self._buckets:
             if self._store.list(bucket):
                 if self._steps is None:
@@ -59,7 +59,7 @@ class OnDemand:
 
 def _acts(plugin: Plugin, phase: str) -> bool:
     """Whether a step does anything in a phase: most of them have an opinion in one of the two only."""
-    return getattr(type(plugin), phase, None) is not getattr(Step, phase)
+    return getattr(type(plugin), phase, None) is not getattr(AdmissionStep, phase)
 
 
 class _Steps:
@@ -85,7 +85,10 @@ class _Steps:
 
 class Chain:
     def __init__(
-        self, plugins: Sequence[Plugin] = (), policies: Configured | None = None, webhooks: Configured | None = None
+        self,
+        plugins: Sequence[Plugin] = (),
+        policies: ConfiguredSteps | None = None,
+        webhooks: ConfiguredSteps | None = None,
     ) -> None:
         steps = [plugin for plugin in plugins if plugin.name != QUOTA]
         self._mutating = _Steps(steps, "mutate")

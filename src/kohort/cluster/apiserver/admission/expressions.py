@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.reviews import request_for
 from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.cel import Environment
-from kohort.cluster.apiserver.cel.functions.authorizer import Authorize, Authorizer, Check
+from kohort.cluster.apiserver.cel.functions.authorizer import Authorize, Authorizer, AuthorizerCheck
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject
 
@@ -38,7 +38,7 @@ def variable_values(attributes: Attributes, matched: Resource, authorize: Author
         "oldObject": old,
         "request": request,
         "authorizer": authorizer,
-        "authorizer.requestResource": Check(authorize, access, "ResourceCheck"),
+        "authorizer.requestResource": AuthorizerCheck(authorize, access, "ResourceCheck"),
     }
 
 

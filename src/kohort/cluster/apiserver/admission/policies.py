@@ -15,8 +15,8 @@ from kohort.cluster.apiserver.admission.object_conversion import KindsOf, conver
 from kohort.cluster.apiserver.admission.policy_mutations import Mutation, apply_mutation
 from kohort.cluster.apiserver.admission.policy_objects import (
     Binding,
-    Catalogue,
     Policy,
+    PolicyCatalog,
     Validation,
     condition_environment,
 )
@@ -27,7 +27,7 @@ from kohort.cluster.apiserver.cel.admission_environments import policy_environme
 from kohort.cluster.apiserver.cel.budget import PER_OBJECT
 from kohort.cluster.apiserver.cel.functions.authorizer import Authorize
 from kohort.cluster.apiserver.cel.values import NONE, Optional, WrappedMap
-from kohort.cluster.apiserver.schema.decode import Undecodable
+from kohort.cluster.apiserver.schema.decode import DecodingFailed
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.kube.resources import Resource
@@ -92,8 +92,8 @@ class Policies:
         self._kinds_of = kinds_of
         self._authorize = authorize
         self._parameters = Parameters(store, find_kind)
-        self._validating = Catalogue(store, "validating")
-        self._mutating = Catalogue(store, "mutating")
+        self._validating = PolicyCatalog(store, "validating")
+        self._mutating = PolicyCatalog(store, "mutating")
 
     # -- validating
 
@@ -207,7 +207,7 @@ class Policies:
             after = apply_mutation(mutation, before, outcome, node_of(before, matched, self._kinds_of))
             try:
                 reshaped(after, attributes, matched, self._kinds_of)
-            except Undecodable as error:
+            except DecodingFailed as error:
                 raise errors.internal(error.detail) from None
             if after != before:
                 replace_content(obj, after, attributes, matched, self._kinds_of)

@@ -99,7 +99,7 @@ class Binding:
         self.actions: list[str] = list(spec.get("validationActions") or ())
 
 
-class Catalogue:
+class PolicyCatalog:
     """Policies with their bindings, compiled anew when one of them changed."""
 
     def __init__(self, store: Store, kind: str) -> None:

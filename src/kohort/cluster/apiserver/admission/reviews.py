@@ -24,14 +24,14 @@ class BadReview(ValueError):
         return f"received invalid webhook response: {super().__str__()}"
 
 
-class Unreadable(BadReview):
+class UnreadableReview(BadReview):
     """Nobody can say what the answer is."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReviewDecision(msgspec.Struct, frozen=True):
     allowed: bool
     patch: list[Json]
     warnings: list[str]
@@ -115,12 +115,14 @@ def review_bytes(version: str, request: JsonObject) -> bytes:
     return msgspec.json.encode(review)
 
 
-def verdict_of(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdict:
+def verdict_of(body: bytes, version: str, uid: str, *, mutating: bool) -> ReviewDecision:
     """What a webhook decided. BadReview when it did not say so properly."""
     try:
         review = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        raise Unreadable(f"failed to call webhook: couldn't get version/kind; json parse error: {_NO_OBJECT}") from None
+        raise UnreadableReview(
+            f"failed to call webhook: couldn't get version/kind; json parse error: {_NO_OBJECT}"
+        ) from None
     if isinstance(review, dict):
         _check_version(review.get("apiVersion") or "", version)
     response = review.get("response") if isinstance(review, dict) else None
@@ -129,7 +131,7 @@ def verdict_of(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdic
     if version == "v1":
         _check_identity(review, response, uid)
     result = response.get("result" if "result" in response else "status") or {}
-    return Verdict(
+    return ReviewDecision(
         allowed=response.get("allowed") is True,
         patch=_patch(response, version, mutating=mutating),
         warnings=[str(text) for text in response.get("warnings") or () if text],
@@ -148,7 +150,7 @@ def _check_version(found: str, version: str) -> None:
     other = next(one for one in KNOWN if one != version)
     if found == f"admission.k8s.io/{other}":
         text = f"converting ({other}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"
-        raise Unreadable(f"failed to call webhook: {text}")
+        raise UnreadableReview(f"failed to call webhook: {text}")
 
 
 def _check_identity(review: JsonObject, response: JsonObject, uid: str) -> None:
@@ -170,12 +172,12 @@ def _patch(response: JsonObject, version: str, *, mutating: bool) -> list[Json]:
     try:
         operations = json_body.decode(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError) as error:
-        raise Unreadable(f"received undecodable patch in webhook response: {error}") from None
+        raise UnreadableReview(f"received undecodable patch in webhook response: {error}") from None
     if operations is None:
         return []
     if not isinstance(operations, list):
         found = f"json: cannot unmarshal {json_name(operations)} into Go value of type jsonpatch.Patch"
-        raise Unreadable(f"received undecodable patch in webhook response: {found}")
+        raise UnreadableReview(f"received undecodable patch in webhook response: {found}")
     if version == "v1" and kind != "JSONPatch":
         raise BadReview(f'unsupported patch type "{kind}"')
     return operations

@@ -24,7 +24,7 @@ from kohort.cluster.apiserver.admission.object_conversion import KindsOf, conver
 from kohort.cluster.apiserver.admission.reinvocation import Reinvocation
 from kohort.cluster.apiserver.admission.reviews import (
     BadReview,
-    Verdict,
+    ReviewDecision,
     denial,
     request_for,
     review_bytes,
@@ -33,7 +33,7 @@ from kohort.cluster.apiserver.admission.reviews import (
 )
 from kohort.cluster.apiserver.admission.webhook_client import CallFailed, WebhookClient
 from kohort.cluster.apiserver.patch import jsonpatch
-from kohort.cluster.apiserver.schema.decode import Undecodable
+from kohort.cluster.apiserver.schema.decode import DecodingFailed
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.log import Log
@@ -186,7 +186,7 @@ class Webhooks:
         try:
             after = _patched(before, verdict.patch)
             reshaped(after, attributes, matched, self._kinds_of)
-        except Undecodable as error:
+        except DecodingFailed as error:
             raise errors.internal(error.detail) from None
         except errors.InternalError:
             raise
@@ -273,7 +273,7 @@ class Webhooks:
 
     async def _asked(
         self, webhook: Webhook, attributes: Attributes, matched: Resource, *, mutating: bool
-    ) -> Verdict | None:
+    ) -> ReviewDecision | None:
         """What the webhook says; None when it could not be asked and that is no reason to fail."""
         if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
             raise errors.bad_request(f'admission webhook "{webhook.name}" does not support dry run')
@@ -290,7 +290,9 @@ class Webhooks:
             raise denial(webhook.name, verdict.result)
         return verdict
 
-    async def _call(self, webhook: Webhook, attributes: Attributes, matched: Resource, *, mutating: bool) -> Verdict:
+    async def _call(
+        self, webhook: Webhook, attributes: Attributes, matched: Resource, *, mutating: bool
+    ) -> ReviewDecision:
         version = review_version(webhook.review)
         uid = str(uuid4())
         shown = [

@@ -56,7 +56,7 @@ AtVersion = Callable[[JsonObject, str], "tuple[JsonObject, Node] | None"]
 """An object of any served version in the given one, with its schema; None when that version is no longer served."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ManagedFieldsEntry(msgspec.Struct, frozen=True):
     manager: str
     operation: str
     subresource: str
@@ -79,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True):
             text += f',"apiVersion":{go_json(self.api_version)}'
         return text + (f',"subresource":{go_json(self.subresource)}}}' if self.subresource else "}")
 
-    def owning(self, fields: FieldSet) -> "Entry":
+    def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
         return self if fields is self.fields else replace(self, fields=fields, raw=None)
 
     def encoded(self) -> JsonObject:
@@ -95,7 +95,7 @@ class Entry(msgspec.Struct, frozen=True):
         return encoded
 
 
-class Scope(msgspec.Struct, frozen=True):
+class WritableFields(msgspec.Struct, frozen=True):
     """Which fields a request can write at all. The others are reset by the endpoint, so nobody gets to own them."""
 
     ignored: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ def _matching(fields: FieldSet, pattern: FieldSet) -> FieldSet:
     return result
 
 
-class Versions:
+class VersionConverter:
     """Objects in the versions that entries speak."""
 
     def __init__(self, api_version: str, node: Node, convert: AtVersion | None) -> None:
@@ -155,7 +155,9 @@ class Versions:
         converted = self._convert(obj, api_version)
         return None if converted is None else (converted[0], with_metadata(converted[1]))
 
-    def differences(self, old: JsonObject, new: JsonObject, scope: Scope) -> Callable[[str], Differences | None]:
+    def differences(
+        self, old: JsonObject, new: JsonObject, scope: WritableFields
+    ) -> Callable[[str], Differences | None]:
         """How two objects differ in a version; None when the version is gone."""
 
         known: dict[str, Differences | None] = {}
@@ -195,10 +197,10 @@ def record_update(
     entries = _starting_entries(known, given, is_subresource=bool(subresource))
     if live is not None and not entries:
         return
-    node, scope = with_metadata(node), Scope(tuple(ignored), tuple(tracked))
-    versions = Versions(api_version, node, at_version)
+    node, scope = with_metadata(node), WritableFields(tuple(ignored), tuple(tracked))
+    versions = VersionConverter(api_version, node, at_version)
     before = zero_object(node, obj) if live is None else live
-    writer = Entry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
+    writer = ManagedFieldsEntry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
     try:
         if not entries:
             # Nobody had anything before, as nearly always when an object is created.
@@ -226,7 +228,9 @@ def own_status(live: JsonObject, obj: JsonObject, node: Node) -> None:
     )
 
 
-def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences | None], writer: Entry) -> list[Entry]:
+def after_update(
+    entries: Iterable[ManagedFieldsEntry], changes: Callable[[str], Differences | None], writer: ManagedFieldsEntry
+) -> list[ManagedFieldsEntry]:
     """The entries after a write that is no apply."""
     kept = {entry.identity: entry for entry in entries_less(entries, changes)}
     change = changes(writer.api_version)
@@ -238,7 +242,9 @@ def after_update(entries: Iterable[Entry], changes: Callable[[str], Differences 
     return _capped(list(kept.values()))
 
 
-def entries_less(entries: Iterable[Entry], changes: Callable[[str], Differences | None]) -> list[Entry]:
+def entries_less(
+    entries: Iterable[ManagedFieldsEntry], changes: Callable[[str], Differences | None]
+) -> list[ManagedFieldsEntry]:
     """Entries without the fields that somebody else wrote or removed; those that own nothing any more are gone."""
     kept = []
     for entry in entries:
@@ -251,7 +257,9 @@ def entries_less(entries: Iterable[Entry], changes: Callable[[str], Differences 
     return kept
 
 
-def current(entries: list[Entry], versions: Versions, live: JsonObject) -> list[Entry]:
+def current(
+    entries: list[ManagedFieldsEntry], versions: VersionConverter, live: JsonObject
+) -> list[ManagedFieldsEntry]:
     """Entries as they read under the present schema. Only definitions of custom resources can have changed."""
     if versions.node.name:
         return entries
@@ -263,7 +271,7 @@ def current(entries: list[Entry], versions: Versions, live: JsonObject) -> list[
     return result
 
 
-def _starting_entries(known: Json, given: Json, *, is_subresource: bool) -> list[Entry]:
+def _starting_entries(known: Json, given: Json, *, is_subresource: bool) -> list[ManagedFieldsEntry]:
     if is_subresource or given is None or given is known or given == known:
         return entries_of(known)
     if _is_reset(given):
@@ -278,7 +286,7 @@ def _is_reset(given: Json) -> bool:
     return given in ([], [{}])
 
 
-def entries_of(encoded: Json) -> list[Entry]:
+def entries_of(encoded: Json) -> list[ManagedFieldsEntry]:
     """The entries of a stored object. None at all when they cannot be understood."""
     try:
         return _distinct([_entry(raw, raw.get("fieldsV1") or {}, raw.get("time"), raw) for raw in encoded or ()])
@@ -286,23 +294,25 @@ def entries_of(encoded: Json) -> list[Entry]:
         return []
 
 
-def _distinct(entries: list[Entry]) -> list[Entry]:
+def _distinct(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Of entries with the same identity the last one counts. The scale subresource can leave such behind."""
     return list({entry.identity: entry for entry in entries}.values())
 
 
-def _decoded(given: Json) -> list[Entry]:
+def _decoded(given: Json) -> list[ManagedFieldsEntry]:
     """Entries that a client sent. Raises MalformedSet."""
     if not isinstance(given, list) or not all(isinstance(raw, dict) for raw in given):
         raise MalformedSet("managedFields must be a list of objects")
     return _distinct([_entry(raw, decode(raw.get("fieldsV1") or {}), _normal_time(raw.get("time"))) for raw in given])
 
 
-def _entry(raw: JsonObject, fields: FieldSet, time: str | None, same: JsonObject | None = None) -> Entry:
+def _entry(raw: JsonObject, fields: FieldSet, time: str | None, same: JsonObject | None = None) -> ManagedFieldsEntry:
     operation, api_version = raw.get("operation"), raw.get("apiVersion")
     if operation not in (APPLY, UPDATE) or not api_version or raw.get("fieldsType") != "FieldsV1":
         raise MalformedSet("operation, apiVersion or fieldsType is missing")
-    return Entry(raw.get("manager", ""), operation, raw.get("subresource", ""), api_version, time, fields, same)
+    return ManagedFieldsEntry(
+        raw.get("manager", ""), operation, raw.get("subresource", ""), api_version, time, fields, same
+    )
 
 
 def _normal_time(time: Json) -> str | None:
@@ -314,20 +324,20 @@ def _normal_time(time: Json) -> str | None:
         raise MalformedSet(f"{time!r} is not a time") from error
 
 
-def _capped(entries: list[Entry]) -> list[Entry]:
+def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """At most ten Update entries: the oldest of one version are folded together until that is true."""
     excess = sum(entry.operation == UPDATE for entry in entries) - MAX_UPDATE_ENTRIES
     if excess <= 0:
         return entries
     kept = {entry.identity: entry for entry in entries}
-    oldest_of: dict[str, Entry] = {}
+    oldest_of: dict[str, ManagedFieldsEntry] = {}
     for entry in sorted(filter(lambda e: e.operation == UPDATE, entries), key=lambda e: (e.time or "", e.rank)):
         if excess <= 0:
             break
         oldest = oldest_of.setdefault(entry.api_version, entry)
         if oldest is entry:
             continue
-        bucket = Entry(ANCIENT, UPDATE, "", entry.api_version, entry.time, EMPTY)
+        bucket = ManagedFieldsEntry(ANCIENT, UPDATE, "", entry.api_version, entry.time, EMPTY)
         into = kept.get(bucket.identity) or kept.pop(oldest.identity)
         kept.pop(entry.identity, None)
         kept[bucket.identity] = replace(bucket, fields=union(into.fields, entry.fields))
@@ -335,11 +345,11 @@ def _capped(entries: list[Entry]) -> list[Entry]:
     return list(kept.values())
 
 
-def _age(entry: Entry) -> tuple[str, str, str, str]:
+def _age(entry: ManagedFieldsEntry) -> tuple[str, str, str, str]:
     return entry.time or "", entry.manager, entry.api_version, entry.subresource
 
 
-def set_entries(obj: JsonObject, entries: Iterable[Entry]) -> None:
+def set_entries(obj: JsonObject, entries: Iterable[ManagedFieldsEntry]) -> None:
     """Appliers first, then the oldest."""
     ordered = sorted(entries, key=lambda entry: (entry.operation, *_age(entry)))
     if ordered:

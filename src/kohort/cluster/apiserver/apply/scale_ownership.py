@@ -9,7 +9,7 @@ Kubernetes does it.
 from collections.abc import Mapping
 
 from kohort.cluster.apiserver.apply.fieldset import Path, contains, difference, field, from_paths
-from kohort.cluster.apiserver.apply.managed import Entry, entries_of, set_entries
+from kohort.cluster.apiserver.apply.managed import ManagedFieldsEntry, entries_of, set_entries
 from kohort.objects.json_types import Json, JsonObject
 
 SCALE_VERSION = "autoscaling/v1"
@@ -22,7 +22,7 @@ ReplicasPaths = Mapping[str, tuple[str, ...] | None]
 def scale_entries(parent: Json, replicas: ReplicasPaths) -> list[JsonObject]:
     """managedFields of the Scale of an object with these managedFields."""
     shown = [
-        Entry(entry.manager, entry.operation, entry.subresource, SCALE_VERSION, entry.time, _REPLICAS)
+        ManagedFieldsEntry(entry.manager, entry.operation, entry.subresource, SCALE_VERSION, entry.time, _REPLICAS)
         for entry in entries_of(parent)
         if _owns(entry, replicas.get(entry.api_version))
     ]
@@ -46,14 +46,14 @@ def parent_entries(parent: Json, scale: Json, api_version: str, replicas: Replic
     mine = replicas[api_version]
     if mine is not None:
         result += [
-            Entry(entry.manager, entry.operation, entry.subresource, api_version, None, from_paths(mine))
+            ManagedFieldsEntry(entry.manager, entry.operation, entry.subresource, api_version, None, from_paths(mine))
             for entry in through_scale.values()
             if contains(entry.fields, (field("spec"), field("replicas")))
         ]
     return _encoded(result)
 
 
-def _owns(entry: Entry, path: tuple[str, ...] | None) -> bool:
+def _owns(entry: ManagedFieldsEntry, path: tuple[str, ...] | None) -> bool:
     return path is not None and contains(entry.fields, _elements(path))
 
 
@@ -61,7 +61,7 @@ def _elements(path: tuple[str, ...]) -> Path:
     return tuple(map(field, path))
 
 
-def _encoded(entries: list[Entry]) -> list[JsonObject]:
+def _encoded(entries: list[ManagedFieldsEntry]) -> list[JsonObject]:
     holder: JsonObject = {"metadata": {}}
     set_entries(holder, entries)
     encoded: list[JsonObject] = holder["metadata"].get("managedFields", [])

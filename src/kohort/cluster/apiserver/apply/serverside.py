@@ -37,9 +37,9 @@ from kohort.cluster.apiserver.apply.managed import (
     APPLY,
     UPDATE,
     AtVersion,
-    Entry,
-    Scope,
-    Versions,
+    ManagedFieldsEntry,
+    VersionConverter,
+    WritableFields,
     after_update,
     current,
     entries_less,
@@ -86,9 +86,9 @@ def apply(
     request = _Request(
         intent=intent,
         node=node,
-        entry=Entry(manager, APPLY, subresource, api_version, time, EMPTY),
-        scope=Scope(tuple(ignored), tuple(tracked)),
-        versions=Versions(api_version, node, at_version),
+        entry=ManagedFieldsEntry(manager, APPLY, subresource, api_version, time, EMPTY),
+        scope=WritableFields(tuple(ignored), tuple(tracked)),
+        versions=VersionConverter(api_version, node, at_version),
     )
     try:
         if live is None:
@@ -107,10 +107,10 @@ def apply(
 class _Request:
     intent: JsonObject
     node: Node
-    entry: Entry
+    entry: ManagedFieldsEntry
     """The manager's entry, still without fields."""
-    scope: Scope
-    versions: Versions
+    scope: WritableFields
+    versions: VersionConverter
 
     def claim(self) -> FieldSet:
         return self.scope.limit(claimed(self.intent, self.node))
@@ -121,7 +121,7 @@ class _Request:
         set_entries(result, [replace(self.entry, fields=owned)] if owned else [])
         return result
 
-    def adopted(self, live: JsonObject) -> list[Entry]:
+    def adopted(self, live: JsonObject) -> list[ManagedFieldsEntry]:
         """Entries for an object that nobody has tracked so far: whoever made it owns what it has."""
         maker = replace(self.entry, manager=BEFORE_FIRST_APPLY, operation=UPDATE)
         changes = self.versions.differences(zero_object(self.node, live), live, self.scope)
@@ -129,12 +129,12 @@ class _Request:
 
 
 class _Conflicts(Exception):
-    def __init__(self, found: list[tuple[Entry, Path]]) -> None:
+    def __init__(self, found: list[tuple[ManagedFieldsEntry, Path]]) -> None:
         super().__init__(f"{len(found)} conflicts")
         self.found = found
 
 
-def _apply(request: _Request, live: JsonObject, entries: list[Entry], *, force: bool) -> JsonObject:
+def _apply(request: _Request, live: JsonObject, entries: list[ManagedFieldsEntry], *, force: bool) -> JsonObject:
     try:
         return _attempt(request, live, entries, force=force)
     except _Conflicts as conflicts:
@@ -147,7 +147,7 @@ def _apply(request: _Request, live: JsonObject, entries: list[Entry], *, force: 
         return _attempt(request, live, entries, force=True)
 
 
-def _attempt(request: _Request, live: JsonObject, entries: list[Entry], *, force: bool) -> JsonObject:
+def _attempt(request: _Request, live: JsonObject, entries: list[ManagedFieldsEntry], *, force: bool) -> JsonObject:
     identity = request.entry.identity
     previous = next((entry for entry in entries if entry.identity == identity), None)
     others = [entry for entry in entries if entry.identity != identity]
@@ -176,7 +176,13 @@ def _attempt(request: _Request, live: JsonObject, entries: list[Entry], *, force
     return result
 
 
-def _pruned(request: _Request, result: JsonObject, others: list[Entry], claim: FieldSet, previous: Entry) -> JsonObject:
+def _pruned(
+    request: _Request,
+    result: JsonObject,
+    others: list[ManagedFieldsEntry],
+    claim: FieldSet,
+    previous: ManagedFieldsEntry,
+) -> JsonObject:
     """The merged object without what the manager gave up and nobody else holds on to.
 
     Removing an item of a list takes along fields that were never applied, for example defaults. So the removal is only
@@ -201,7 +207,7 @@ def _pruned(request: _Request, result: JsonObject, others: list[Entry], claim: F
     return result if back is None else back[0]
 
 
-def _owned_by_version(others: list[Entry], claim: FieldSet, api_version: str) -> dict[str, FieldSet]:
+def _owned_by_version(others: list[ManagedFieldsEntry], claim: FieldSet, api_version: str) -> dict[str, FieldSet]:
     owned = {api_version: claim}
     for entry in others:
         owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), entry.fields)
@@ -209,7 +215,7 @@ def _owned_by_version(others: list[Entry], claim: FieldSet, api_version: str) ->
 
 
 def _restored(
-    versions: Versions, whole: JsonObject, experiment: JsonObject, version: str, owned: FieldSet, home: str
+    versions: VersionConverter, whole: JsonObject, experiment: JsonObject, version: str, owned: FieldSet, home: str
 ) -> JsonObject:
     """The experiment with all fields again that are owned in a version."""
     full, part = versions.view(whole, version), versions.view(experiment, version)
@@ -247,7 +253,7 @@ def _type_text(api_version: object, kind: object) -> str:
 # --- conflicts ---
 
 
-def _conflict_error(found: list[tuple[Entry, Path]]) -> ApiError:
+def _conflict_error(found: list[tuple[ManagedFieldsEntry, Path]]) -> ApiError:
     causes = [
         StatusCause(reason="FieldManagerConflict", message=f"conflict with {_who(entry)}", field=text(path))
         for entry, path in found
@@ -259,7 +265,7 @@ def _conflict_error(found: list[tuple[Entry, Path]]) -> ApiError:
     return failure(409, "Conflict", f"Apply failed with {detail}", causes=causes)
 
 
-def _conflict_lines(found: list[tuple[Entry, Path]]) -> list[str]:
+def _conflict_lines(found: list[tuple[ManagedFieldsEntry, Path]]) -> list[str]:
     """The fields under their owners. `found` is sorted by owner."""
     lines = []
     for (who, _), group in groupby(found, key=lambda conflict: (_who(conflict[0]), conflict[0].identity)):
@@ -268,7 +274,7 @@ def _conflict_lines(found: list[tuple[Entry, Path]]) -> list[str]:
     return lines
 
 
-def _who(entry: Entry) -> str:
+def _who(entry: ManagedFieldsEntry) -> str:
     who = go_quote(entry.manager)
     if entry.subresource:
         who += f" with subresource {go_quote(entry.subresource)}"

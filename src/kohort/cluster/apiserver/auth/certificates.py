@@ -40,7 +40,7 @@ SERVER_NAMES = (
 )
 
 
-class UnusableKeys(Exception):
+class KeysUnusable(Exception):
     """Something is missing or damaged that others rely on. Making a new one would lock them out."""
 
     def __init__(self, path: Path, problem: str) -> None:
@@ -50,7 +50,7 @@ class UnusableKeys(Exception):
         )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CertificateRecord(msgspec.Struct, frozen=True):
     """What is known of an issued certificate."""
 
     authority: str
@@ -96,7 +96,7 @@ class Pki:
 
             write_private(self.service_account_key, new_key())
         elif not _is_framed(self.service_account_key):
-            raise UnusableKeys(self.service_account_key, "damaged")
+            raise KeysUnusable(self.service_account_key, "damaged")
         if not self.token_file.exists() or not self.token:
             write_private(self.token_file, secrets.token_urlsafe(32).encode())
         inventory = self._read_inventory()
@@ -135,10 +135,10 @@ class Pki:
             write_private(self.ca_certificate, certificate)
         elif len(halves) == 1:
             missing = self.ca_key if halves == [self.ca_certificate] else self.ca_certificate
-            raise UnusableKeys(missing, "missing")
+            raise KeysUnusable(missing, "missing")
         elif not _fit(self.ca_certificate, self.ca_key):
             damaged = self.ca_key if _is_certificate(self.ca_certificate) else self.ca_certificate
-            raise UnusableKeys(damaged, "damaged")
+            raise KeysUnusable(damaged, "damaged")
 
     def _ensure_front_proxy_authority(self) -> None:
         """Nothing outside of the cluster relies on it, and those inside read it from the cluster: a damaged one is
@@ -154,13 +154,13 @@ class Pki:
         """A first start was interrupted when it had written only the key of the authority: nobody knows it yet."""
         return [path.name for path in self.directory.glob("[!.]*")] == [self.ca_key.name]
 
-    def _read_inventory(self) -> dict[str, Entry]:
+    def _read_inventory(self) -> dict[str, CertificateRecord]:
         try:
-            return msgspec.json.decode(self._inventory.read_bytes(), type=dict[str, Entry])
+            return msgspec.json.decode(self._inventory.read_bytes(), type=dict[str, CertificateRecord])
         except (FileNotFoundError, msgspec.DecodeError):
             return {}
 
-    def _is_good(self, key: str, entry: Entry | None, name: str, names: tuple[str, ...]) -> bool:
+    def _is_good(self, key: str, entry: CertificateRecord | None, name: str, names: tuple[str, ...]) -> bool:
         return (
             entry is not None
             and entry.authority == self._authority_hash(key)
@@ -169,7 +169,7 @@ class Pki:
             and _fit(*self._files(key))
         )
 
-    def _issue(self, key: str, name: str, names: tuple[str, ...]) -> Entry:
+    def _issue(self, key: str, name: str, names: tuple[str, ...]) -> CertificateRecord:
         from kohort.kube.certificate_issuing import Authority
 
         certificate, private = self._authority_files(key)
@@ -181,7 +181,7 @@ class Pki:
             issued = authority.issue(name=name, organizations=names, life=life, server=False)
         for path, content in zip(self._files(key), issued, strict=True):
             write_private(path, content)
-        return Entry(self._authority_hash(key), name, names, time.time() + life.total_seconds())
+        return CertificateRecord(self._authority_hash(key), name, names, time.time() + life.total_seconds())
 
     def _files(self, key: str) -> tuple[Path, Path]:
         return (self.directory / f"{key}.crt", self.directory / f"{key}.key")

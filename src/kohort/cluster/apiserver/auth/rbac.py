@@ -65,7 +65,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: tuple[Sequence[Stored], ...] = ()
-        self._index = Index((), (), (), ())
+        self._index = RbacIndex((), (), (), ())
         self._decisions: dict[tuple[object, ...], Decision] = {}
 
     def authorize(self, request: AccessRequest) -> Decision:
@@ -115,11 +115,11 @@ class Authorizer:
         if len(self._seen) == len(current) and all(old is new for old, new in zip(self._seen, current, strict=True)):
             return
         self._seen = current
-        self._index = Index(*current)
+        self._index = RbacIndex(*current)
         self._decisions.clear()
 
 
-class Index:
+class RbacIndex:
     def __init__(
         self,
         cluster_roles: Sequence[Stored],

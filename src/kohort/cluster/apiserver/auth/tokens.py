@@ -38,7 +38,7 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str = ""
 
 
-class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
+class TokenBinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The claim `kubernetes.io`: which objects a token speaks for."""
 
     namespace: str
@@ -55,12 +55,12 @@ class Claims(msgspec.Struct, frozen=True):
     iat: int
     iss: str
     jti: str
-    kubernetes: Binding = msgspec.field(name="kubernetes.io")
+    kubernetes: TokenBinding = msgspec.field(name="kubernetes.io")
     nbf: int
     sub: str
 
 
-class Verified(msgspec.Struct, frozen=True):
+class VerifiedToken(msgspec.Struct, frozen=True):
     """A good token: who it is, and for which of the wanted audiences it is meant."""
 
     user: User
@@ -83,18 +83,18 @@ class TokenIssuer:
         self.issuer = issuer
         self.audiences = (issuer,)
 
-    def verify(self, token: str, audiences: Sequence[str] = ()) -> Verified:
+    def verify(self, token: str, audiences: Sequence[str] = ()) -> VerifiedToken:
         """Who presents this token to one of `audiences` (ours, when none are given). Raises BadToken."""
         wanted = tuple(audiences) or self.audiences
         for known, user in self._static.items():
             if hmac.compare_digest(known.encode(), token.encode()):
-                return Verified(user, wanted)
+                return VerifiedToken(user, wanted)
         claims = self._checked_claims(token)
         meant = tuple(audience for audience in wanted if audience in claims.aud)
         if not meant:
             raise BadToken(f"token audiences {quoted(claims.aud)} is invalid for the target audiences {quoted(wanted)}")
         self._check_objects(claims.kubernetes)
-        return Verified(_user(claims), meant)
+        return VerifiedToken(_user(claims), meant)
 
     def request(self, namespace: str, name: str, document: JsonObject) -> JsonObject:
         """Answer a TokenRequest on the account `namespace/name`. `document` is the decoded body; returns the answer."""
@@ -136,7 +136,7 @@ class TokenIssuer:
             "id_token_signing_alg_values_supported": ["ES256"],
         }
 
-    def _sign(self, binding: Binding, seconds: int, audiences: Sequence[str]) -> str:
+    def _sign(self, binding: TokenBinding, seconds: int, audiences: Sequence[str]) -> str:
         now = int(clock.seconds())
         lifetime = seconds
         if binding.pod is not None and seconds == PROJECTED_SECONDS and set(audiences) <= set(self.audiences):
@@ -168,7 +168,7 @@ class TokenIssuer:
             raise BadToken("service account token is not valid yet")
         return claims
 
-    def _check_objects(self, binding: Binding) -> None:
+    def _check_objects(self, binding: TokenBinding) -> None:
         account = binding.serviceaccount
         self._check_object("serviceaccounts", binding.namespace, account, "service account")
         if binding.secret is not None:
@@ -199,10 +199,10 @@ class TokenIssuer:
                 problem = field_errors.invalid(f"metadata.{field}", given, detail)
                 raise errors.invalid("TokenRequest", name, [problem], "authentication.k8s.io")
 
-    def _binding(self, namespace: str, name: str, uid: str, reference: JsonObject | None) -> Binding:
+    def _binding(self, namespace: str, name: str, uid: str, reference: JsonObject | None) -> TokenBinding:
         account = Reference(name, uid)
         if not reference:
-            return Binding(namespace, account)
+            return TokenBinding(namespace, account)
         kind, group = reference.get("kind", ""), _group(reference.get("apiVersion", ""))
         if group or kind not in ("Pod", "Secret", "Node"):
             version = reference.get("apiVersion", "").rpartition("/")[2]
@@ -210,14 +210,14 @@ class TokenIssuer:
         bound = self._bound_object(namespace, kind, reference)
         found = Reference(bound["metadata"]["name"], bound["metadata"]["uid"])
         if kind == "Secret":
-            return Binding(namespace, account, secret=found)
+            return TokenBinding(namespace, account, secret=found)
         if kind == "Node":
-            return Binding(namespace, account, node=found)
+            return TokenBinding(namespace, account, node=found)
         if bound["spec"].get("serviceAccountName") != name:
             raise errors.bad_request(
                 f'cannot bind token for serviceaccount "{name}" to pod running with different serviceaccount name.'
             )
-        return Binding(namespace, account, pod=found, node=self._node_of(bound))
+        return TokenBinding(namespace, account, pod=found, node=self._node_of(bound))
 
     def _bound_object(self, namespace: str, kind: str, reference: JsonObject) -> JsonObject:
         plural = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}[kind]

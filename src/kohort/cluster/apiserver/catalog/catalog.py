@@ -7,7 +7,7 @@ A custom kind enters and leaves as a whole: endpoint, discovery and OpenAPI all 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from kohort.cluster.apiserver.catalog.view import View
+from kohort.cluster.apiserver.catalog.view import KindView
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.kinds.version_priority import version_priority
 from kohort.objects.json_types import JsonObject
@@ -16,22 +16,22 @@ from kohort.objects.json_types import JsonObject
 class Catalog:
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self.revision = 0
-        self._views: dict[tuple[str, str, str], View] = {}
-        self._by_bucket: dict[str, list[View]] = {}
-        self._by_kind: dict[tuple[str, str], View] = {}
+        self._views: dict[tuple[str, str, str], KindView] = {}
+        self._by_bucket: dict[str, list[KindView]] = {}
+        self._by_kind: dict[tuple[str, str], KindView] = {}
         self._closed: set[str] = set()
         for kind in kinds:
-            self._add(View(kind))
+            self._add(KindView(kind))
         self._built_in = frozenset(group for group, _, _ in self._views)
 
-    def find(self, group: str, version: str, plural: str) -> View | None:
+    def find(self, group: str, version: str, plural: str) -> KindView | None:
         return self._views.get((group, version, plural))
 
-    def by_kind(self, group: str, kind: str) -> View | None:
+    def by_kind(self, group: str, kind: str) -> KindView | None:
         """The preferred version of a kind."""
         return self._by_kind.get((group, kind))
 
-    def of_bucket(self, bucket: str) -> Sequence[View]:
+    def of_bucket(self, bucket: str) -> Sequence[KindView]:
         """All served versions of what one bucket holds, the storage version first."""
         return self._by_bucket.get(bucket, ())
 
@@ -63,7 +63,7 @@ class Catalog:
             self._drop(bucket)
         for kind in added:
             shown = partial(refresh, version=kind.resource.version)
-            self._add(View(kind, fresh_since=revision, served_since=since, refresh=shown))
+            self._add(KindView(kind, fresh_since=revision, served_since=since, refresh=shown))
         self.revision += 1
 
     def close(self, bucket: str) -> None:
@@ -99,7 +99,7 @@ class Catalog:
     def of_group_version(self, group: str, version: str) -> list[Kind]:
         return [view.kind for key, view in self._views.items() if key[:2] == (group, version)]
 
-    def _add(self, view: View) -> None:
+    def _add(self, view: KindView) -> None:
         resource = view.kind.resource
         self._views[resource.group, resource.version, resource.plural] = view
         versions = self._by_bucket.setdefault(view.kind.bucket, [])

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 
 
-class Kept(Generic[Key]):
+class EncodingCache(Generic[Key]):
     """The newest entries that fit into `limit` bytes. What is bigger than a quarter of it is not kept at all.
 
     Large answers are rendered in a thread, so entries are added under a lock. Reading needs none.

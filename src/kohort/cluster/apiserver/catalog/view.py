@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from kohort.cluster.apiserver.catalog.encoding_cache import Kept
+from kohort.cluster.apiserver.catalog.encoding_cache import EncodingCache
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.storage.model import Stored
@@ -26,7 +26,7 @@ class _MetadataOnly(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_MetadataOnly)
 
 
-class View:
+class KindView:
     """One served version of a kind."""
 
     __slots__ = ("_head", "_rendered", "fresh_since", "kind", "refresh", "served_since")
@@ -48,7 +48,7 @@ class View:
         """Shows such an object by the present schema; may change what it is given."""
         resource = kind.resource
         self._head = compact({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
-        self._rendered: Kept[int] = Kept(RENDERED_LIMIT)
+        self._rendered: EncodingCache[int] = EncodingCache(RENDERED_LIMIT)
         """By revision, which no two objects share."""
 
     def raw(self, stored: Stored) -> bytes:

@@ -30,7 +30,7 @@ class Size(NamedTuple):
 UNKNOWN: Final = Size(0, LIMITLESS)
 
 
-class Entry(NamedTuple):
+class ElementSizes(NamedTuple):
     """Sizes of the keys (or positions) and the values of a list or map."""
 
     kind: str
@@ -38,10 +38,10 @@ class Entry(NamedTuple):
     value: Size
 
 
-class Local(NamedTuple):
+class LocalVariable(NamedTuple):
     path: tuple[str, ...]
     size: Size | None
-    entry: Entry | None
+    entry: ElementSizes | None
 
 
 def capped(value: int) -> int:

@@ -19,15 +19,15 @@ from kohort.cluster.apiserver.cel.amounts import (
     SCALARS,
     TEXT,
     UNKNOWN,
-    Entry,
-    Local,
+    ElementSizes,
+    LocalVariable,
     Size,
     capped,
     fixed,
     scaled,
 )
 from kohort.cluster.apiserver.cel.function_costs import own_cost
-from kohort.cluster.apiserver.cel.sizes import Extent
+from kohort.cluster.apiserver.cel.sizes import ValueExtent
 from kohort.cluster.apiserver.cel.syntax import (
     Call,
     Comprehension,
@@ -43,18 +43,18 @@ from kohort.cluster.apiserver.cel.syntax import (
 from kohort.cluster.apiserver.cel.types import Type
 
 
-def worst_case(tree: Expr, root: Extent) -> int:
+def worst_case(tree: Expr, root: ValueExtent) -> int:
     """The highest cost of a checked expression over values of the extent `root`."""
     return Estimator(root).cost(tree)
 
 
 class Estimator:
-    def __init__(self, root: Extent) -> None:
+    def __init__(self, root: ValueExtent) -> None:
         self._root = root
         self._paths: dict[int, tuple[str, ...]] = {}
         self._sizes: dict[int, Size] = {}
-        self._entries: dict[int, Entry] = {}
-        self._locals: dict[str, list[Local]] = {}
+        self._entries: dict[int, ElementSizes] = {}
+        self._locals: dict[str, list[LocalVariable]] = {}
 
     # -- sizes
 
@@ -80,14 +80,14 @@ class Estimator:
         """The extent below a path. The name in front is not looked at."""
         if not path:
             return None
-        extent: Extent | None = self._root
+        extent: ValueExtent | None = self._root
         for name in path[1:]:
             if extent is None:
                 return None
             extent = extent.step(name)
         return Size(0, extent.elements) if extent is not None else None
 
-    def entry(self, expr: Expr) -> Entry | None:
+    def entry(self, expr: Expr) -> ElementSizes | None:
         if id(expr) in self._entries:
             return self._entries[id(expr)]
         if isinstance(expr, Ident) and (local := self._locals.get(expr.name)):
@@ -134,14 +134,14 @@ class Estimator:
 
     def list_literal(self, expr: ListLiteral) -> int:
         cost = sum(self.cost(item) for item in expr.items)
-        self._entries[id(expr)] = Entry("list", fixed(1), self.widest(expr.items))
+        self._entries[id(expr)] = ElementSizes("list", fixed(1), self.widest(expr.items))
         return capped(cost + NEW_LIST)
 
     def map_literal(self, expr: MapLiteral) -> int:
         cost = sum(self.cost(entry.key) + self.cost(entry.value) for entry in expr.entries)
         keys = self.widest([entry.key for entry in expr.entries])
         values = self.widest([entry.value for entry in expr.entries])
-        self._entries[id(expr)] = Entry("map", keys, values)
+        self._entries[id(expr)] = ElementSizes("map", keys, values)
         return capped(cost + NEW_MAP)
 
     def widest(self, exprs: Sequence[Expr]) -> Size:
@@ -172,16 +172,16 @@ class Estimator:
         self.keep_entry(expr, self.joined_entry(yes, no))
         return capped(costs[0] + max(costs[1], costs[2]))
 
-    def joined_entry(self, one: Expr, two: Expr) -> Entry | None:
+    def joined_entry(self, one: Expr, two: Expr) -> ElementSizes | None:
         first, second = self.entry(one), self.entry(two)
         if first is None or second is None:
             return None
-        return Entry(first.kind, first.key.union(second.key), first.value.union(second.value))
+        return ElementSizes(first.kind, first.key.union(second.key), first.value.union(second.value))
 
     def keep_size(self, expr: Expr, size: Size) -> None:
         self._sizes[id(expr)] = size
 
-    def keep_entry(self, expr: Expr, entry: Entry | None) -> None:
+    def keep_entry(self, expr: Expr, entry: ElementSizes | None) -> None:
         if entry is not None:
             self._entries[id(expr)] = entry
 
@@ -205,12 +205,12 @@ class Estimator:
 
     # -- macros
 
-    def loop_variables(self, expr: Comprehension) -> dict[str, Local]:
+    def loop_variables(self, expr: Comprehension) -> dict[str, LocalVariable]:
         entry = self.entry(expr.range)
         kind = entry.kind if entry is not None else expr.range.type.kind
         path = self.path(expr.range)
-        values = Local((*path, "@items" if kind == "list" else "@values"), entry.value if entry else None, None)
-        keys = Local((*path, "@indices" if kind == "list" else "@keys"), entry.key if entry else None, None)
+        values = LocalVariable((*path, "@items" if kind == "list" else "@values"), entry.value if entry else None, None)
+        keys = LocalVariable((*path, "@indices" if kind == "list" else "@keys"), entry.key if entry else None, None)
         if expr.second:
             return {expr.first: keys, expr.second: values}
         return {expr.first: values if kind == "list" else keys}
@@ -237,7 +237,7 @@ class Estimator:
             around += self.sort_cost(expr.body.type, count)
         return capped(cost + around + capped(count.most * capped(step)))
 
-    def round(self, expr: Comprehension) -> tuple[int, int, Entry | None]:
+    def round(self, expr: Comprehension) -> tuple[int, int, ElementSizes | None]:
         """Cost of a round, cost of what stands around the loop, and what the result consists of."""
         body = expr.body
         if expr.kind == "transformMapEntry":
@@ -254,12 +254,12 @@ class Estimator:
             case "filter":
                 item = Ident(expr.range.offset, expr.first)
                 item.type = expr.type.params[0]
-                return cost + 13, NEW_LIST + 1, Entry("list", fixed(1), Size(0, self.size_or_unknown(item).most))
+                return cost + 13, NEW_LIST + 1, ElementSizes("list", fixed(1), Size(0, self.size_or_unknown(item).most))
             case "transformMap":
                 key, value = Size(0, LIMITLESS), Size(0, self.size_or_unknown(body).most)
-                return cost + 3, NEW_MAP + 1, Entry("map", key, value)
+                return cost + 3, NEW_MAP + 1, ElementSizes("map", key, value)
         # map, transformList, and the keys of sortBy
-        return cost + 12, NEW_LIST + 1, Entry("list", fixed(1), Size(0, self.size_or_unknown(body).most))
+        return cost + 12, NEW_LIST + 1, ElementSizes("list", fixed(1), Size(0, self.size_or_unknown(body).most))
 
     def sort_cost(self, key: Type, count: Size) -> int:
         factor = 2.0 + (TEXT if key.kind in ("string", "bytes") else 0)
@@ -267,7 +267,7 @@ class Estimator:
 
     def optional_map(self, expr: OptionalMap) -> int:
         value = self.cost(expr.value)
-        self._locals.setdefault(expr.name, []).append(Local((), None, None))
+        self._locals.setdefault(expr.name, []).append(LocalVariable((), None, None))
         body = self.cost(expr.body)
         self._locals[expr.name].pop()
         bound = NEW_LIST + value + 1 + body + (1 if expr.rewrap else 0)

@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.cel.amounts import (
     PATTERN,
     TEXT,
     UNKNOWN,
-    Entry,
+    ElementSizes,
     Size,
     capped,
     fixed,
@@ -33,9 +33,9 @@ class Sizes(Protocol):
 
     def keep_size(self, expr: Expr, size: Size) -> None: ...
 
-    def keep_entry(self, expr: Expr, entry: Entry | None) -> None: ...
+    def keep_entry(self, expr: Expr, entry: ElementSizes | None) -> None: ...
 
-    def joined_entry(self, one: Expr, two: Expr) -> Entry | None: ...
+    def joined_entry(self, one: Expr, two: Expr) -> ElementSizes | None: ...
 
 
 Rule = Callable[[Sizes, Call, Overload], "int | None"]

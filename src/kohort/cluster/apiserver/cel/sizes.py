@@ -15,7 +15,7 @@ _TIMES: Final = {"duration": (32, 3), "date": (12, 12), "date-time": (32, 21), "
 _SHORTEST: Final = {"boolean": 4, "number": 1, "integer": 1}
 
 
-class Extent:
+class ValueExtent:
     """The most elements (or bytes of text) that a value can have, and the fewest bytes that it takes in a request."""
 
     def __init__(self, node: Node, *, root: bool = False) -> None:
@@ -60,7 +60,7 @@ class Extent:
             return _TIMES[node.format][1] if node.format in _TIMES else 2
         if node.type == "object":
             return 2 + sum(
-                len(name.encode()) + Extent(field).shortest + 4
+                len(name.encode()) + ValueExtent(field).shortest + 4
                 for name, field in self._visible.items()
                 if name in node.required and isinstance(field.default, Missing)
             )
@@ -68,7 +68,7 @@ class Extent:
 
     @property
     def _inner_shortest(self) -> int:
-        return Extent(self._node.items).shortest
+        return ValueExtent(self._node.items).shortest
 
     @cached_property
     def _visible(self) -> Mapping[str, Node]:
@@ -83,14 +83,14 @@ class Extent:
             named["metadata"] = Node("object", fields={"name": text, "generateName": text})
         return {name: field for name, field in named.items() if name is not None}
 
-    def step(self, name: str) -> "Extent | None":
+    def step(self, name: str) -> "ValueExtent | None":
         """Below a field, or `@items`, `@values`, `@keys`."""
         if name in ("@items", "@values"):
-            return Extent(self._node.items) if self._node.type in ("array", "map") else None
+            return ValueExtent(self._node.items) if self._node.type in ("array", "map") else None
         if name == "@keys":
-            return Extent(Node("object")) if self._node.type == "map" else None
+            return ValueExtent(Node("object")) if self._node.type == "map" else None
         field = self._fields.get(name)
-        return Extent(field) if field is not None else None
+        return ValueExtent(field) if field is not None else None
 
     @property
     def repetitions(self) -> int:

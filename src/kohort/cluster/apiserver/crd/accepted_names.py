@@ -19,7 +19,7 @@ import msgspec
 from kohort.objects.json_types import JsonObject
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class NameDecision(msgspec.Struct, frozen=True):
     accepted: JsonObject
     reason: str = ""
     message: str = ""
@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return bool(self.reason)
 
 
-def settle(crd: JsonObject, others: Iterable[JsonObject]) -> Verdict:
+def decide_names(crd: JsonObject, others: Iterable[JsonObject]) -> NameDecision:
     """The names that a definition may have beside the others."""
     wanted = crd["spec"]["names"]
     held = (crd.get("status") or {}).get("acceptedNames") or {}
@@ -56,7 +56,7 @@ def settle(crd: JsonObject, others: Iterable[JsonObject]) -> Verdict:
         accepted.pop("categories", None)
     accepted.setdefault("plural", "")
     accepted.setdefault("kind", "")
-    return Verdict(accepted, *problem)
+    return NameDecision(accepted, *problem)
 
 
 def _taken(crd: JsonObject, others: Iterable[JsonObject]) -> tuple[set[str], set[str]]:

@@ -38,7 +38,7 @@ class ReviewClient(Protocol):
     def post(self, client_config: JsonObject, body: bytes, timeout: float) -> Awaitable[bytes]: ...
 
 
-class Versions:
+class DefinitionVersions:
     """The versions of a definition, and how an object gets from one to the other.
 
     An object that changes its version loses what the schema of the new one does not know. Defaults are those of the
@@ -201,26 +201,26 @@ class Converter:
         try:
             answer = msgspec.json.decode(await client.post(self._client_config, msgspec.json.encode(review), 30.0))
             return _checked(answer.get("response") or {}, uid, objects, api_version)
-        except WrongAnswer as error:
+        except BadConversionResponse as error:
             raise errors.failure(500, "", f"{who} {error}") from None
         except (OSError, ValueError, TypeError, AttributeError, msgspec.DecodeError) as error:
             problem = str(error).removeprefix("failed to call webhook: ")
             raise errors.failure(500, "", f"{who} failed: {problem}") from None
 
 
-class WrongAnswer(Exception):
+class BadConversionResponse(Exception):
     """What a webhook has done wrong."""
 
 
 def _checked(response: JsonObject, uid: str, objects: list[JsonObject], api_version: str) -> list[JsonObject]:
     if response.get("uid") != uid:
-        raise WrongAnswer(f'failed: expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+        raise BadConversionResponse(f'failed: expected response.uid="{uid}", got "{response.get("uid") or ""}"')
     result = response.get("result") or {}
     if result.get("status") != "Success":
-        raise WrongAnswer(f"failed: {result.get('message') or 'no message'}")
+        raise BadConversionResponse(f"failed: {result.get('message') or 'no message'}")
     converted: list[JsonObject] = response.get("convertedObjects") or []
     if len(converted) != len(objects):
-        raise WrongAnswer(f"returned {len(converted)} objects, expected {len(objects)}")
+        raise BadConversionResponse(f"returned {len(converted)} objects, expected {len(objects)}")
     for index, (new, old) in enumerate(zip(converted, objects, strict=True)):
         problem = ""
         if new.get("apiVersion") != api_version:
@@ -228,11 +228,11 @@ def _checked(response: JsonObject, uid: str, objects: list[JsonObject], api_vers
         elif new.get("kind") != old.get("kind"):
             problem = f"invalid kind (expected {old.get('kind')}, received {new.get('kind')})"
         if problem:
-            raise WrongAnswer(f"returned invalid object at index {index}: {problem}")
+            raise BadConversionResponse(f"returned invalid object at index {index}: {problem}")
         for field, title in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
             before, after = old["metadata"].get(field) or "", new["metadata"].get(field) or ""
             if before != after:
-                raise WrongAnswer(f"returned invalid object: must have the same {title}: {before} != {after}")
+                raise BadConversionResponse(f"returned invalid object: must have the same {title}: {before} != {after}")
     return converted
 
 

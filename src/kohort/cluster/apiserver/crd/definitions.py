@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kohort.cluster.apiserver.crd import accepted_names
-from kohort.cluster.apiserver.crd.conversion import Versions
+from kohort.cluster.apiserver.crd.conversion import DefinitionVersions
 from kohort.cluster.apiserver.crd.json_path import values_at
 from kohort.cluster.apiserver.crd.stored_versions import storage_versions
 from kohort.cluster.apiserver.crd.strategy import CustomResourceStrategy
@@ -28,11 +28,11 @@ _READ_WRITE: Final = ("get", "patch", "update")
 # -- kinds
 
 
-def kinds_of(crd: JsonObject, versions: Versions | None = None) -> list[Kind]:
+def kinds_of(crd: JsonObject, versions: DefinitionVersions | None = None) -> list[Kind]:
     """The kinds that an established definition serves, one for each served version; empty for any other."""
     if not is_established(crd):
         return []
-    versions = versions or Versions(crd)
+    versions = versions or DefinitionVersions(crd)
     return [_kind(crd, version, versions) for version in crd["spec"]["versions"] if version.get("served")]
 
 
@@ -40,7 +40,7 @@ def is_established(crd: JsonObject) -> bool:
     return condition(crd, "Established").get("status") == "True"
 
 
-def _kind(crd: JsonObject, version: JsonObject, versions: Versions) -> Kind:
+def _kind(crd: JsonObject, version: JsonObject, versions: DefinitionVersions) -> Kind:
     spec, names = crd["spec"], crd["status"]["acceptedNames"]
     resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced")
     schema = versions.schemas[version["name"]]
@@ -125,7 +125,7 @@ def condition(crd: JsonObject, type: str) -> JsonObject:
 
 def status_for(crd: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
     """The status of a definition beside the other definitions, carrying on from the status it has."""
-    verdict = accepted_names.settle(crd, others)
+    verdict = accepted_names.decide_names(crd, others)
     conditions = _Conditions(crd)
     if verdict.conflict:
         conditions.set("NamesAccepted", False, verdict.reason, verdict.message)

@@ -12,9 +12,9 @@ import msgspec
 from kohort.cluster.apiserver.cel import CompileError, Program
 from kohort.cluster.apiserver.cel.errors import InstantiationError
 from kohort.cluster.apiserver.cel.schema_types import schema_type
-from kohort.cluster.apiserver.cel.sizes import Extent
+from kohort.cluster.apiserver.cel.sizes import ValueExtent
 from kohort.cluster.apiserver.cel.types import Type
-from kohort.cluster.apiserver.crd.rule_costs import Costs
+from kohort.cluster.apiserver.crd.rule_costs import RuleCosts
 from kohort.cluster.apiserver.crd.validation_rules import compile_rule
 from kohort.cluster.apiserver.schema.has_rules import has_rules
 from kohort.cluster.apiserver.schema.node import Node
@@ -31,7 +31,7 @@ def expression_errors(root: Node, path: str, unclear: Sequence[str] = ()) -> lis
 
     `unclear` are fields with other errors; expressions about something that contains one are not judged.
     """
-    costs = Costs()
+    costs = RuleCosts()
     found = list(_level(root, path, unclear, costs, _Place(1, ""), root=True))
     return found + costs.total_errors(path)
 
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 
 
 def _level(
-    node: Node, path: str, unclear: Sequence[str], costs: Costs, place: _Place, *, root: bool = False
+    node: Node, path: str, unclear: Sequence[str], costs: RuleCosts, place: _Place, *, root: bool = False
 ) -> Iterator[FieldError]:
     source = node.source or {}
     if not has_rules(source):
@@ -64,7 +64,7 @@ def _level(
         yield from _level(node.items, f"{path}.items", unclear, costs, inside)
     entries = source.get("x-kubernetes-validations") or ()
     if entries and not any(field.startswith((f"{path}.", f"{path}[")) for field in unclear):
-        type, extent = schema_type(node, root=root), Extent(node, root=root)
+        type, extent = schema_type(node, root=root), ValueExtent(node, root=root)
         for index, entry in enumerate(entries):
             where = f"{path}.x-kubernetes-validations[{index}]"
             yield from _rule_errors(entry, type, where, place, costs, extent)
@@ -81,7 +81,7 @@ def _multiplied(occurrences: int | None, source: JsonObject) -> int | None:
 
 
 def _rule_errors(
-    entry: JsonObject, type: Type | None, where: str, place: _Place, costs: Costs, extent: Extent
+    entry: JsonObject, type: Type | None, where: str, place: _Place, costs: RuleCosts, extent: ValueExtent
 ) -> Iterator[FieldError]:
     rule = entry.get("rule") or ""
     if not rule.strip():
@@ -111,7 +111,7 @@ def _rule_errors(
 
 
 def _message_errors(
-    entry: JsonObject, type: Type, where: str, optional_old: bool, costs: Costs, extent: Extent
+    entry: JsonObject, type: Type, where: str, optional_old: bool, costs: RuleCosts, extent: ValueExtent
 ) -> Iterator[FieldError]:
     expression = entry.get("messageExpression") or ""
     if not expression:

@@ -14,7 +14,7 @@ from typing import Final
 from kohort.cluster.apiserver.cel import Program
 from kohort.cluster.apiserver.cel.amounts import capped
 from kohort.cluster.apiserver.cel.estimate import worst_case
-from kohort.cluster.apiserver.cel.sizes import Extent
+from kohort.cluster.apiserver.cel.sizes import ValueExtent
 from kohort.objects.field_errors import FieldError, forbidden
 
 PER_RULE: Final = 10_000_000
@@ -26,19 +26,19 @@ _ADVICE: Final = (
 )
 
 
-class Costs:
+class RuleCosts:
     """Adds up what the rules of one schema can cost."""
 
     def __init__(self) -> None:
         self._total = 0
         self._largest: list[tuple[int, str]] = []
 
-    def rule(self, field: str, program: Program, extent: Extent, occurrences: int | None) -> Iterator[FieldError]:
+    def rule(self, field: str, program: Program, extent: ValueExtent, occurrences: int | None) -> Iterator[FieldError]:
         times = extent.repetitions if occurrences is None else occurrences
         cost = capped(worst_case(program.tree, extent) * times)
         yield from self._judged(field, cost, "estimated rule cost")
 
-    def message(self, field: str, program: Program, extent: Extent) -> Iterator[FieldError]:
+    def message(self, field: str, program: Program, extent: ValueExtent) -> Iterator[FieldError]:
         yield from self._judged(field, worst_case(program.tree, extent), "estimated messageExpression cost")
 
     def _judged(self, field: str, cost: int, what: str) -> Iterator[FieldError]:

@@ -1,7 +1,7 @@
 """Asking the authorizer, and the refusals it leads to."""
 
 from kohort.cluster.apiserver.auth.model import AccessRequest
-from kohort.cluster.apiserver.endpoints.request_context import Authorizer, Call
+from kohort.cluster.apiserver.endpoints.request_context import Authorizer, ResourceRequest
 from kohort.kube import errors
 
 
@@ -23,7 +23,7 @@ def refusal(request: AccessRequest, reason: str = "") -> errors.ApiError:
     return errors.forbidden(request.plural, request.name, detail, request.group)
 
 
-def to_create(call: Call) -> AccessRequest:
+def to_create(call: ResourceRequest) -> AccessRequest:
     """What an update or a patch asks for besides when there is nothing yet that it could change."""
     resource = call.kind.resource
     return AccessRequest(
@@ -37,7 +37,7 @@ def to_create(call: Call) -> AccessRequest:
     )
 
 
-def to_create_subresource(call: Call) -> AccessRequest:
+def to_create_subresource(call: ResourceRequest) -> AccessRequest:
     """What a connection through a subresource asks for besides when it is opened by a GET."""
     return AccessRequest(
         user=call.user,

@@ -10,7 +10,7 @@ from kohort.cluster.apiserver.endpoints.deletion import Deleter, check_precondit
 from kohort.cluster.apiserver.endpoints.preserved_fields import storage_problem
 from kohort.cluster.apiserver.endpoints.query_options import DeleteOptions, WriteOptions, delete_options, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
@@ -28,14 +28,14 @@ MAX_DISRUPTED_PODS: Final = 2000
 
 
 class PodActions:
-    def __init__(self, parts: Parts, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, parts: ServerParts, writer: Writer, deleter: Deleter) -> None:
         self.parts = parts
         self.writer = writer
         self.deleter = deleter
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    async def bind(self, call: Call) -> Response:
+    async def bind(self, call: ResourceRequest) -> Response:
         """POST pods/{name}/binding, and the older POST bindings, which names the pod only in the body."""
         options = write_options(call.request, "CreateOptions")
         binding = await self._read(call, "Binding", "v1", options)
@@ -65,7 +65,7 @@ class PodActions:
 
     # --- eviction -----------------------------------------------------------------------------------------------------
 
-    async def evict(self, call: Call) -> Response:
+    async def evict(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "CreateOptions")
         eviction = await self._read(call, "Eviction", "policy/v1", options)
         if (eviction.get("metadata") or {}).get("name") != call.name:
@@ -76,7 +76,7 @@ class PodActions:
         await self._evict(pod_call, deletion)
         return object_responses.of_document(201, dict(SUCCESS), call.media)
 
-    async def _evict(self, call: Call, deletion: DeleteOptions) -> None:
+    async def _evict(self, call: ResourceRequest, deletion: DeleteOptions) -> None:
         stored = self._pod(call)
         pod = call.view.document(stored)
         pinned = deletion
@@ -127,12 +127,12 @@ class PodActions:
             except StaleRevision:
                 continue
 
-    async def _mark_and_delete(self, call: Call, deletion: DeleteOptions) -> None:
+    async def _mark_and_delete(self, call: ResourceRequest, deletion: DeleteOptions) -> None:
         if not deletion.dry_run:
             deletion = await self._mark(call, deletion)
         await self.deleter.delete_one(call, deletion, admitted=True)
 
-    async def _mark(self, call: Call, deletion: DeleteOptions) -> DeleteOptions:
+    async def _mark(self, call: ResourceRequest, deletion: DeleteOptions) -> DeleteOptions:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -155,7 +155,7 @@ class PodActions:
 
     # --- shared -------------------------------------------------------------------------------------------------------
 
-    async def _read(self, call: Call, kind: str, api_version: str, options: WriteOptions) -> JsonObject:
+    async def _read(self, call: ResourceRequest, kind: str, api_version: str, options: WriteOptions) -> JsonObject:
         document, duplicates = await self.parts.large.run(
             call.user.name, call.size, lambda: request_bodies.decode_request(call, kind)
         )
@@ -173,13 +173,13 @@ class PodActions:
             )
         return document
 
-    def _pod_call(self, call: Call, name: str) -> Call:
+    def _pod_call(self, call: ResourceRequest, name: str) -> ResourceRequest:
         view = self.parts.catalog.find("", "v1", "pods")
         assert view is not None
         path = msgspec.structs.replace(call.path, group="", version="v1", plural="pods", name=name, subresource="")
-        return Call(call.request, call.user, view, path, call.verb, call.media, call.warnings)
+        return ResourceRequest(call.request, call.user, view, path, call.verb, call.media, call.warnings)
 
-    def _pod(self, call: Call) -> Stored:
+    def _pod(self, call: ResourceRequest) -> Stored:
         stored = self.parts.store.get("pods", call.namespace, call.name)
         if stored is None:
             raise missing(call)
@@ -200,7 +200,7 @@ def _aggregated(problems: list[field_errors.FieldError]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _check_identity(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
+def _check_identity(call: ResourceRequest, pod: JsonObject, wanted: JsonObject) -> None:
     """The uid and the resourceVersion of a binding are conditions."""
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         found = pod["metadata"].get(field) or ""

@@ -10,14 +10,14 @@ import msgspec
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.endpoints.query_options import boolean
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.kube import errors
 from kohort.objects.json_types import JsonObject
 
 STREAM_FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
 
 
-async def admit(parts: Parts, call: Call) -> None:
+async def admit(parts: ServerParts, call: ResourceRequest) -> None:
     """Ask admission whether a connection may be made."""
     kind = call.kind.subresources[call.path.subresource].kind
     attributes = Attributes(
@@ -35,7 +35,7 @@ async def admit(parts: Parts, call: Call) -> None:
     await parts.admission.validate(attributes)
 
 
-def connect_options(call: Call) -> JsonObject:
+def connect_options(call: ResourceRequest) -> JsonObject:
     """The options of a connection as an object; flags that are not set and empty texts are left out."""
     request, action = call.request, call.path.subresource
     options: JsonObject = {"kind": call.kind.subresources[action].kind, "apiVersion": "v1"}

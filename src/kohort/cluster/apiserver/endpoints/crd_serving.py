@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.catalog.view import View
-from kohort.cluster.apiserver.crd.conversion import Versions
+from kohort.cluster.apiserver.catalog.view import KindView
+from kohort.cluster.apiserver.crd.conversion import DefinitionVersions
 from kohort.cluster.apiserver.endpoints.deletion import CRD_CLEANUP, Deleter
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
 from kohort.cluster.apiserver.endpoints.query_options import DeleteOptions, WriteOptions
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.representation.negotiation import Media
@@ -36,10 +36,10 @@ OWNER: Final = User("system:apiserver", ("system:masters", "system:authenticated
 BACKGROUND: Final = DeleteOptions(propagation="Background", document={"kind": "DeleteOptions", "apiVersion": "v1"})
 
 
-class Definitions:
+class DefinitionServing:
     """Imports what it needs to know of definitions when the first one comes: a server without any starts faster."""
 
-    def __init__(self, parts: Parts, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, parts: ServerParts, writer: Writer, deleter: Deleter) -> None:
         self._parts = parts
         self._writer = writer
         self._deleter = deleter
@@ -93,7 +93,7 @@ class Definitions:
             return
         from kohort.cluster.apiserver.crd import definitions
 
-        versions = Versions(crd)
+        versions = DefinitionVersions(crd)
         kinds = definitions.kinds_of(crd, versions)
         if not kinds:
             self._withdraw(stored.name)
@@ -130,13 +130,13 @@ class Definitions:
         except (errors.NotFound, errors.Conflict):
             return
 
-    def _call(self, name: str, subresource: str = "") -> Call:
+    def _call(self, name: str, subresource: str = "") -> ResourceRequest:
         resource = CUSTOM_RESOURCE_DEFINITIONS
         view = self._parts.catalog.find(resource.group, resource.version, resource.plural)
         assert view is not None
         path = ResourcePath(resource.group, resource.version, resource.plural, name=name, subresource=subresource)
         request = Request("PUT", resource.path("", name, subresource), (), {"user-agent": "kube-apiserver"})
-        return Call(request, OWNER, view, path, "update", Media())
+        return ResourceRequest(request, OWNER, view, path, "update", Media())
 
     # --- deletion -----------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Definitions:
         finally:
             self._cleaning.pop(name, None)
 
-    async def _empty(self, view: View) -> None:
+    async def _empty(self, view: KindView) -> None:
         bucket = view.kind.bucket
         changes = self._parts.store.watch(bucket, self._parts.store.revision)
         for stored in self._parts.store.list(bucket):
@@ -168,12 +168,12 @@ class Definitions:
         while self._parts.store.list(bucket):
             await anext(changes)
 
-    async def _delete(self, view: View, stored: Stored) -> None:
+    async def _delete(self, view: KindView, stored: Stored) -> None:
         resource = view.kind.resource
         path = ResourcePath(resource.group, resource.version, resource.plural, stored.namespace, stored.name)
         request = Request("DELETE", resource.path(stored.namespace, stored.name))
         try:
-            await self._deleter.delete_one(Call(request, OWNER, view, path, "delete", Media()), BACKGROUND)
+            await self._deleter.delete_one(ResourceRequest(request, OWNER, view, path, "delete", Media()), BACKGROUND)
         except errors.NotFound:
             return
 

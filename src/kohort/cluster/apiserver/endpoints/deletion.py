@@ -32,7 +32,7 @@ from kohort.cluster.apiserver.endpoints.query_options import (
     list_options,
 )
 from kohort.cluster.apiserver.endpoints.reading import Page, missing, of_page, read_page
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts, write_context
 from kohort.cluster.apiserver.endpoints.selection import select
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Strategy
@@ -47,7 +47,7 @@ CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 @dataclass(slots=True)
-class Plan:
+class DeletionPlan:
     """What a DELETE does: `mark` is the object to store in place of the live one, if any."""
 
     mark: JsonObject | None
@@ -56,12 +56,12 @@ class Plan:
     """Deletion is under way already and this request changes nothing about it."""
 
 
-def plan_deletion(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> Plan:
+def plan_deletion(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> DeletionPlan:
     """`live` is a private copy, which becomes the marked object."""
     metadata = live["metadata"]
     graceful, pending = _begin(live, options, strategy)
     if pending:
-        return Plan(None, remove=False, pending=True)
+        return DeletionPlan(None, remove=False, pending=True)
     finalizers = finalizers_for(metadata.get("finalizers") or [], options, strategy)
     if finalizers is not None:
         if finalizers:
@@ -71,10 +71,10 @@ def plan_deletion(live: JsonObject, options: DeleteOptions, strategy: Strategy) 
     if metadata.get("finalizers"):
         if not graceful:
             _mark(metadata, 0)
-        return Plan(live, remove=False)
+        return DeletionPlan(live, remove=False)
     if graceful:
-        return Plan(live, remove=not metadata["deletionGracePeriodSeconds"])
-    return Plan(None, remove=True)
+        return DeletionPlan(live, remove=not metadata["deletionGracePeriodSeconds"])
+    return DeletionPlan(None, remove=True)
 
 
 def _begin(live: JsonObject, options: DeleteOptions, strategy: Strategy) -> tuple[bool, bool]:
@@ -143,11 +143,11 @@ def _wanted(present: list[str], options: DeleteOptions, strategy: Strategy) -> t
 
 
 class Deleter:
-    def __init__(self, parts: Parts, writer: Writer) -> None:
+    def __init__(self, parts: ServerParts, writer: Writer) -> None:
         self.parts = parts
         self.writer = writer
 
-    async def delete(self, call: Call) -> Response:
+    async def delete(self, call: ResourceRequest) -> Response:
         options = await self.parts.large.run(call.user.name, call.size, lambda: read_delete_options(call))
         document, removed = await self.delete_one(call, options)
         status = 200
@@ -156,7 +156,7 @@ class Deleter:
         return await object_responses.of_object(self.parts, call, document, status)
 
     async def delete_one(
-        self, call: Call, options: DeleteOptions, *, admitted: bool = False
+        self, call: ResourceRequest, options: DeleteOptions, *, admitted: bool = False
     ) -> tuple[JsonObject, bool]:
         """Returns what to answer with, and whether the object is gone. Nobody is asked about what is `admitted`."""
         self._warn(call, options)
@@ -170,7 +170,7 @@ class Deleter:
                 continue
 
     async def _delete_once(
-        self, call: Call, options: DeleteOptions, stored: Stored, *, admitted: bool
+        self, call: ResourceRequest, options: DeleteOptions, stored: Stored, *, admitted: bool
     ) -> tuple[JsonObject, bool]:
         live = call.view.document(stored)
         check_preconditions(call, options, live)
@@ -197,16 +197,16 @@ class Deleter:
             result = await self._remove(call, result, stored)
         return self._gone(call, result), True
 
-    async def _mark(self, call: Call, marked: JsonObject, stored: Stored) -> tuple[JsonObject, Stored]:
+    async def _mark(self, call: ResourceRequest, marked: JsonObject, stored: Stored) -> tuple[JsonObject, Stored]:
         if marked == call.view.document(stored):
             return marked, stored
         stored = await self.writer.store(call, marked, expected=stored.revision)
         return call.view.document(stored), stored
 
-    async def _store(self, call: Call, marked: JsonObject, stored: Stored) -> JsonObject:
+    async def _store(self, call: ResourceRequest, marked: JsonObject, stored: Stored) -> JsonObject:
         return (await self._mark(call, marked, stored))[0]
 
-    async def _remove(self, call: Call, document: JsonObject, stored: Stored) -> JsonObject:
+    async def _remove(self, call: ResourceRequest, document: JsonObject, stored: Stored) -> JsonObject:
         gone = await self.parts.store.write(
             stored.bucket, stored.namespace, stored.name, None, expected=stored.revision
         )
@@ -214,12 +214,12 @@ class Deleter:
         await self.writer.announce(stored)
         return call.view.document(gone) if gone.raw else document
 
-    def _gone(self, call: Call, document: JsonObject) -> JsonObject:
+    def _gone(self, call: ResourceRequest, document: JsonObject) -> JsonObject:
         if call.kind.strategy.deletion_returns_object:
             return with_type_first(document, call.kind)
         return object_responses.status_success(call.view, call.name, document["metadata"].get("uid") or "")
 
-    def _warn(self, call: Call, options: DeleteOptions) -> None:
+    def _warn(self, call: ResourceRequest, options: DeleteOptions) -> None:
         unset = options.propagation is None and options.orphan_dependents is None
         if unset and call.kind.bucket == "jobs.batch":
             call.warnings.append(
@@ -227,7 +227,7 @@ class Deleter:
                 "them or set propagationPolicy=Orphan to suppress this warning"
             )
 
-    def _attributes(self, call: Call, options: DeleteOptions, live: JsonObject) -> Attributes:
+    def _attributes(self, call: ResourceRequest, options: DeleteOptions, live: JsonObject) -> Attributes:
         document = options.document
         if call.kind.bucket in _PINNED and "preconditions" not in document:
             document = {**document, "preconditions": {"uid": live["metadata"].get("uid")}}
@@ -246,7 +246,7 @@ class Deleter:
             warnings=call.warnings,
         )
 
-    async def delete_collection(self, call: Call) -> Response:
+    async def delete_collection(self, call: ResourceRequest) -> Response:
         """Delete what a list selects, one by one; the answer is the list as it was selected."""
         listing = list_options(call.request)
         options = await self.parts.large.run(call.user.name, call.size, lambda: read_delete_options(call))
@@ -257,16 +257,16 @@ class Deleter:
         listed = Page(page.items, self.parts.store.revision, page.continue_, page.remaining)
         return await of_page(self.parts, call, listed)
 
-    async def _delete_item(self, call: Call, options: DeleteOptions, stored: Stored) -> None:
+    async def _delete_item(self, call: ResourceRequest, options: DeleteOptions, stored: Stored) -> None:
         import msgspec
 
         path = msgspec.structs.replace(call.path, namespace=stored.namespace, name=stored.name)
-        one = Call(call.request, call.user, call.view, path, call.verb, call.media, call.warnings)
+        one = ResourceRequest(call.request, call.user, call.view, path, call.verb, call.media, call.warnings)
         with suppress(errors.NotFound):
             await self.delete_one(one, options)
 
 
-def read_delete_options(call: Call) -> DeleteOptions:
+def read_delete_options(call: ResourceRequest) -> DeleteOptions:
     """From the body, or, only when there is none, from the query."""
     if not call.request.body:
         return delete_options(delete_options_from_query(call.request))
@@ -274,7 +274,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
     return delete_options(document)
 
 
-def check_preconditions(call: Call, options: DeleteOptions, live: JsonObject) -> None:
+def check_preconditions(call: ResourceRequest, options: DeleteOptions, live: JsonObject) -> None:
     metadata = live["metadata"]
     kind = call.kind.resource
     if options.uid is not None and options.uid != metadata.get("uid"):

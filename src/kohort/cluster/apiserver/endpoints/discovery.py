@@ -25,7 +25,7 @@ CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "cr
 """The same verbs as everywhere, in the order in which custom resources have always listed them."""
 
 
-class Others(Protocol):
+class AggregatedDiscovery(Protocol):
     """What aggregated servers serve."""
 
     revision: int
@@ -36,7 +36,7 @@ class Others(Protocol):
 
 
 class Discovery:
-    def __init__(self, catalog: Catalog, address: str = "", others: Others | None = None) -> None:
+    def __init__(self, catalog: Catalog, address: str = "", others: AggregatedDiscovery | None = None) -> None:
         self._catalog = catalog
         self._others = others
         self._address = address

@@ -13,7 +13,7 @@ import msgspec
 from kohort.cluster.apiserver.endpoints import authorization, connect_admission
 from kohort.cluster.apiserver.endpoints.query_options import boolean, integer
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.kube import clock, errors
 from kohort.kube.http import Response
 from kohort.objects import field_errors
@@ -46,11 +46,11 @@ class NodeClient(Protocol):
 class NodeEndpoints:
     """Subresources of pods that a node answers."""
 
-    def __init__(self, parts: Parts, client: NodeClient | None) -> None:
+    def __init__(self, parts: ServerParts, client: NodeClient | None) -> None:
         self._parts = parts
         self._client = client
 
-    async def log(self, call: Call) -> Response:
+    async def log(self, call: ResourceRequest) -> Response:
         query = log_query(call, split_streams=self._parts.gates.get("PodLogsQuerySplitStreams", False))
         pod = self._pod(call)
         container = container_of(pod, call.request.param("container"))
@@ -63,7 +63,7 @@ class NodeEndpoints:
         response.headers["content-type"] = "text/plain"
         return response
 
-    async def connect(self, call: Call) -> NodeLocation:
+    async def connect(self, call: ResourceRequest) -> NodeLocation:
         """Where an exec, attach or port-forward request must go, after admission agreed."""
         if call.verb != "create":
             # WebSockets begin with a GET, but what they do to a pod is not reading.
@@ -79,12 +79,12 @@ class NodeEndpoints:
         await connect_admission.admit(self._parts, call)
         return self._location(pod, _NODE_PATHS[action], container, query)
 
-    async def refuse_plain(self, call: Call) -> Response:
+    async def refuse_plain(self, call: ResourceRequest) -> Response:
         """The same request without an upgrade: what is wrong with it otherwise is said first."""
         await self.connect(call)
         raise errors.bad_request("Upgrade request required")
 
-    def _pod(self, call: Call) -> JsonObject:
+    def _pod(self, call: ResourceRequest) -> JsonObject:
         stored = self._parts.store.get("pods", call.namespace, call.name)
         if stored is None:
             raise missing(call)
@@ -140,7 +140,7 @@ def container_of(pod: JsonObject, wanted: str) -> str:
     raise errors.bad_request(f"a container name must be specified for pod {name}{choices}")
 
 
-def log_query(call: Call, *, split_streams: bool = False) -> Query:
+def log_query(call: ResourceRequest, *, split_streams: bool = False) -> Query:
     """The options of a log request, checked, in the node agent's names. `split_streams` is a feature gate."""
     request = call.request
     found: list[FieldError] = []
@@ -182,7 +182,7 @@ def _check_time(text: str) -> None:
 _NOT_LESS: Final = "must be greater than or equal to 0"
 
 
-def connect_query(call: Call) -> Query:
+def connect_query(call: ResourceRequest) -> Query:
     """The options of exec, attach and port-forward in the node agent's names."""
     request = call.request
     if call.path.subresource == "portforward":

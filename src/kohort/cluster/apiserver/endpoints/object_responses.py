@@ -1,7 +1,7 @@
 """Answers about objects, in the representation that was negotiated."""
 
-from kohort.cluster.apiserver.catalog.view import View, metadata_of
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.catalog.view import KindView, metadata_of
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation import encoding
 from kohort.cluster.apiserver.representation.negotiation import Media
@@ -21,32 +21,32 @@ def of_document(status: int, document: JsonObject, media: Media) -> Response:
     return of_bytes(status, encoding.encode(document, media), media.content_type)
 
 
-async def of_stored(parts: Parts, call: Call, stored: Stored, status: int = 200) -> Response:
+async def of_stored(parts: ServerParts, call: ResourceRequest, stored: Stored, status: int = 200) -> Response:
     if call.media.is_stored_form:
         return _render_stored(call, stored, status)
     return await parts.large.run(call.user.name, len(stored.raw), lambda: _render_stored(call, stored, status))
 
 
-def _render_stored(call: Call, stored: Stored, status: int) -> Response:
+def _render_stored(call: ResourceRequest, stored: Stored, status: int) -> Response:
     if call.media.transform:
         return render_object(call, call.view.document(stored), status)
     return of_bytes(status, encoding.encode_raw(call.view.raw(stored), call.media), call.media.content_type)
 
 
-async def of_object(parts: Parts, call: Call, document: JsonObject, status: int = 200) -> Response:
+async def of_object(parts: ServerParts, call: ResourceRequest, document: JsonObject, status: int = 200) -> Response:
     if call.media.is_stored_form:
         return render_object(call, document, status)
     size = len(encoding.compact(document))
     return await parts.large.run(call.user.name, size, lambda: render_object(call, document, status))
 
 
-def render_object(call: Call, document: JsonObject, status: int = 200) -> Response:
+def render_object(call: ResourceRequest, document: JsonObject, status: int = 200) -> Response:
     if call.media.transform and document.get("kind") != "Status":
         document = transformed(call, document)
     return of_document(status, document, call.media)
 
 
-def transformed(call: Call, document: JsonObject) -> JsonObject:
+def transformed(call: ResourceRequest, document: JsonObject) -> JsonObject:
     media = call.media
     if media.transform == "Table":
         from kohort.cluster.apiserver.representation import tables
@@ -73,7 +73,7 @@ def partial_metadata_of(raw: bytes, version: str) -> bytes:
     return b"".join((head, metadata_of(raw), b"}"))
 
 
-def include_object(call: Call) -> str:
+def include_object(call: ResourceRequest) -> str:
     """How much of the object a table row carries."""
     asked = call.request.param("includeObject") or "Metadata"
     if asked not in ("None", "Metadata", "Object"):
@@ -90,7 +90,7 @@ def go_type(kind: Kind, *, of_list: bool = False) -> str:
     return f"*{package}.{kind.list_kind if of_list else kind.resource.kind}"
 
 
-def status_success(view: View, name: str, uid: str) -> JsonObject:
+def status_success(view: KindView, name: str, uid: str) -> JsonObject:
     """What a deletion is answered with when the object is gone."""
     resource = view.kind.resource
     details: JsonObject = {"name": name}

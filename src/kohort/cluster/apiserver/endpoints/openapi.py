@@ -8,7 +8,7 @@ import msgspec
 
 from kohort.cluster.apiserver.aggregation.merged_discovery import merged_swagger
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.openapi.document import OpenApi, Published
+from kohort.cluster.apiserver.openapi.document import EncodedDocument, OpenApi
 from kohort.cluster.apiserver.representation import encoding
 from kohort.cluster.apiserver.representation.negotiation import JSON, Media, clauses, wants_pretty
 from kohort.kube import clock, errors
@@ -34,7 +34,7 @@ _NOTHING: Final = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0"
 """A document that defines nothing: its version, and the title and version of what it describes."""
 
 
-class Others(Protocol):
+class AggregatedOpenApi(Protocol):
     """What aggregated servers publish."""
 
     revision: int
@@ -45,12 +45,12 @@ class Others(Protocol):
 
 
 class OpenApiEndpoints:
-    def __init__(self, catalog: Catalog, others: Others | None = None) -> None:
+    def __init__(self, catalog: Catalog, others: AggregatedOpenApi | None = None) -> None:
         self._catalog = catalog
         self._others = others
         self._revision = -1
         self._current: OpenApi | None = None
-        self._merged: tuple[tuple[str, int], Published] | None = None
+        self._merged: tuple[tuple[str, int], EncodedDocument] | None = None
 
     def answer(self, request: Request) -> Response | None:
         path = request.path.rstrip("/")
@@ -71,7 +71,7 @@ class OpenApiEndpoints:
         paths = index["paths"] | {path: {"serverRelativeURL": url} for path, url in others.items()}
         return {"paths": dict(sorted(paths.items()))}
 
-    def _whole_swagger(self) -> Published:
+    def _whole_swagger(self) -> EncodedDocument:
         own = self._documents().swagger()
         others = self._others.swaggers() if self._others is not None else []
         if self._others is None or not others:
@@ -79,7 +79,7 @@ class OpenApiEndpoints:
         state = (own.hash, self._others.revision)
         if self._merged is None or self._merged[0] != state:
             body = encoding.compact(merged_swagger(msgspec.json.decode(own.body), others))
-            self._merged = (state, Published(body, hashlib.sha256(body).hexdigest().upper()))
+            self._merged = (state, EncodedDocument(body, hashlib.sha256(body).hexdigest().upper()))
         return self._merged[1]
 
     def _documents(self) -> OpenApi:
@@ -116,7 +116,7 @@ class OpenApiEndpoints:
         return _cached(request, self._whole_swagger())
 
 
-def _cached(request: Request, published: Published) -> Response:
+def _cached(request: Request, published: EncodedDocument) -> Response:
     etag = f'"{published.hash}"'
     headers = {"content-type": JSON, "etag": etag, "vary": "Accept", "cache-control": "no-cache, private"}
     if request.headers.get("if-none-match") == etag:

@@ -12,7 +12,7 @@ import msgspec
 from kohort.cluster.apiserver.endpoints import object_responses, request_bodies, system_metadata
 from kohort.cluster.apiserver.endpoints.patch_error_text import as_printed
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, write_options
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, tracked_fields
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -37,7 +37,7 @@ _BUILT_IN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
 _CUSTOM: Final = (JSON_PATCH, MERGE_PATCH, APPLY)
 
 
-def patch_type(call: Call) -> str:
+def patch_type(call: ResourceRequest) -> str:
     media_type = media_type_of(call.request.headers.get("content-type", ""))
     accepted = _CUSTOM if call.kind.custom else _BUILT_IN
     if media_type not in accepted:
@@ -47,7 +47,7 @@ def patch_type(call: Call) -> str:
     return media_type
 
 
-async def patch(writer: Writer, call: Call) -> Response:
+async def patch(writer: Writer, call: ResourceRequest) -> Response:
     media_type = patch_type(call)
     options = write_options(call.request, "PatchOptions", apply=media_type == APPLY)
     produce = await writer.parts.large.run(
@@ -60,7 +60,7 @@ async def patch(writer: Writer, call: Call) -> Response:
 
 
 def patcher(
-    writer: Writer, call: Call, options: WriteOptions, media_type: str
+    writer: Writer, call: ResourceRequest, options: WriteOptions, media_type: str
 ) -> Callable[[JsonObject | None], JsonObject]:
     change = parse(call, media_type, options.field_validation or "Warn")
 
@@ -92,7 +92,7 @@ class Change:
         self.apply = apply
 
 
-def parse(call: Call, media_type: str, field_validation: str) -> Change:
+def parse(call: ResourceRequest, media_type: str, field_validation: str) -> Change:
     strict = field_validation != "Ignore"
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     document, duplicates = request_bodies.read_patch(call.request.body, prefix)
@@ -114,8 +114,8 @@ def parse(call: Call, media_type: str, field_validation: str) -> Change:
 
 
 def fit(
-    parts: Parts,
-    call: Call,
+    parts: ServerParts,
+    call: ResourceRequest,
     change: Change,
     live: JsonObject,
     node: Node,
@@ -144,13 +144,13 @@ def fit(
 
     try:
         problems = attempt(obj)
-    except decode.Undecodable as error:
+    except decode.DecodingFailed as error:
         obj = wrapped(_copy(patched), node)
         if media_type != STRATEGIC or obj == patched:
             raise unfit(error.detail) from None
         try:
             problems = attempt(obj)
-        except decode.Undecodable as further:
+        except decode.DecodingFailed as further:
             raise unfit(further.detail) from None
     if problems and field_validation == "Strict":
         raise unfit(f"strict decoding error: {', '.join(problems)}")
@@ -159,7 +159,7 @@ def fit(
     return obj, only_status
 
 
-def _only_status(call: Call, live: JsonObject, patched: JsonObject) -> bool:
+def _only_status(call: ResourceRequest, live: JsonObject, patched: JsonObject) -> bool:
     """Whether a patch of the status leaves all the rest as it is stored, as nearly all of them do. What is stored was
     fitted to the schema when it came, and this endpoint could not change it anyway."""
     if call.path.subresource != "status" or call.kind.custom:
@@ -185,7 +185,7 @@ def _fitted_status(obj: JsonObject, node: Node) -> list[str]:
     return problems
 
 
-def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, media_type: str) -> None:
+def _check_type(parts: ServerParts, call: ResourceRequest, live: JsonObject, obj: JsonObject, media_type: str) -> None:
     """A patch cannot turn an object into one of another kind. What it would become is decoded first, as upstream does:
     often that fails already."""
     if call.kind.custom and live.get("kind") == call.kind.resource.kind:
@@ -194,7 +194,7 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
         found = obj.get(name)
         if found is not None and type(found) is not str:
             detail = f"json: cannot unmarshal {json_type(found)} into Go struct field .{name} of type string"
-            raise decode.Undecodable(live["kind"], live["apiVersion"], live["kind"], detail)
+            raise decode.DecodingFailed(live["kind"], live["apiVersion"], live["kind"], detail)
     if media_type == STRATEGIC:
         obj["kind"], obj["apiVersion"] = live["kind"], live["apiVersion"]
         return
@@ -209,10 +209,10 @@ def _check_type(parts: Parts, call: Call, live: JsonObject, obj: JsonObject, med
         decode.conform(_copy(obj), other.kind.schema())
         package = object_responses.go_type(call.kind)[1:].partition(".")[0]
         detail = f"converting ({version}.{kind}) to ({package}.{live['kind']}): unknown conversion"
-    raise decode.Undecodable(kind, version, live["kind"], detail)
+    raise decode.DecodingFailed(kind, version, live["kind"], detail)
 
 
-def _is_version_of(parts: Parts, kind: Kind, version: str) -> bool:
+def _is_version_of(parts: ServerParts, kind: Kind, version: str) -> bool:
     return any(one.resource.version == version for one in parts.catalog.siblings(kind))
 
 
@@ -227,7 +227,7 @@ def _invalid_patch(shown: str, problem: str) -> errors.ApiError:
     return errors.invalid("", "", [field_errors.invalid("patch", shown, problem)])
 
 
-def applier(writer: Writer, call: Call, options: WriteOptions) -> Callable[[JsonObject | None], JsonObject]:
+def applier(writer: Writer, call: ResourceRequest, options: WriteOptions) -> Callable[[JsonObject | None], JsonObject]:
     from kohort.cluster.apiserver.apply import serverside
     from kohort.cluster.apiserver.apply.intent_validation import null_values
 
@@ -274,7 +274,7 @@ def _converted(merged: JsonObject, kind: Kind) -> JsonObject:
     obj: JsonObject = _copy(merged)
     try:
         decode.conform(obj, node)
-    except decode.Undecodable:
+    except decode.DecodingFailed:
         if kind.custom:
             raise
         obj = wrapped(_copy(merged), node)
@@ -288,12 +288,12 @@ def _copy(document: Json) -> Json:
     return copy
 
 
-def read_intent(call: Call, options: WriteOptions) -> tuple[JsonObject, list[str]]:
+def read_intent(call: ResourceRequest, options: WriteOptions) -> tuple[JsonObject, list[str]]:
     """The body of an apply request, and the fields that occur twice in it."""
     return request_bodies.read_apply(call.request.body)
 
 
-def _report_duplicates(call: Call, duplicates: list[str], field_validation: str) -> None:
+def _report_duplicates(call: ResourceRequest, duplicates: list[str], field_validation: str) -> None:
     if not duplicates or field_validation == "Ignore":
         return
     if field_validation == "Strict":

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints.request_context import Call
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest
 from kohort.cluster.apiserver.endpoints.reset_fields import status_resets
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation.encoding import compact
@@ -14,7 +14,7 @@ from kohort.objects.json_types import JsonObject
 _KEYS: Final = {"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions"}
 
 
-def storage_problem(call: Call, detail: str) -> str:
+def storage_problem(call: ResourceRequest, detail: str) -> str:
     """A failed precondition in the words of the storage layer, key included."""
     resource = call.kind.resource
     place = f"{resource.group}/{resource.plural}" if call.kind.custom else _KEYS.get(resource.plural, resource.plural)

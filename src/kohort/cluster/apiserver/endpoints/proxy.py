@@ -17,8 +17,8 @@ import msgspec
 
 from kohort.cluster.apiserver.endpoints import connect_admission
 from kohort.cluster.apiserver.endpoints.node_connections import address_of
-from kohort.cluster.apiserver.endpoints.proxy_links import Links, with_links
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.proxy_links import LinkRewriter, with_links
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.kube import errors
 from kohort.kube.http import Response
 from kohort.objects.json_types import JsonObject
@@ -30,7 +30,7 @@ _WITHHELD: Final = frozenset(
 )
 
 
-class Target(msgspec.Struct, frozen=True):
+class ProxyTarget(msgspec.Struct, frozen=True):
     scheme: str
     host: str
     port: int
@@ -42,7 +42,7 @@ class Forwarder(Protocol):
     async def forward(
         self,
         method: str,
-        target: Target,
+        target: ProxyTarget,
         path: str,
         query: tuple[tuple[str, str], ...],
         headers: dict[str, str],
@@ -51,19 +51,19 @@ class Forwarder(Protocol):
 
 
 class ProxyEndpoints:
-    def __init__(self, parts: Parts, forwarder: Forwarder | None) -> None:
+    def __init__(self, parts: ServerParts, forwarder: Forwarder | None) -> None:
         self._parts = parts
         self._forwarder = forwarder
 
-    async def pod(self, call: Call) -> Response:
+    async def pod(self, call: ResourceRequest) -> Response:
         scheme, name, port = split_name(call.name)
         pod = self._object(call, "pods", call.namespace, name)
         host = (pod.get("status") or {}).get("podIP") or ""
         if not self._is_address_of(pod, host):
             raise address_not_allowed()
-        return await self._pass_on(call, Target(scheme, host, _number(port) or _first_port(pod) or 80))
+        return await self._pass_on(call, ProxyTarget(scheme, host, _number(port) or _first_port(pod) or 80))
 
-    async def service(self, call: Call) -> Response:
+    async def service(self, call: ResourceRequest) -> Response:
         scheme, name, port = split_name(call.name)
         service = self._object(call, "services", call.namespace, name)
         choices = self._endpoints(service, port)
@@ -73,17 +73,17 @@ class ProxyEndpoints:
         host, number = random.choice(choices)
         if not can_be_of_pod(host):
             raise address_not_allowed()
-        return await self._pass_on(call, Target(scheme, host, number))
+        return await self._pass_on(call, ProxyTarget(scheme, host, number))
 
-    async def node(self, call: Call) -> Response:
+    async def node(self, call: ResourceRequest) -> Response:
         scheme, name, port = split_name(call.name)
         node = self._object(call, "nodes", "", name)
         host, agent_port = address_of(node)
         if port and _number(port) != agent_port:
             if not can_be_of_pod(host):  # nor can it be of anything but the machine itself
                 raise address_not_allowed()
-            return await self._pass_on(call, Target(scheme, host, _number(port)))
-        return await self._pass_on(call, Target("https", host, agent_port, is_agent=True))
+            return await self._pass_on(call, ProxyTarget(scheme, host, _number(port)))
+        return await self._pass_on(call, ProxyTarget("https", host, agent_port, is_agent=True))
 
     def _is_address_of(self, pod: JsonObject, host: str) -> bool:
         """Whether a pod can have the address that its status names; others than its node may write that."""
@@ -97,7 +97,7 @@ class ProxyEndpoints:
             host_network=bool(spec.get("hostNetwork")),
         )
 
-    async def _pass_on(self, call: Call, target: Target) -> Response:
+    async def _pass_on(self, call: ResourceRequest, target: ProxyTarget) -> Response:
         if self._forwarder is None:
             raise errors.failure(503, "ServiceUnavailable", "this server has no connections to the outside")
         await connect_admission.admit(self._parts, call)
@@ -117,9 +117,9 @@ class ProxyEndpoints:
         prefix = quote(request.path.removesuffix(rest))
         host = f"[{target.host}]" if ":" in target.host else target.host
         names = frozenset({f"{host}:{target.port}", host, request.headers.get("host", "")} - {""})
-        return with_links(response, Links(prefix, names))
+        return with_links(response, LinkRewriter(prefix, names))
 
-    def _object(self, call: Call, bucket: str, namespace: str, name: str) -> JsonObject:
+    def _object(self, call: ResourceRequest, bucket: str, namespace: str, name: str) -> JsonObject:
         found = self._parts.reader.get(bucket, namespace, name)
         if found is None:
             raise errors.not_found(call.kind.resource.plural, name)

@@ -38,7 +38,7 @@ _TEXT_ONLY: Final = ("script", "style", "textarea", "title", "xmp")
 """Elements whose content is text, whatever it looks like."""
 
 
-class Links:
+class LinkRewriter:
     """How addresses change on their way through a proxy."""
 
     def __init__(self, prefix: str, hosts: frozenset[str]) -> None:
@@ -58,7 +58,7 @@ class Links:
         return urlunsplit(("", "", path, parts.query, parts.fragment))
 
 
-def with_links(response: Response, links: Links) -> Response:
+def with_links(response: Response, links: LinkRewriter) -> Response:
     """The answer of a proxied server for a client of the proxy."""
     location = response.headers.get("location", "")
     if location:
@@ -74,14 +74,14 @@ def with_links(response: Response, links: Links) -> Response:
 
 
 def _page(
-    body: bytes | AsyncIterator[bytes], coding: str, headers: dict[str, str], links: Links
+    body: bytes | AsyncIterator[bytes], coding: str, headers: dict[str, str], links: LinkRewriter
 ) -> bytes | AsyncIterator[bytes]:
     if isinstance(body, bytes):
         return body if coding in ("gzip", "deflate") else rewritten(body, links)
     return _rewritten_stream(body, coding, links)
 
 
-async def _rewritten_stream(chunks: AsyncIterator[bytes], coding: str, links: Links) -> AsyncIterator[bytes]:
+async def _rewritten_stream(chunks: AsyncIterator[bytes], coding: str, links: LinkRewriter) -> AsyncIterator[bytes]:
     unpack = _unpacker(coding)
     page = bytearray()
     try:

@@ -25,7 +25,7 @@ import msgspec
 
 from kohort.cluster.apiserver.endpoints import object_responses
 from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_options, revision_of
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.representation import encoding
 from kohort.cluster.apiserver.representation.negotiation import Media
@@ -46,23 +46,23 @@ ANY_STATE: Final = -1
 """The revision in a token that goes on from the present state."""
 
 
-async def get(parts: Parts, call: Call) -> Response:
+async def get(parts: ServerParts, call: ResourceRequest) -> Response:
     if call.request.param("export") in ("1", "t", "T", "true", "True", "TRUE"):
         raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     revision = revision_of(call.request.param("resourceVersion"))
-    await reached(parts.store, revision)
+    await wait_for_revision(parts.store, revision)
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
     if stored is None:
         raise missing(call)
     return await object_responses.of_stored(parts, call, stored)
 
 
-def missing(call: Call) -> errors.ApiError:
+def missing(call: ResourceRequest) -> errors.ApiError:
     resource = call.kind.resource
     return errors.not_found(resource.plural, call.name, resource.group)
 
 
-async def reached(store: Store, revision: int) -> None:
+async def wait_for_revision(store: Store, revision: int) -> None:
     """Wait a little for a revision that others have seen already; 504 if it does not come."""
     if revision > store.revision and not await store.wait_for(revision, FUTURE_WAIT):
         raise future_revision(revision, store.revision)
@@ -92,14 +92,14 @@ class Page(msgspec.Struct):
         return metadata
 
 
-async def list_(parts: Parts, call: Call) -> Response:
+async def list_(parts: ServerParts, call: ResourceRequest) -> Response:
     options = list_options(call.request)
     selection = select(call.kind, call.namespace, options.label_selector, options.field_selector)
     page = await read_page(parts, call, selection, options)
     return await of_page(parts, call, page)
 
 
-async def of_page(parts: Parts, call: Call, page: Page) -> Response:
+async def of_page(parts: ServerParts, call: ResourceRequest, page: Page) -> Response:
     """Rendered beside the event loop if it is large, in slices between which other users have their turns."""
     view, media = call.view, call.media
     if media.transform == "Table":
@@ -125,7 +125,7 @@ async def of_page(parts: Parts, call: Call, page: Page) -> Response:
     return object_responses.of_bytes(200, body, media.content_type)
 
 
-async def _table(parts: Parts, call: Call, page: Page) -> Response:
+async def _table(parts: ServerParts, call: ResourceRequest, page: Page) -> Response:
     from kohort.cluster.apiserver.representation import tables
 
     media, rows = call.media, list[msgspec.Raw]()
@@ -147,7 +147,7 @@ def _rendering_work(media: Media, raw: bytes) -> int:
     return 0 if media.format == "json" and not media.pretty else len(raw)
 
 
-async def _yaml(parts: Parts, call: Call, page: Page) -> Response:
+async def _yaml(parts: ServerParts, call: ResourceRequest, page: Page) -> Response:
     def render(part: Sequence[Stored]) -> bytes:
         return encoding.to_yaml(msgspec.json.decode(call.view.collection(part, {}))["items"])
 
@@ -173,7 +173,7 @@ def _size(items: Sequence[Stored]) -> int:
     return sum([len(stored.raw) for stored in items])
 
 
-def _metadata_list(call: Call, page: Page) -> bytes:
+def _metadata_list(call: ResourceRequest, page: Page) -> bytes:
     version = f"meta.k8s.io/{call.media.version}"
     start = encoding.compact({"kind": "PartialObjectMetadata", "apiVersion": version})[:-1] + b',"metadata":'
     items = b",".join(start + call.view.metadata(stored) + b"}" for stored in page.items)
@@ -181,12 +181,12 @@ def _metadata_list(call: Call, page: Page) -> bytes:
     return encoding.compact(head)[:-1] + b',"items":' + (b"[%b]}" % items if items else b"null}")
 
 
-async def read_page(parts: Parts, call: Call, selection: Selection, options: ListOptions) -> Page:
+async def read_page(parts: ServerParts, call: ResourceRequest, selection: Selection, options: ListOptions) -> Page:
     state = await _state(parts.store, call.kind.bucket, selection, options)
     return await parts.large.run(call.user.name, selection.work(len(state.objects)), lambda: _cut(state, selection))
 
 
-class State(msgspec.Struct):
+class ListState(msgspec.Struct):
     """What a list is cut from: all objects of a namespace or bucket at one revision."""
 
     objects: Sequence[Stored]
@@ -196,21 +196,21 @@ class State(msgspec.Struct):
     """The key from which on the list goes on."""
 
 
-async def _state(store: Store, bucket: str, selection: Selection, options: ListOptions) -> State:
+async def _state(store: Store, bucket: str, selection: Selection, options: ListOptions) -> ListState:
     if options.continue_:
-        await reached(store, max(0, decode_token(options.continue_).rv))
+        await wait_for_revision(store, max(0, decode_token(options.continue_).rv))
         return _rest(store, bucket, selection, options)
     revision = revision_of(options.resource_version, of_list=True)
-    await reached(store, revision)
+    await wait_for_revision(store, revision)
     exact = options.match == "Exact" or (revision > 0 and not options.match and options.limit > 0)
     if exact:
         try:
             objects = store.list_at(bucket, revision, selection.namespace)
         except HistoryExpired:
             raise errors.expired("The resourceVersion for the provided list is too old.") from None
-        return State(objects, revision, options.limit)
+        return ListState(objects, revision, options.limit)
     limit = 0 if options.resource_version == "0" else options.limit
-    return State(_latest(store, bucket, selection), store.revision, limit)
+    return ListState(_latest(store, bucket, selection), store.revision, limit)
 
 
 def _latest(store: Store, bucket: str, selection: Selection) -> Sequence[Stored]:
@@ -220,7 +220,7 @@ def _latest(store: Store, bucket: str, selection: Selection) -> Sequence[Stored]
     return store.list(bucket, selection.namespace)
 
 
-def _rest(store: Store, bucket: str, selection: Selection, options: ListOptions) -> State:
+def _rest(store: Store, bucket: str, selection: Selection, options: ListOptions) -> ListState:
     """What a continue token has not listed yet."""
     token = decode_token(options.continue_)
     if options.resource_version not in ("", "0"):
@@ -233,10 +233,10 @@ def _rest(store: Store, bucket: str, selection: Selection, options: ListOptions)
         except HistoryExpired:
             raise _expired_token(token) from None
     limit = 0 if options.resource_version == "0" else options.limit
-    return State(objects, revision, limit, token.key(selection.namespace))
+    return ListState(objects, revision, limit, token.key(selection.namespace))
 
 
-def _cut(whole: State, selection: Selection) -> Page:
+def _cut(whole: ListState, selection: Selection) -> Page:
     state, revision, limit, after = whole.objects, whole.revision, whole.limit, whole.after
     start = bisect_left(state, after, key=lambda stored: (stored.namespace, stored.name)) if after else 0
     if not selection.by_content:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.endpoints.object_responses import go_type
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation.negotiation import check_content_type
 from kohort.cluster.apiserver.schema import builtin, decode, json_body
@@ -34,14 +34,14 @@ def too_large() -> errors.ApiError:
     return errors.failure(413, "RequestEntityTooLarge", message)
 
 
-def decode_request(call: Call, kind: str = "") -> tuple[JsonObject, list[str]]:
+def decode_request(call: ResourceRequest, kind: str = "") -> tuple[JsonObject, list[str]]:
     """The document of a request body, and what strict decoding has to say about duplicate fields."""
     media_type = check_content_type(call.request, custom=call.kind.custom)
     wanted = kind or call.kind.resource.kind
     return decode.decode_body(call.request.body, media_type, kind=wanted, merge_duplicates=not call.kind.custom)
 
 
-def read_object(parts: Parts, call: Call, field_validation: str) -> JsonObject:
+def read_object(parts: ServerParts, call: ResourceRequest, field_validation: str) -> JsonObject:
     """The object that a create or update carries: checked, without unknown fields, with defaults."""
     document, duplicates = decode_request(call)
     resource = call.kind.resource
@@ -70,7 +70,7 @@ def complete_status(kind: Kind, document: JsonObject, *, nulls: bool = False) ->
     document.update((key, part[key]) for key in _OF_STATUS if key in part)
 
 
-def check_type(parts: Parts, call: Call, document: JsonObject, kind: str, api_version: str) -> None:
+def check_type(parts: ServerParts, call: ResourceRequest, document: JsonObject, kind: str, api_version: str) -> None:
     """Refuse a body that says it is something else. What it does not say is taken from the endpoint."""
     found_kind, found_version = document.get("kind") or "", document.get("apiVersion") or ""
     if call.kind.custom and kind == call.kind.resource.kind:
@@ -93,7 +93,7 @@ def _wrong_version(found: str, expected: str) -> errors.ApiError:
     )
 
 
-def _wrong_kind(parts: Parts, call: Call, found: str, found_version: str, wanted: str) -> str:
+def _wrong_kind(parts: ServerParts, call: ResourceRequest, found: str, found_version: str, wanted: str) -> str:
     group, _, version = found_version.rpartition("/")
     known = parts.catalog.by_kind(group, found)
     if known is None or known.kind.custom:
@@ -108,7 +108,7 @@ def _wrong_kind(parts: Parts, call: Call, found: str, found_version: str, wanted
 _PACKAGES: Final = {"Scale": "autoscaling", "Eviction": "policy", "TokenRequest": "authentication"}
 
 
-def _check_custom_type(call: Call, found_kind: str, found_version: str) -> None:
+def _check_custom_type(call: ResourceRequest, found_kind: str, found_version: str) -> None:
     """A custom resource must say what it is; whether its kind is right is a matter of validation."""
     body, resource = call.request.body, call.kind.resource
     if not found_kind:
@@ -118,7 +118,9 @@ def _check_custom_type(call: Call, found_kind: str, found_version: str) -> None:
         raise _wrong_version(found_version, resource.api_version)
 
 
-def shape(call: Call, document: JsonObject, node: Node, duplicates: list[str], field_validation: str) -> None:
+def shape(
+    call: ResourceRequest, document: JsonObject, node: Node, duplicates: list[str], field_validation: str
+) -> None:
     """Fit a document to a schema, in place, and report what did not fit."""
     as_sent: JsonObject | None = None
     if duplicates and not call.kind.custom:
@@ -203,7 +205,7 @@ def fitted(document: JsonObject, node: Node) -> list[str]:
     return problems
 
 
-def read_delete_options(call: Call) -> JsonObject:
+def read_delete_options(call: ResourceRequest) -> JsonObject:
     """The DeleteOptions in the body of a DELETE; clients send them in the version of any group."""
     media_type = check_content_type(call.request)
     try:
@@ -216,7 +218,7 @@ def read_delete_options(call: Call) -> JsonObject:
         raise errors.bad_request(message)
     try:
         decode.conform(document, builtin.type_node("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"))
-    except decode.Undecodable as error:
+    except decode.DecodingFailed as error:
         raise errors.bad_request(error.detail) from None
     return document
 

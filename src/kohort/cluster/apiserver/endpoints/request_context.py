@@ -7,11 +7,11 @@ from typing import Protocol
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.catalog.view import View
+from kohort.cluster.apiserver.catalog.view import KindView
 from kohort.cluster.apiserver.crd.conversion import Resolve
 from kohort.cluster.apiserver.endpoints.large_documents import LargeWork
 from kohort.cluster.apiserver.endpoints.paths import ResourcePath
-from kohort.cluster.apiserver.endpoints.request_metrics import Meters
+from kohort.cluster.apiserver.endpoints.request_metrics import RequestMetrics
 from kohort.cluster.apiserver.kinds.model import Kind, WriteContext
 from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.storage.model import Store, Stored
@@ -27,7 +27,7 @@ class Admission(Protocol):
     async def validate(self, attributes: Attributes) -> None: ...
 
 
-class Unhindered:
+class NoAdmission:
     """No admission at all."""
 
     async def mutate(self, attributes: Attributes) -> None:
@@ -42,7 +42,7 @@ class Authorizer(Protocol):
 
 
 @dataclass(slots=True)
-class Parts:
+class ServerParts:
     """What every endpoint works with."""
 
     store: Store
@@ -53,7 +53,7 @@ class Parts:
     gates: Mapping[str, bool] = field(default_factory=dict)
     resolve: Resolve | None = None
     """Makes a conversion that only a webhook can make."""
-    meters: Meters = field(default_factory=Meters)
+    meters: RequestMetrics = field(default_factory=RequestMetrics)
     large: LargeWork = field(default_factory=LargeWork)
     """Does the work on large documents."""
     committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Parts:
 
 
 @dataclass(slots=True)
-class Call:
+class ResourceRequest:
     request: Request
     user: User
-    view: View
+    view: KindView
     path: ResourcePath
     verb: str
     media: Media
@@ -85,6 +85,6 @@ class Call:
         self.name = self.path.name
 
 
-def write_context(parts: Parts, call: Call, *, dry_run: bool) -> WriteContext:
+def write_context(parts: ServerParts, call: ResourceRequest, *, dry_run: bool) -> WriteContext:
     subresource, patch = call.path.subresource, call.verb == "patch"
     return WriteContext(call.user, parts.reader, dry_run, subresource, call.warnings, parts.gates, patch)

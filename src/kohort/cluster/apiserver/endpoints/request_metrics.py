@@ -52,7 +52,7 @@ def scope_of(request: Request, path: ResourcePath) -> str:
     return "namespace" if path.namespace else "cluster"
 
 
-class Meters:
+class RequestMetrics:
     def __init__(self) -> None:
         self.families = Families()
         self._total = self.families.counter(

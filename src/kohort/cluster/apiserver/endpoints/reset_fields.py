@@ -7,7 +7,7 @@ it, so it is left out when managedFields are recorded.
 from typing import Final
 
 from kohort.cluster.apiserver.apply import managed
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects import field_errors
@@ -39,7 +39,7 @@ _TRACKED: Final[dict[str, tuple[str, ...]]] = {
 """Subresources through which only these fields can be owned."""
 
 
-def ignored_fields(call: Call) -> tuple[str, ...]:
+def ignored_fields(call: ResourceRequest) -> tuple[str, ...]:
     """The fields that this endpoint resets, so that writing them through it owns nothing."""
     kind = call.kind
     if call.path.subresource == "status":
@@ -55,11 +55,11 @@ def status_resets(kind: Kind) -> tuple[str, ...]:
     return _STATUS_RESETS.get(kind.bucket, ("metadata", "spec") if kind.custom else ("spec",))
 
 
-def tracked_fields(call: Call) -> tuple[str, ...]:
+def tracked_fields(call: ResourceRequest) -> tuple[str, ...]:
     return _TRACKED.get(call.path.subresource, ())
 
 
-def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
+def at_version(parts: ServerParts, call: ResourceRequest) -> managed.AtVersion | None:
     """Managed fields are recorded in the version of their writer; this shows the object in another one of its group."""
     if len(parts.catalog.of_bucket(call.kind.bucket)) < 2:
         return None
@@ -80,7 +80,7 @@ def at_version(parts: Parts, call: Call) -> managed.AtVersion | None:
     return convert
 
 
-def outgrown(call: Call, live: JsonObject) -> bool:
+def outgrown(call: ResourceRequest, live: JsonObject) -> bool:
     """Whether a custom resource has values of types that the definition, which changed since, does not allow."""
     revision = live["metadata"].get("resourceVersion") or "0"
     if not call.kind.custom or int(revision) > call.view.fresh_since:

@@ -7,7 +7,7 @@ from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.auth.tokens import DEFAULT_SECONDS
 from kohort.cluster.apiserver.endpoints import object_responses, request_bodies, system_metadata, unstored_admission
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, write_options
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube import clock
@@ -32,12 +32,12 @@ class Tokens(Protocol):
 
 
 class IdentityEndpoints:
-    def __init__(self, parts: Parts, reviews: Reviews, tokens: Tokens) -> None:
+    def __init__(self, parts: ServerParts, reviews: Reviews, tokens: Tokens) -> None:
         self._parts = parts
         self._reviews = reviews
         self._tokens = tokens
 
-    async def review(self, call: Call) -> Response:
+    async def review(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "CreateOptions")
         validation = options.field_validation or request_bodies.DEFAULT_VALIDATION
         document = await self._parts.large.run(
@@ -49,7 +49,7 @@ class IdentityEndpoints:
         answer = self._reviews.answer(call.kind.resource.kind, document, call.user, call.path.namespace)
         return await object_responses.of_object(self._parts, call, answer, 201)
 
-    async def token(self, call: Call) -> Response:
+    async def token(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "CreateOptions")
         group, version, kind = TOKEN_REQUEST
         document, duplicates = await self._parts.large.run(
@@ -68,7 +68,7 @@ class IdentityEndpoints:
         return await object_responses.of_object(self._parts, call, issued, 201)
 
 
-def _record(call: Call, options: WriteOptions, document: JsonObject, node: Node) -> None:
+def _record(call: ResourceRequest, options: WriteOptions, document: JsonObject, node: Node) -> None:
     """Nobody can own what is not stored, but answers that repeat the question say who asked."""
     managed.record_update(
         None,

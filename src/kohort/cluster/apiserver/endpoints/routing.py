@@ -12,14 +12,14 @@ import msgspec
 from kohort.cluster.apiserver.endpoints import patching, reading, scale
 from kohort.cluster.apiserver.endpoints.binding_and_eviction import PodActions
 from kohort.cluster.apiserver.endpoints.deletion import Deleter
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.watching import Watches
 from kohort.cluster.apiserver.endpoints.writing import Writer
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.kube import errors
 from kohort.kube.http import Response
 
-Endpoint = Callable[[Call], Awaitable[Response]]
+Endpoint = Callable[[ResourceRequest], Awaitable[Response]]
 
 SAME_OBJECT: Final = frozenset({"status", "resize", "ephemeralcontainers", "finalize", "approval"})
 """Subresources that are other doors to the whole object."""
@@ -32,7 +32,7 @@ class PageNotFound(errors.NotFound):
         super().__init__(errors.Status(status="Failure", message="404 page not found", reason="NotFound", code=404))
 
 
-def _lacks_namespace(call: Call) -> bool:
+def _lacks_namespace(call: ResourceRequest) -> bool:
     return call.kind.resource.namespaced and not call.path.namespace
 
 
@@ -42,7 +42,7 @@ def not_allowed() -> errors.ApiError:
 
 
 class Router:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ServerParts) -> None:
         self.parts = parts
         self.writer = Writer(parts)
         self.deleter = Deleter(parts, self.writer)
@@ -70,7 +70,7 @@ class Router:
             "patch": self._patch_scale,
         }
 
-    def find(self, call: Call) -> Endpoint:
+    def find(self, call: ResourceRequest) -> Endpoint:
         """The endpoint for a call; raises 404 or 405."""
         kind, subresource = call.kind, call.path.subresource
         check_scope(call)
@@ -93,26 +93,26 @@ class Router:
             return self._object[call.verb]
         raise errors.path_not_found()
 
-    async def _get(self, call: Call) -> Response:
+    async def _get(self, call: ResourceRequest) -> Response:
         return await reading.get(self.parts, call)
 
-    async def _list(self, call: Call) -> Response:
+    async def _list(self, call: ResourceRequest) -> Response:
         return await reading.list_(self.parts, call)
 
-    async def _patch(self, call: Call) -> Response:
+    async def _patch(self, call: ResourceRequest) -> Response:
         return await patching.patch(self.writer, call)
 
-    async def _get_scale(self, call: Call) -> Response:
+    async def _get_scale(self, call: ResourceRequest) -> Response:
         return await scale.get(self.parts, call)
 
-    async def _update_scale(self, call: Call) -> Response:
+    async def _update_scale(self, call: ResourceRequest) -> Response:
         return await scale.update(self.writer, call)
 
-    async def _patch_scale(self, call: Call) -> Response:
+    async def _patch_scale(self, call: ResourceRequest) -> Response:
         return await scale.patch(self.writer, call)
 
 
-def _terminating(call: Call) -> errors.ApiError:
+def _terminating(call: ResourceRequest) -> errors.ApiError:
     resource = call.kind.resource
     detail = "create not allowed while custom resource definition is terminating"
     return errors.forbidden(resource.plural, _name_in(call.request.body), detail, resource.group)
@@ -128,7 +128,7 @@ def _name_in(body: bytes) -> str:
     return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
-def check_scope(call: Call) -> None:
+def check_scope(call: ResourceRequest) -> None:
     """A cluster-scoped kind below a namespace, or an object of a namespaced kind without one, has no path."""
     path, resource = call.path, call.kind.resource
     outside = not resource.namespaced and path.namespace and resource.plural != "namespaces"
@@ -138,7 +138,7 @@ def check_scope(call: Call) -> None:
         raise errors.path_not_found()
 
 
-def _fits_path(call: Call, kind: Kind) -> bool:
+def _fits_path(call: ResourceRequest, kind: Kind) -> bool:
     """All-namespace paths are for reading; POST goes to collections, the rest to objects."""
     path, verb = call.path, call.verb
     if _lacks_namespace(call) and verb in ("create", "deletecollection"):

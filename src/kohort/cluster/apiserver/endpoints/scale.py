@@ -13,10 +13,10 @@ from kohort.cluster.apiserver.apply.scale_ownership import SCALE_VERSION, parent
 from kohort.cluster.apiserver.endpoints import object_responses, patching, request_bodies, system_metadata
 from kohort.cluster.apiserver.endpoints.preserved_fields import storage_problem
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, revision_of, write_options
-from kohort.cluster.apiserver.endpoints.reading import missing, reached
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.reading import missing, wait_for_revision
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.scale_document import put_replicas, replicas_of, scale_of, steps
-from kohort.cluster.apiserver.endpoints.writing import Writer, Written
+from kohort.cluster.apiserver.endpoints.writing import Writer, WriteResult
 from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.schema import builtin
 from kohort.cluster.apiserver.schema.node import Node
@@ -32,8 +32,8 @@ def scale_node() -> Node:
     return builtin.kind_node("autoscaling", "v1", "Scale")
 
 
-async def get(parts: Parts, call: Call) -> Response:
-    await reached(parts.store, revision_of(call.request.param("resourceVersion")))
+async def get(parts: ServerParts, call: ResourceRequest) -> Response:
+    await wait_for_revision(parts.store, revision_of(call.request.param("resourceVersion")))
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
     if stored is None:
         raise missing(call)
@@ -44,7 +44,7 @@ async def get(parts: Parts, call: Call) -> Response:
     return object_responses.render_object(call, scale_of(call.kind, parent))
 
 
-async def update(writer: Writer, call: Call) -> Response:
+async def update(writer: Writer, call: ResourceRequest) -> Response:
     options = write_options(call.request, "UpdateOptions")
     document, duplicates = await writer.parts.large.run(
         call.user.name, call.size, lambda: request_bodies.decode_request(call, "Scale")
@@ -67,7 +67,7 @@ async def update(writer: Writer, call: Call) -> Response:
     return _answer(call, await writer.replace(call, options, produce))
 
 
-async def patch(writer: Writer, call: Call) -> Response:
+async def patch(writer: Writer, call: ResourceRequest) -> Response:
     media_type = patching.patch_type(call)
     options = write_options(call.request, "PatchOptions", apply=media_type == patching.APPLY)
     validation = options.field_validation or "Warn"
@@ -93,7 +93,7 @@ async def patch(writer: Writer, call: Call) -> Response:
     return _answer(call, await writer.replace(call, options, produce))
 
 
-async def _apply(writer: Writer, call: Call, options: WriteOptions) -> Response:
+async def _apply(writer: Writer, call: ResourceRequest, options: WriteOptions) -> Response:
     from kohort.cluster.apiserver.apply import serverside
 
     intent, _ = await writer.parts.large.run(call.user.name, call.size, lambda: patching.read_intent(call, options))
@@ -117,7 +117,9 @@ async def _apply(writer: Writer, call: Call, options: WriteOptions) -> Response:
     return _answer(call, await writer.replace(call, options, produce))
 
 
-def _recorded(writer: Writer, call: Call, options: WriteOptions, live: JsonObject, scale: JsonObject) -> JsonObject:
+def _recorded(
+    writer: Writer, call: ResourceRequest, options: WriteOptions, live: JsonObject, scale: JsonObject
+) -> JsonObject:
     """The parent with the replicas of a Scale that was put or patched."""
     before = _tracked_scale(writer, call, live)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
@@ -136,7 +138,7 @@ def _recorded(writer: Writer, call: Call, options: WriteOptions, live: JsonObjec
     return _rescaled(writer, call, live, scale)
 
 
-def _rescaled(writer: Writer, call: Call, live: JsonObject, scale: JsonObject) -> JsonObject:
+def _rescaled(writer: Writer, call: ResourceRequest, live: JsonObject, scale: JsonObject) -> JsonObject:
     """The parent with the replicas of a Scale, and with the owners that they have there."""
     assert call.kind.scale_paths is not None
     path = call.kind.scale_paths[0]
@@ -160,7 +162,7 @@ def _rescaled(writer: Writer, call: Call, live: JsonObject, scale: JsonObject) -
     return obj
 
 
-def _tracked_scale(writer: Writer, call: Call, live: JsonObject) -> JsonObject:
+def _tracked_scale(writer: Writer, call: ResourceRequest, live: JsonObject) -> JsonObject:
     """The Scale of an object, with the owners of its replicas."""
     scale = scale_of(call.kind, live)
     owners = scale_entries(live["metadata"].get("managedFields"), _replicas_paths(writer, call))
@@ -169,7 +171,7 @@ def _tracked_scale(writer: Writer, call: Call, live: JsonObject) -> JsonObject:
     return scale
 
 
-def _replicas_paths(writer: Writer, call: Call) -> dict[str, tuple[str, ...] | None]:
+def _replicas_paths(writer: Writer, call: ResourceRequest) -> dict[str, tuple[str, ...] | None]:
     return {
         kind.resource.api_version: tuple(steps(kind.scale_paths[0])) if kind.scale_paths else None
         for kind in writer.parts.catalog.siblings(call.kind)
@@ -184,13 +186,13 @@ def _other_uid(live: JsonObject, metadata: JsonObject) -> str:
     return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}"
 
 
-def _check_replicas(call: Call, replicas: int) -> None:
+def _check_replicas(call: ResourceRequest, replicas: int) -> None:
     if replicas < 0 and not call.kind.custom:
         wrong = field_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid("Scale", call.name, [wrong], "autoscaling")
 
 
-def _answer(call: Call, written: Written) -> Response:
+def _answer(call: ResourceRequest, written: WriteResult) -> Response:
     parent = call.view.document(written.stored) if written.stored is not None else written.document
     assert parent is not None
     return object_responses.render_object(call, scale_of(call.kind, parent))

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.endpoints.request_context import Call
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest
 from kohort.cluster.apiserver.kinds.generated_names import random_uid
 from kohort.kube import clock, errors
 from kohort.objects.json_types import JsonObject
@@ -17,7 +17,7 @@ def wipe_system_fields(metadata: JsonObject) -> None:
         metadata.pop(field, None)
 
 
-def settle_namespace(call: Call, metadata: JsonObject) -> None:
+def settle_namespace(call: ResourceRequest, metadata: JsonObject) -> None:
     """The namespace of the path is the namespace of the object."""
     wanted, found = call.namespace, metadata.get("namespace") or ""
     if found and wanted and found != wanted:
@@ -30,7 +30,7 @@ def settle_namespace(call: Call, metadata: JsonObject) -> None:
         metadata.pop("namespace", None)
 
 
-def check_name(call: Call, metadata: JsonObject) -> None:
+def check_name(call: ResourceRequest, metadata: JsonObject) -> None:
     name = metadata.get("name") or ""
     if not name:
         raise errors.bad_request(
@@ -46,7 +46,7 @@ _DUPLICATE_OWNERS: Final = (
 )
 
 
-def drop_duplicate_owners(call: Call, metadata: JsonObject, *, after_admission: bool) -> None:
+def drop_duplicate_owners(call: ResourceRequest, metadata: JsonObject, *, after_admission: bool) -> None:
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return

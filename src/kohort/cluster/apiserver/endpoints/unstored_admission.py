@@ -4,11 +4,13 @@ import msgspec
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.objects.json_types import JsonObject
 
 
-async def admit(parts: Parts, call: Call, options: WriteOptions, document: JsonObject, name: str) -> None:
+async def admit(
+    parts: ServerParts, call: ResourceRequest, options: WriteOptions, document: JsonObject, name: str
+) -> None:
     """Ask everybody who has a say, as for a creation; `document` may be changed by it."""
     if call.namespace:
         document.setdefault("metadata", {})["namespace"] = call.namespace

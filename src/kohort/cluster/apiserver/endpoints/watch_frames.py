@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.catalog.encoding_cache import Kept
-from kohort.cluster.apiserver.catalog.view import View
+from kohort.cluster.apiserver.catalog.encoding_cache import EncodingCache
+from kohort.cluster.apiserver.catalog.view import KindView
 from kohort.cluster.apiserver.endpoints import object_responses
 from kohort.cluster.apiserver.endpoints.request_bodies import complete
 from kohort.cluster.apiserver.representation.encoding import compact
@@ -30,11 +30,11 @@ class Frames:
 
     content_type: str = JSON
 
-    def __init__(self, view: View, media: Media) -> None:
+    def __init__(self, view: KindView, media: Media) -> None:
         self.view = view
         self.media = media
-        self._known: Kept[tuple[str, int]] = Kept(FRAMES_KEPT)
-        self._batches: Kept[tuple[int, int, int, str]] = Kept(BATCHES_KEPT)
+        self._known: EncodingCache[tuple[str, int]] = EncodingCache(FRAMES_KEPT)
+        self._batches: EncodingCache[tuple[int, int, int, str]] = EncodingCache(BATCHES_KEPT)
 
     def of(self, type_: str, stored: Stored) -> bytes:
         key = (type_, stored.revision)
@@ -96,7 +96,7 @@ class Frames:
 class TableFrames(Frames):
     """Rows instead of objects. Only the first table of a stream names its columns, so nothing can be shared."""
 
-    def __init__(self, view: View, media: Media, include_object: str) -> None:
+    def __init__(self, view: KindView, media: Media, include_object: str) -> None:
         super().__init__(view, media)
         self._include_object = include_object
         self._first = True

@@ -18,7 +18,7 @@ from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conve
 from kohort.cluster.apiserver.endpoints import object_responses
 from kohort.cluster.apiserver.endpoints.query_options import ListOptions, list_options, revision_of
 from kohort.cluster.apiserver.endpoints.reading import FUTURE_WAIT, future_revision
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.endpoints.selection import Selection, select
 from kohort.cluster.apiserver.endpoints.watch_frames import Frames, ProtobufFrames, TableFrames
 from kohort.cluster.apiserver.representation.negotiation import Media, negotiate, not_acceptable
@@ -40,12 +40,12 @@ STORED_FORM_BYTES, RENDERED_BYTES = 4 * 1024 * 1024, 64 * 1024
 class Watches:
     """Starts watches; holds the shared frames."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ServerParts) -> None:
         self._parts = parts
         self._frames: dict[tuple[int, str, str, str], Frames] = {}
         self._catalog_revision = -1
 
-    async def start(self, call: Call) -> Response:
+    async def start(self, call: ResourceRequest) -> Response:
         options = list_options(call.request, force_watch=True)
         selection = select(call.kind, call.namespace, options.label_selector, options.field_selector, call.path.name)
         media = negotiate(call.request, custom=call.kind.custom)
@@ -57,7 +57,7 @@ class Watches:
         body = Watch(self._parts, call.user.name, frames, selection, options, revision, open_).run()
         return Response(200, {"content-type": frames.content_type}, body)
 
-    def frames(self, call: Call, media: Media) -> Frames:
+    def frames(self, call: ResourceRequest, media: Media) -> Frames:
         if media.transform == "Table":
             return TableFrames(call.view, media, object_responses.include_object(call))
         if self._catalog_revision != self._parts.catalog.revision:
@@ -74,7 +74,7 @@ class Watch:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: ServerParts,
         user: str,
         frames: Frames,
         selection: Selection,

@@ -24,7 +24,7 @@ class _Running:
         self.overdue = False
 
 
-class Deadlines:
+class WriteDeadlines:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._running: set[_Running] = set()

@@ -24,7 +24,7 @@ from kohort.cluster.apiserver.endpoints.preserved_fields import (
 )
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing
-from kohort.cluster.apiserver.endpoints.request_context import Call, Parts, write_context
+from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts, write_context
 from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, outgrown, tracked_fields
 from kohort.cluster.apiserver.endpoints.scale_document import put_replicas, scale_of
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
@@ -46,7 +46,7 @@ Produce = Callable[[JsonObject | None], JsonObject]
 """From the live object (None when there is none) to the object that the client wants in its place."""
 
 
-class Written:
+class WriteResult:
     """The outcome of a write: what was stored, or, when nothing was, what the answer shows."""
 
     __slots__ = ("created", "document", "stored")
@@ -58,18 +58,18 @@ class Written:
 
 
 class Writer:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ServerParts) -> None:
         self.parts = parts
 
     # --- create -------------------------------------------------------------------------------------------------------
 
-    async def create(self, call: Call) -> Response:
+    async def create(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "CreateOptions")
         obj = await self.parts.large.run(call.user.name, call.size, lambda: self._read_new(call, options))
         written = await self.insert(call, options, obj)
         return await self.answer(call, written)
 
-    def _read_new(self, call: Call, options: WriteOptions) -> JsonObject:
+    def _read_new(self, call: ResourceRequest, options: WriteOptions) -> JsonObject:
         obj = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
         metadata = obj.setdefault("metadata", {})
         system_metadata.wipe_system_fields(metadata)
@@ -78,13 +78,13 @@ class Writer:
         self.record(call, options, None, obj)
         return obj
 
-    async def insert(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+    async def insert(self, call: ResourceRequest, options: WriteOptions, obj: JsonObject) -> WriteResult:
         """A new object, from admission to commit."""
         name = obj["metadata"].get("name") or ""
         await self.admit(call, options, "CREATE", obj, None, name)
         return await self.commit_new(call, options, obj)
 
-    async def commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+    async def commit_new(self, call: ResourceRequest, options: WriteOptions, obj: JsonObject) -> WriteResult:
         """Everything that a create does after mutating admission."""
         metadata = obj["metadata"]
         base = metadata.get("generateName") or ""
@@ -112,7 +112,7 @@ class Writer:
             retry_after=1,
         )
 
-    def _free_name(self, call: Call, base: str) -> str:
+    def _free_name(self, call: ResourceRequest, base: str) -> str:
         name = generated_name(base)
         for _ in range(NAME_ATTEMPTS):
             if self.parts.store.get(call.kind.bucket, call.namespace, name) is None:
@@ -120,7 +120,7 @@ class Writer:
             name = generated_name(base)
         return name
 
-    async def _commit_new(self, call: Call, options: WriteOptions, obj: JsonObject) -> Written:
+    async def _commit_new(self, call: ResourceRequest, options: WriteOptions, obj: JsonObject) -> WriteResult:
         kind, strategy = call.kind, call.kind.strategy
         context = write_context(self.parts, call, dry_run=options.dry_run)
         metadata = obj["metadata"]
@@ -153,9 +153,9 @@ class Writer:
             request_bodies.complete(kind, obj, nulls=True)
             if options.dry_run:
                 strategy.after_delete(context, obj)
-                return Written(document=with_type_first(obj, kind), created=True)
+                return WriteResult(document=with_type_first(obj, kind), created=True)
             try:
-                return Written(stored=await self.store(call, obj, expected=0), created=True)
+                return WriteResult(stored=await self.store(call, obj, expected=0), created=True)
             except StaleRevision as stale:
                 raise self._exists(kind, stale.current, metadata["name"]) from None
         except (errors.ApiError, StorageError):
@@ -170,7 +170,7 @@ class Writer:
 
     # --- update -------------------------------------------------------------------------------------------------------
 
-    async def update(self, call: Call) -> Response:
+    async def update(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "UpdateOptions")
         body = await self.parts.large.run(call.user.name, call.size, lambda: self._read_changed(call, options))
         metadata = body["metadata"]
@@ -190,7 +190,7 @@ class Writer:
         written = await self.replace(call, options, produce, create_allowed=call.kind.strategy.create_on_update)
         return await self.answer(call, written)
 
-    def _read_changed(self, call: Call, options: WriteOptions) -> JsonObject:
+    def _read_changed(self, call: ResourceRequest, options: WriteOptions) -> JsonObject:
         body = request_bodies.read_object(self.parts, call, options.field_validation or "Warn")
         metadata = body.setdefault("metadata", {})
         system_metadata.settle_namespace(call, metadata)
@@ -199,8 +199,8 @@ class Writer:
         return body
 
     async def replace(
-        self, call: Call, options: WriteOptions, produce: Produce, *, create_allowed: bool = False
-    ) -> Written:
+        self, call: ResourceRequest, options: WriteOptions, produce: Produce, *, create_allowed: bool = False
+    ) -> WriteResult:
         """Put what `produce` makes of the live object in its place, however often the live object changes meanwhile."""
         while True:
             stored = self.parts.store.get(call.kind.bucket, call.namespace, call.name)
@@ -212,8 +212,8 @@ class Writer:
                 continue
 
     async def _create_by_update(
-        self, call: Call, options: WriteOptions, produce: Produce, create_allowed: bool
-    ) -> Written:
+        self, call: ResourceRequest, options: WriteOptions, produce: Produce, create_allowed: bool
+    ) -> WriteResult:
         if not create_allowed or call.path.subresource:
             raise missing(call)
         obj = await self.parts.large.run(call.user.name, call.size, lambda: produce(None))
@@ -223,7 +223,9 @@ class Writer:
         obj["metadata"].pop("resourceVersion", None)
         return await self.commit_new(call, options, obj)
 
-    async def _replace_once(self, call: Call, options: WriteOptions, produce: Produce, stored: Stored) -> Written:
+    async def _replace_once(
+        self, call: ResourceRequest, options: WriteOptions, produce: Produce, stored: Stored
+    ) -> WriteResult:
         live = call.view.document(stored)
         size = max(call.size, len(stored.raw))
         obj = await self.parts.large.run(call.user.name, size, lambda: produce(live))
@@ -244,19 +246,21 @@ class Writer:
         strategy.settle(obj)
         (request_bodies.complete_status if status else request_bodies.complete)(call.kind, obj, nulls=True)
         if managed.is_noop(live, obj):
-            return Written(stored=stored)
+            return WriteResult(stored=stored)
         _check_growth(call, obj, stored)
         if options.dry_run:
-            return Written(document=with_type_first(obj, call.kind))
-        return Written(stored=await self.store(call, obj, expected=stored.revision))
+            return WriteResult(document=with_type_first(obj, call.kind))
+        return WriteResult(stored=await self.store(call, obj, expected=stored.revision))
 
-    def _found(self, call: Call, context: WriteContext, obj: JsonObject, live: JsonObject) -> list[FieldError]:
+    def _found(
+        self, call: ResourceRequest, context: WriteContext, obj: JsonObject, live: JsonObject
+    ) -> list[FieldError]:
         """What is wrong with an update."""
         status, strategy = call.path.subresource == "status", call.kind.strategy
         rules = strategy.validate_status_update if status else strategy.validate_update
         return metadata_rules.on_update(call.kind, obj, live, status=status) + rules(context, obj, live)
 
-    def _check_revision(self, call: Call, metadata: JsonObject, stored: Stored) -> None:
+    def _check_revision(self, call: ResourceRequest, metadata: JsonObject, stored: Stored) -> None:
         """Optimistic locking: a resourceVersion that is sent must be the present one."""
         sent = metadata.get("resourceVersion") or ""
         resource = call.kind.resource
@@ -270,7 +274,7 @@ class Writer:
         elif int(sent) != stored.revision:
             raise errors.conflict(resource.plural, call.name, errors.STALE, resource.group)
 
-    def _settle(self, call: Call, context: WriteContext, obj: JsonObject, live: JsonObject) -> JsonObject:
+    def _settle(self, call: ResourceRequest, context: WriteContext, obj: JsonObject, live: JsonObject) -> JsonObject:
         """Put back what this endpoint cannot change, and move the generation if the desired state changed."""
         strategy = call.kind.strategy
         if call.path.subresource == "status":
@@ -289,18 +293,18 @@ class Writer:
         return obj
 
     async def _remove(
-        self, call: Call, context: WriteContext, options: WriteOptions, obj: JsonObject, stored: Stored
-    ) -> Written:
+        self, call: ResourceRequest, context: WriteContext, options: WriteOptions, obj: JsonObject, stored: Stored
+    ) -> WriteResult:
         """The update that took the last finalizer off an object that waited for it."""
         if not options.dry_run:
             await self.parts.store.write(stored.bucket, stored.namespace, stored.name, None, expected=stored.revision)
             call.kind.strategy.after_delete(context, obj)
             await self.announce(stored)
-        return Written(document=with_type_first(obj, call.kind))
+        return WriteResult(document=with_type_first(obj, call.kind))
 
     # --- shared steps -------------------------------------------------------------------------------------------------
 
-    def record(self, call: Call, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
+    def record(self, call: ResourceRequest, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
         """Note in managedFields who wrote what. Nobody owns anything of an object that its new schema cannot read."""
         if live is not None and outgrown(call, live):
             obj.setdefault("metadata", {}).pop("managedFields", None)
@@ -320,7 +324,7 @@ class Writer:
 
     async def admit(
         self,
-        call: Call,
+        call: ResourceRequest,
         options: WriteOptions,
         operation: Operation,
         obj: JsonObject,
@@ -334,7 +338,9 @@ class Writer:
         await self.parts.admission.mutate(attributes)
         system_metadata.drop_duplicate_owners(call, obj["metadata"], after_admission=True)
 
-    async def _admit_scale(self, call: Call, options: WriteOptions, obj: JsonObject, live: JsonObject) -> None:
+    async def _admit_scale(
+        self, call: ResourceRequest, options: WriteOptions, obj: JsonObject, live: JsonObject
+    ) -> None:
         """What was asked for is a Scale: that is what is shown, and what may be changed."""
         scale = scale_of(call.kind, obj)
         wanted = scale["spec"].get("replicas")
@@ -345,7 +351,12 @@ class Writer:
             put_replicas(call.kind, obj, replicas or 0)
 
     async def validate(
-        self, call: Call, options: WriteOptions, operation: Operation, obj: JsonObject, live: JsonObject | None
+        self,
+        call: ResourceRequest,
+        options: WriteOptions,
+        operation: Operation,
+        obj: JsonObject,
+        live: JsonObject | None,
     ) -> None:
         name = obj["metadata"].get("name") or ""
         if call.path.subresource == "scale" and live is not None:
@@ -355,7 +366,7 @@ class Writer:
 
     def _attributes(
         self,
-        call: Call,
+        call: ResourceRequest,
         options: WriteOptions,
         operation: Operation,
         obj: JsonObject,
@@ -377,7 +388,7 @@ class Writer:
             warnings=call.warnings,
         )
 
-    async def store(self, call: Call, obj: JsonObject, *, expected: int) -> Stored:
+    async def store(self, call: ResourceRequest, obj: JsonObject, *, expected: int) -> Stored:
         kind = call.kind
         siblings = self.parts.catalog.siblings(kind)
         document = kind.to_storage(obj) if kind.to_storage is not None else obj
@@ -412,7 +423,7 @@ class Writer:
             shown, group = obj.get("kind") or "", (obj.get("apiVersion") or "").rpartition("/")[0]
         return errors.invalid(shown, name, found, group)
 
-    async def answer(self, call: Call, written: Written) -> Response:
+    async def answer(self, call: ResourceRequest, written: WriteResult) -> Response:
         status = 201 if written.created else 200
         if written.stored is not None:
             return await object_responses.of_stored(self.parts, call, written.stored, status)
@@ -420,7 +431,7 @@ class Writer:
         return await object_responses.of_object(self.parts, call, written.document, status)
 
 
-def _check_growth(call: Call, obj: JsonObject, stored: Stored) -> None:
+def _check_growth(call: ResourceRequest, obj: JsonObject, stored: Stored) -> None:
     """An object may not grow beyond the size of the largest body: patches could add to it again and again."""
     before = len(stored.raw)
     if before + call.size <= request_bodies.MAX_BODY:

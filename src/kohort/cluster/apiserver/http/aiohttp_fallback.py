@@ -18,13 +18,13 @@ from aiohttp.web_protocol import RequestHandler
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
-from kohort.cluster.apiserver.http.answered import Answered
+from kohort.cluster.apiserver.http.answered import AlreadyWritten
 from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines, body_too_late
-from kohort.cluster.apiserver.http.exec_streams import Streams
+from kohort.cluster.apiserver.http.exec_streams import UpgradeHandler
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
 from kohort.cluster.apiserver.http.request_turns import FairHandler
-from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.response_writer import ResponseWriter
 from kohort.cluster.apiserver.http.simple_connection import Authenticate
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
@@ -43,10 +43,10 @@ _QUIET.setLevel(logging.CRITICAL)
 """What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
 
 
-Send = Callable[[Exchange, Request, Response], Awaitable[None]]
+Send = Callable[[ResponseWriter, Request, Response], Awaitable[None]]
 
 
-class Elaborate:
+class AiohttpFallback:
     """Serves connections that are handed over."""
 
     def __init__(
@@ -64,10 +64,10 @@ class Elaborate:
         self._turns = turns
         self._authenticate = authenticate
         self._send = send
-        self._streams = Streams(server, nodes) if nodes is not None else None
+        self._streams = UpgradeHandler(server, nodes) if nodes is not None else None
         self.protocols = web.Server(
             self._handle,
-            request_factory=_incoming,
+            request_factory=_fallback_request,
             access_log=None,
             logger=_QUIET,
             max_line_size=MAX_LINE,
@@ -94,7 +94,7 @@ class Elaborate:
             protocol.transport.abort()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        assert isinstance(incoming, Incoming)
+        assert isinstance(incoming, FallbackRequest)
         timer = self._headless.pop(incoming.protocol, None)
         if timer is not None:
             timer.cancel()
@@ -118,7 +118,7 @@ class Elaborate:
             response = failure_response(request, error)
             exchange.lasting = exchange.lasting and incoming.content.is_eof()
         await self._send(exchange, request, response)
-        return Answered(lasting=exchange.lasting)
+        return AlreadyWritten(lasting=exchange.lasting)
 
     def _may_send_body(self, request: Request, user: User) -> bool:
         """Whether a request will come to its body. If not, it is answered without."""
@@ -129,7 +129,7 @@ class Elaborate:
         return True
 
     async def _answer(self, request: Request, user: User, incoming: web.BaseRequest) -> Response:
-        reading = ReadBody(self._budget, user.name, self._deadlines.body)
+        reading = BodyReader(self._budget, user.name, self._deadlines.body)
         try:
             body = await reading.of(incoming)
             whole = Request(request.method, request.path, request.query, request.headers, body)
@@ -138,7 +138,7 @@ class Elaborate:
             reading.close()
 
 
-class Incoming(web.BaseRequest):
+class FallbackRequest(web.BaseRequest):
     """A request whose answer may be given up when its sender hangs up.
 
     aiohttp gives up all or none. A write must not stop half way, but a watch that nobody reads has to end.
@@ -150,9 +150,9 @@ class Incoming(web.BaseRequest):
         """Whoever hangs up wants no answer of the present task any more."""
         self._answering = asyncio.current_task()
 
-    def exchange(self) -> Exchange:
+    def exchange(self) -> ResponseWriter:
         drained = self.protocol._drain_helper
-        return Exchange(self.transport, drained, self.method, bool(self.keep_alive), self.version < HttpVersion11)
+        return ResponseWriter(self.transport, drained, self.method, bool(self.keep_alive), self.version < HttpVersion11)
 
     def certificate(self) -> Mapping[str, object] | None:
         found: Mapping[str, object] | None = self.get_extra_info("peercert")
@@ -164,14 +164,14 @@ class Incoming(web.BaseRequest):
             self._answering.cancel()
 
 
-def _incoming(
+def _fallback_request(
     message: RawRequestMessage,
     payload: StreamReader,
     protocol: RequestHandler,
     writer: AbstractStreamWriter,
     task: "asyncio.Task[None]",
-) -> Incoming:
-    return Incoming(message, payload, protocol, writer, task, asyncio.get_running_loop())
+) -> FallbackRequest:
+    return FallbackRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
@@ -183,7 +183,7 @@ def headers_of(incoming: web.BaseRequest) -> dict[str, str]:
     return headers
 
 
-class ReadBody:
+class BodyReader:
     """The body of one request, accounted for until the request is answered."""
 
     def __init__(self, budget: BodyBudget, user: str, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 
-class Answered(web.StreamResponse):
+class AlreadyWritten(web.StreamResponse):
     def __init__(self, *, lasting: bool) -> None:
         """`lasting`: whether another request may follow on the same connection."""
         super().__init__()

@@ -23,9 +23,9 @@ from kohort.cluster.apiserver.auth.authentication import offered_subprotocols
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints import paths
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation
-from kohort.cluster.apiserver.http.answered import Answered
+from kohort.cluster.apiserver.http.answered import AlreadyWritten
 from kohort.cluster.apiserver.http.node_client import MAX_MESSAGE, VERSIONS, HttpsNodeClient
-from kohort.cluster.apiserver.http.spdy_relay import joined
+from kohort.cluster.apiserver.http.spdy_relay import join_connections
 from kohort.cluster.apiserver.representation.negotiation import JSON
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
@@ -46,7 +46,7 @@ BINARY: Final = "binary.k8s.io"
 BASE64: Final = "base64.binary.k8s.io"
 
 
-class Streams:
+class UpgradeHandler:
     """Serves upgrade requests of the front."""
 
     def __init__(self, server: ApiServer, nodes: HttpsNodeClient) -> None:
@@ -75,12 +75,12 @@ class Streams:
         versions = incoming.headers.getall(VERSIONS, [])
         answer = await self._nodes.upgraded(location, incoming.headers["upgrade"], versions)
         try:
-            client, node = joined(incoming, answer)
+            client, node = join_connections(incoming, answer)
             with contextlib.suppress(ConnectionError):
                 await _first(client.pass_on(node), node.pass_on(client))
         finally:
             answer.close()
-        return Answered(lasting=False)
+        return AlreadyWritten(lasting=False)
 
     async def _bridge(
         self, incoming: web.BaseRequest, location: NodeLocation, offered: Sequence[str]

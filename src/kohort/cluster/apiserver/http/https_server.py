@@ -13,22 +13,22 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from kohort.cluster.apiserver.http.body_budget import ReadDeadlines
-from kohort.cluster.apiserver.http.listener import Listening
+from kohort.cluster.apiserver.http.listener import Listener
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.http.request_target import split_target
 from kohort.cluster.apiserver.http.request_turns import FairHandler
-from kohort.cluster.apiserver.http.response_writer import Exchange
+from kohort.cluster.apiserver.http.response_writer import ResponseWriter
 from kohort.cluster.apiserver.http.simple_connection import Authenticate, Certificate, Connection
-from kohort.cluster.apiserver.http.simple_request import Plain
-from kohort.cluster.apiserver.http.stream_pacing import Rounds
-from kohort.cluster.apiserver.http.tls import Secured
+from kohort.cluster.apiserver.http.simple_request import SimpleRequest
+from kohort.cluster.apiserver.http.stream_pacing import StreamRounds
+from kohort.cluster.apiserver.http.tls import TlsProtocolFactory
 from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
 
 if TYPE_CHECKING:
-    from kohort.cluster.apiserver.http.aiohttp_fallback import Elaborate
+    from kohort.cluster.apiserver.http.aiohttp_fallback import AiohttpFallback
 
 GZIP_FROM: Final = 128 * 1024
 GZIP_ELSEWHERE: Final = 1024 * 1024
@@ -40,7 +40,7 @@ LAST_ANSWERS: Final = 2.0
 """Seconds that running requests have when the server stops."""
 
 
-class Front:
+class HttpsServer:
     """A listening API server. `port` is known once it is started."""
 
     def __init__(
@@ -62,11 +62,11 @@ class Front:
         self._tls = tls
         self._nodes = nodes
         self._deadlines = deadlines or ReadDeadlines()
-        self._listening: Listening | None = None
-        self._elaborate: Elaborate | None = None
+        self._listening: Listener | None = None
+        self._elaborate: AiohttpFallback | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._streams: set[asyncio.Task[None]] = set()
-        self._rounds = Rounds()
+        self._rounds = StreamRounds()
         self._log = Log(part="front")
         self.connections: set[Connection] = set()
         self.port = port
@@ -77,8 +77,8 @@ class Front:
         def connection() -> Connection:
             return Connection(self, self._any_request, self._log)
 
-        protocol = Secured(self._tls, connection) if self._tls is not None else connection
-        self._listening = Listening(protocol, self._log)
+        protocol = TlsProtocolFactory(self._tls, connection) if self._tls is not None else connection
+        self._listening = Listener(protocol, self._log)
         self.port = await self._listening.open(self._host, self.port)
         self._idle_timer = loop.call_later(IDLE_LOOK, self._close_idle, loop)
 
@@ -109,7 +109,7 @@ class Front:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def serve(self, plain: Plain, exchange: Exchange, certificate: Certificate | None) -> None:
+    async def serve(self, plain: SimpleRequest, exchange: ResponseWriter, certificate: Certificate | None) -> None:
         """Answer a plain request."""
         request = Request(plain.method, "/", (), plain.headers)
         try:
@@ -124,16 +124,16 @@ class Front:
     def _any_request(self) -> asyncio.Protocol:
         """What reads requests that are not plain."""
         if self._elaborate is None:
-            from kohort.cluster.apiserver.http.aiohttp_fallback import Elaborate
+            from kohort.cluster.apiserver.http.aiohttp_fallback import AiohttpFallback
 
-            self._elaborate = Elaborate(
+            self._elaborate = AiohttpFallback(
                 self._server, self._turns, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
             )
         return self._elaborate.protocol()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    async def _send(self, exchange: Exchange, request: Request, response: Response) -> None:
+    async def _send(self, exchange: ResponseWriter, request: Request, response: Response) -> None:
         body, headers = response.body, response.headers
         if not isinstance(body, bytes):
             await self._stream(exchange, request, response, body)
@@ -147,7 +147,7 @@ class Front:
         await exchange.answer(response.status, headers, body)
 
     async def _stream(
-        self, exchange: Exchange, request: Request, response: Response, frames: AsyncIterator[bytes]
+        self, exchange: ResponseWriter, request: Request, response: Response, frames: AsyncIterator[bytes]
     ) -> None:
         exchange.begin(response.status, response.headers)
         pump = asyncio.ensure_future(exchange.pump(frames, self._rounds))

@@ -20,7 +20,7 @@ _GONE: Final = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 """Nobody is there, or not any more."""
 
 
-class Listening:
+class Listener:
     def __init__(self, protocol: Callable[[], asyncio.BaseProtocol], log: Log) -> None:
         """`protocol` is made for every connection."""
         self._protocol = protocol

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation, unreachable
-from kohort.cluster.apiserver.endpoints.proxy import Target
+from kohort.cluster.apiserver.endpoints.proxy import ProxyTarget
 from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
 from kohort.kube import errors
 from kohort.kube.http import Response
@@ -109,7 +109,7 @@ class HttpsNodeClient:
     async def forward(
         self,
         method: str,
-        target: Target,
+        target: ProxyTarget,
         path: str,
         query: tuple[tuple[str, str], ...],
         headers: dict[str, str],

@@ -14,7 +14,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Final
 
-from kohort.cluster.apiserver.http.stream_pacing import Rounds
+from kohort.cluster.apiserver.http.stream_pacing import StreamRounds
 
 UNSENT_LIMIT: Final = 1024 * 1024
 """Bytes that may wait in a transport before whoever writes to it has to wait."""
@@ -26,7 +26,7 @@ _WITHOUT_LENGTH: Final = frozenset({204, 304})
 
 
 @dataclass(slots=True)
-class Exchange:
+class ResponseWriter:
     """One request, and the connection that its answer is written to.
 
     Several values of a header are separated by line feeds. ConnectionError when the client is gone or takes nothing.
@@ -45,7 +45,7 @@ class Exchange:
         framing = self._framing()
         if status not in _WITHOUT_LENGTH and not (self.method == "HEAD" and "content-length" in headers):
             framing["content-length"] = str(len(body))
-        head = head_of(status, {**headers, **framing})
+        head = encode_head(status, {**headers, **framing})
         if self.method == "HEAD":
             body = b""
         transport = self._open()
@@ -62,9 +62,9 @@ class Exchange:
         framing = self._framing()
         if not self.old:
             framing["transfer-encoding"] = "chunked"
-        self._open().write(head_of(status, {**headers, **framing}))
+        self._open().write(encode_head(status, {**headers, **framing}))
 
-    async def pump(self, frames: AsyncIterator[bytes], rounds: Rounds) -> None:
+    async def pump(self, frames: AsyncIterator[bytes], rounds: StreamRounds) -> None:
         """Write frames as they come, until there are no more."""
         try:
             async for frame in frames:
@@ -116,7 +116,7 @@ class Exchange:
             raise ConnectionResetError("the client takes nothing") from None
 
 
-def head_of(status: int, headers: Mapping[str, str]) -> bytes:
+def encode_head(status: int, headers: Mapping[str, str]) -> bytes:
     lines = [_status_line(status)]
     for name, value in headers.items():
         if "\n" in value:

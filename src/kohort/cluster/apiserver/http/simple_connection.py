@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Final, Protocol
 
 from kohort.cluster.apiserver.auth.model import User
-from kohort.cluster.apiserver.http.response_writer import Exchange
-from kohort.cluster.apiserver.http.simple_request import Plain, read
+from kohort.cluster.apiserver.http.response_writer import ResponseWriter
+from kohort.cluster.apiserver.http.simple_request import SimpleRequest, read_simple_request
 from kohort.kube.log import Log
 
 HELD_LIMIT: Final = 64 * 1024
@@ -25,18 +25,18 @@ Authenticate = Callable[[Mapping[str, str], Certificate | None], User]
 """From headers and the client certificate to an identity; raises 401."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What connections belong to."""
 
     connections: "set[Connection]"
 
     def serve(
-        self, request: Plain, exchange: Exchange, certificate: Certificate | None
+        self, request: SimpleRequest, exchange: ResponseWriter, certificate: Certificate | None
     ) -> Coroutine[None, None, None]: ...
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, owner: Owner, elaborate: Callable[[], asyncio.Protocol], log: Log) -> None:
+    def __init__(self, owner: ConnectionOwner, elaborate: Callable[[], asyncio.Protocol], log: Log) -> None:
         """`elaborate` makes what takes over when a request is not plain."""
         self._owner = owner
         self._elaborate = elaborate
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         if self.task is not None or self._closing:
             self._hold(data)
             return
-        request = read(data)
+        request = read_simple_request(data)
         if request is None:
             self._hand_over(data)
             return
@@ -103,8 +103,8 @@ class Connection(asyncio.Protocol):
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: Plain) -> None:
-        exchange = Exchange(self._transport, self._drained, request.method, request.lasting and not self._closing)
+    async def _answer(self, request: SimpleRequest) -> None:
+        exchange = ResponseWriter(self._transport, self._drained, request.method, request.lasting and not self._closing)
         try:
             await self._owner.serve(request, exchange, self._certificate)
         except ConnectionError:

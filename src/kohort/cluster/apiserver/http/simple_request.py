@@ -28,7 +28,7 @@ _LASTING: Final = {"": True, "keep-alive": True, "close": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class HeaderFields:
     """What a block of headers says."""
 
     headers: dict[str, str]
@@ -39,7 +39,7 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class SimpleRequest:
     method: str
     target: str
     headers: dict[str, str]
@@ -49,7 +49,7 @@ class Plain:
     """Bytes of all of it."""
 
 
-def read(data: bytes) -> Plain | None:
+def read_simple_request(data: bytes) -> SimpleRequest | None:
     """The request that data begins with, if it is plain and all of it is there."""
     line = _REQUEST_LINE.match(data)
     if line is None:
@@ -59,7 +59,7 @@ def read(data: bytes) -> Plain | None:
     if end < 2:
         return None
     block = data[begin:end]
-    fields = _remembered(block) if len(block) <= LONG_BLOCK else fields_of(block)
+    fields = _remembered_header_fields(block) if len(block) <= LONG_BLOCK else parse_header_fields(block)
     if fields is None:
         return None
     start = end + 2
@@ -67,10 +67,10 @@ def read(data: bytes) -> Plain | None:
     if size > len(data):
         return None
     method, target = line.groups()
-    return Plain(method.decode(), target.decode(), dict(fields.headers), data[start:size], fields.lasting, size)
+    return SimpleRequest(method.decode(), target.decode(), dict(fields.headers), data[start:size], fields.lasting, size)
 
 
-def fields_of(block: bytes) -> Fields | None:
+def parse_header_fields(block: bytes) -> HeaderFields | None:
     """What header lines say, if they are beyond doubt."""
     if _BLOCK.fullmatch(block) is None:
         return None
@@ -85,7 +85,7 @@ def fields_of(block: bytes) -> Fields | None:
     lasting = _LASTING.get(headers.get("connection", "").lower())
     if "host" not in headers or lasting is None or not _LENGTH.fullmatch(length):
         return None
-    return Fields(headers, int(length), lasting)
+    return HeaderFields(headers, int(length), lasting)
 
 
-_remembered: Final = lru_cache(maxsize=512)(fields_of)
+_remembered_header_fields: Final = lru_cache(maxsize=512)(parse_header_fields)

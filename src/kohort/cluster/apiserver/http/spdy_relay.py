@@ -11,7 +11,7 @@ from aiohttp import ClientResponse, web
 from aiohttp.base_protocol import BaseProtocol
 
 from kohort.cluster.apiserver.http.node_client import VERSIONS
-from kohort.cluster.apiserver.http.response_writer import head_of
+from kohort.cluster.apiserver.http.response_writer import encode_head
 
 FULL, EMPTY_AGAIN = 64, 16
 """Pieces that wait to be passed on: when to stop listening, and when to go on."""
@@ -19,7 +19,7 @@ _TOLD: Final = ("connection", "upgrade", VERSIONS)
 """Headers with which a node agrees."""
 
 
-class Side:
+class RelayEnd:
     """One end of a relay. aiohttp calls what it hands the bytes of a connection a parser."""
 
     def __init__(self, protocol: BaseProtocol) -> None:
@@ -40,7 +40,7 @@ class Side:
     def set_exception(self, *problem: object) -> None:
         self._arrived.put_nowait(None)
 
-    async def pass_on(self, other: "Side") -> None:
+    async def pass_on(self, other: "RelayEnd") -> None:
         """What arrives here goes there, until nothing more will arrive."""
         while (data := await self._arrived.get()) is not None:
             if self._arrived.qsize() == EMPTY_AGAIN:
@@ -49,14 +49,14 @@ class Side:
             await other._drained()
 
 
-def joined(incoming: web.BaseRequest, answer: ClientResponse) -> tuple[Side, Side]:
+def join_connections(incoming: web.BaseRequest, answer: ClientResponse) -> tuple[RelayEnd, RelayEnd]:
     """Tell the client what the node said, and take both connections away from HTTP."""
     connection = answer.connection
     assert connection is not None
     assert connection.protocol is not None
-    client, node = Side(incoming.protocol), Side(connection.protocol)
+    client, node = RelayEnd(incoming.protocol), RelayEnd(connection.protocol)
     headers = {key.lower(): value for key, value in answer.headers.items() if key.lower() in _TOLD}
-    client.transport.write(head_of(101, headers))
+    client.transport.write(encode_head(101, headers))
     incoming.protocol.set_parser(client)  # type: ignore[arg-type]
     connection.protocol.set_parser(node, node)
     return client, node

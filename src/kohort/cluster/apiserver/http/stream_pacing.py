@@ -20,7 +20,7 @@ SHORTEST, LONGEST = 0.002, 0.1
 """Bounds of the pause, in seconds."""
 
 
-class Chunks:
+class ChunkEncoder:
     """Frames as chunks of an HTTP body. In a round most streams get the very same frame; it is wrapped once."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Chunks:
         return self._chunk
 
 
-class Rounds:
+class StreamRounds:
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         """`clock` tells how long a round takes; the event loop's, unless told otherwise."""
         self.streams = 0
-        self.chunks = Chunks()
+        self.chunks = ChunkEncoder()
         self._clock = clock
         self._pause = SHORTEST
         self._waiting: list[asyncio.Future[None]] = []

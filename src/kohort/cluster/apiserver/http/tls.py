@@ -24,7 +24,7 @@ HANDSHAKE_RECORD: Final = 22
 NOT_TLS: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
 
-class Secured:
+class TlsProtocolFactory:
     """Makes TLS connections with protocols of one kind on top of them."""
 
     def __init__(self, context: ssl.SSLContext, protocol: Callable[[], asyncio.Protocol]) -> None:
@@ -40,7 +40,7 @@ class Secured:
 class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     """The protocol of a socket, and the transport of the protocol above."""
 
-    def __init__(self, secured: Secured) -> None:
+    def __init__(self, secured: TlsProtocolFactory) -> None:
         super().__init__()
         self._secured = secured
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -6,11 +6,11 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.cron_schedule import schedule_problem
 from kohort.cluster.apiserver.kinds.job_rules import INDEXED, check_job_spec, check_no_selector
-from kohort.cluster.apiserver.kinds.job_status import Snapshot, check_job_status
+from kohort.cluster.apiserver.kinds.job_status import JobStatusFacts, check_job_status
 from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
 from kohort.cluster.apiserver.kinds.pod_templates import (
-    Workload,
+    WorkloadStrategy,
     check_template_labels,
     default_workload_template,
     name_warnings,
@@ -26,7 +26,7 @@ NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
-class JobStrategy(Workload):
+class JobStrategy(WorkloadStrategy):
     default_propagation = "Orphan"
     rechecks_metadata = 1
     names_pods = True
@@ -165,7 +165,7 @@ def _check_completions(errors: Errors, spec: JsonObject, before: JsonObject) -> 
 
 def _check_template_change(errors: Errors, template: JsonObject, old: JsonObject) -> None:
     """The template of a job that waits may still say where its pods go, and how large they are."""
-    before, facts = old["spec"], Snapshot(old)
+    before, facts = old["spec"], JobStatusFacts(old)
     was = before["template"]
     waiting = bool(before.get("suspend")) and (facts.start is None or facts.suspended) and facts.active == 0
     if not waiting:
@@ -191,7 +191,7 @@ _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _POLICIES: Final = ("Allow", "Forbid", "Replace")
 
 
-class CronJobStrategy(Workload):
+class CronJobStrategy(WorkloadStrategy):
     checks_status_metadata = False
 
     def default(self, obj: JsonObject) -> None:

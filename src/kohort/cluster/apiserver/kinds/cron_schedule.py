@@ -52,7 +52,7 @@ class BadSchedule(ValueError):
     """A schedule that cannot be understood, in the words of the API."""
 
 
-class Every(msgspec.Struct, frozen=True):
+class FixedInterval(msgspec.Struct, frozen=True):
     """`@every`: a fixed time after the last one."""
 
     seconds: int
@@ -67,7 +67,7 @@ class Every(msgspec.Struct, frozen=True):
         return first + times * timedelta(seconds=self.seconds) if times > 0 else None
 
 
-class Times(msgspec.Struct, frozen=True):
+class WallClockTimes(msgspec.Struct, frozen=True):
     """Times by the clock on the wall."""
 
     minutes: frozenset[int]
@@ -119,7 +119,7 @@ class Times(msgspec.Struct, frozen=True):
         return of_month or of_week if self.either_day else of_month and of_week
 
 
-Schedule = Every | Times
+Schedule = FixedInterval | WallClockTimes
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -142,7 +142,7 @@ def parse_schedule(text: str) -> Schedule:
         values.append(frozenset(number for numbers, _ in ranges for number in numbers))
         limited.append(not any(everything for _, everything in ranges))
     minutes, hours, days, months, weekdays = values
-    return Times(minutes, hours, days, months, weekdays, either_day=limited[2] and limited[4])
+    return WallClockTimes(minutes, hours, days, months, weekdays, either_day=limited[2] and limited[4])
 
 
 def schedule_problem(text: str) -> str:
@@ -159,12 +159,12 @@ def zone_in_schedule(text: str) -> str:
     return text.partition(" ")[0].partition("=")[2] if text.startswith(("TZ=", "CRON_TZ=")) else ""
 
 
-def _parse_every(text: str) -> Every:
+def _parse_every(text: str) -> FixedInterval:
     length = text.removeprefix("@every ").strip()
     if _duration(length) is None:
         raise BadSchedule(f"failed to parse duration {text}")
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in _duration_parts(length))
-    return Every(max(int(seconds), 1))
+    return FixedInterval(max(int(seconds), 1))
 
 
 def _parse_range(part: str, low: int, high: int, names: dict[str, int]) -> tuple[range, bool]:

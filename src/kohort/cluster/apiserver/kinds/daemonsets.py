@@ -6,7 +6,7 @@ from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
-    Workload,
+    WorkloadStrategy,
     check_at_most_all,
     check_collisions,
     check_count_or_percent,
@@ -24,7 +24,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import selector_errors
 
 
-class DaemonSetStrategy(Workload):
+class DaemonSetStrategy(WorkloadStrategy):
     def default(self, obj: JsonObject) -> None:
         _check_template_generation(obj)
         if obj.get("metadata"):  # whoever writes the set owns the number of its template as well

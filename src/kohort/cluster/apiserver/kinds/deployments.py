@@ -5,7 +5,7 @@ from kohort.cluster.apiserver.kinds.model import WriteContext
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
-    Workload,
+    WorkloadStrategy,
     check_at_most_all,
     check_collisions,
     check_count_or_percent,
@@ -23,7 +23,7 @@ from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supp
 from kohort.objects.json_types import JsonObject
 
 
-class DeploymentStrategy(Workload):
+class DeploymentStrategy(WorkloadStrategy):
     names_pods = True
 
     def default(self, obj: JsonObject) -> None:
@@ -109,7 +109,7 @@ def _check_deployment_strategy(errors: Errors, strategy: JsonObject) -> None:
         check_at_most_all(errors, f"{path}.maxUnavailable", unavailable)
 
 
-class ReplicaSetStrategy(Workload):
+class ReplicaSetStrategy(WorkloadStrategy):
     names_pods = True
 
     def default(self, obj: JsonObject) -> None:

@@ -14,7 +14,7 @@ from kohort.objects.json_types import JsonObject
 _CONDITIONS: Final = "status.conditions"
 
 
-class Snapshot:
+class JobStatusFacts:
     """The facts about one version of a status."""
 
     def __init__(self, job: JsonObject) -> None:
@@ -33,7 +33,7 @@ class Snapshot:
 
 
 def check_job_status(errors: Errors, job: JsonObject, old: JsonObject) -> None:
-    new, before, spec = Snapshot(job), Snapshot(old), job.get("spec") or {}
+    new, before, spec = JobStatusFacts(job), JobStatusFacts(old), job.get("spec") or {}
     for field in ("active", "succeeded", "failed", "ready", "terminating"):
         nonnegative(errors, f"status.{field}", new.status.get(field))
     _check_uncounted(errors, new.status.get("uncountedTerminatedPods") or {})
@@ -62,7 +62,7 @@ def _check_uncounted(errors: Errors, pods: JsonObject) -> None:
             seen.add(uid)
 
 
-def _check_outcome(errors: Errors, new: Snapshot, before: Snapshot) -> None:
+def _check_outcome(errors: Errors, new: JobStatusFacts, before: JobStatusFacts) -> None:
     complete_changed = new.complete != before.complete
     if (complete_changed or new.failed != before.failed) and new.complete and new.failed:
         errors.append(_condition_error("cannot set Complete=True and Failed=true conditions"))
@@ -71,7 +71,7 @@ def _check_outcome(errors: Errors, new: Snapshot, before: Snapshot) -> None:
         errors.append(_condition_error("cannot set Complete=True and FailureTarget=true conditions"))
 
 
-def _check_times(errors: Errors, new: Snapshot, before: Snapshot, spec: JsonObject) -> None:
+def _check_times(errors: Errors, new: JobStatusFacts, before: JobStatusFacts, spec: JsonObject) -> None:
     completion_changed = new.completion != before.completion
     if new.complete != before.complete or completion_changed:
         path = "status.completionTime"
@@ -91,11 +91,11 @@ def _check_times(errors: Errors, new: Snapshot, before: Snapshot, spec: JsonObje
         errors.append(_condition_error(detail))
 
 
-def _failed_changed(new: Snapshot, before: Snapshot) -> bool:
+def _failed_changed(new: JobStatusFacts, before: JobStatusFacts) -> bool:
     return new.status.get("failedIndexes") != before.status.get("failedIndexes")
 
 
-def _check_finished(errors: Errors, new: Snapshot, before: Snapshot, spec: JsonObject) -> None:
+def _check_finished(errors: Errors, new: JobStatusFacts, before: JobStatusFacts, spec: JsonObject) -> None:
     if not new.finished:
         return
     changed = new.finished != before.finished
@@ -145,7 +145,7 @@ def _check_overlap(errors: Errors, completed: str, failed: str, completions: int
         errors.append(invalid("status.failedIndexes", failed, detail))
 
 
-def _check_ready(errors: Errors, new: Snapshot, before: Snapshot) -> None:
+def _check_ready(errors: Errors, new: JobStatusFacts, before: JobStatusFacts) -> None:
     terminating, ready = new.status.get("terminating"), new.status.get("ready")
     changed = new.finished != before.finished or terminating != before.status.get("terminating")
     if changed and new.finished and (terminating or 0) > 0:
@@ -156,7 +156,7 @@ def _check_ready(errors: Errors, new: Snapshot, before: Snapshot) -> None:
         errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
 
 
-def _check_success(errors: Errors, new: Snapshot, spec: JsonObject) -> None:
+def _check_success(errors: Errors, new: JobStatusFacts, spec: JsonObject) -> None:
     if new.success and new.failed:
         errors.append(_condition_error("cannot set SuccessCriteriaMet=True and Failed=true conditions"))
     if new.success and new.failure_target:
@@ -166,7 +166,7 @@ def _check_success(errors: Errors, new: Snapshot, spec: JsonObject) -> None:
         errors.append(_condition_error(detail))
 
 
-def _check_history(errors: Errors, new: Snapshot, before: Snapshot, spec: JsonObject) -> None:
+def _check_history(errors: Errors, new: JobStatusFacts, before: JobStatusFacts, spec: JsonObject) -> None:
     """What has been said cannot be taken back."""
     lost = (
         ("Failed", before.failed and not new.failed),

@@ -147,7 +147,7 @@ def name_warnings(obj: JsonObject, old: JsonObject | None) -> list[str]:
     return [f"metadata.name: {_POD_NAMES}: [{' '.join(problems)}]"] if problems else []
 
 
-class Workload(Strategy):
+class WorkloadStrategy(Strategy):
     names_pods = False
     """Pods are called after it, so its name had better be a host name."""
 

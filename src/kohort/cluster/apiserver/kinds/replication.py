@@ -5,7 +5,7 @@ from kohort.cluster.apiserver.kinds.pod.defaults import default_template
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.warnings import spec_warnings
 from kohort.cluster.apiserver.kinds.pod_templates import (
-    Workload,
+    WorkloadStrategy,
     check_replica_status,
     check_restart_always,
     spec_of,
@@ -36,7 +36,7 @@ class ControllerRevisionStrategy(Strategy):
         return errors
 
 
-class ReplicationControllerStrategy(Workload):
+class ReplicationControllerStrategy(WorkloadStrategy):
     default_propagation = "Orphan"
 
     def default(self, obj: JsonObject) -> None:
@@ -85,7 +85,7 @@ class ReplicationControllerStrategy(Workload):
         return errors
 
 
-class PodTemplateStrategy(Workload):
+class PodTemplateStrategy(WorkloadStrategy):
     has_status = False
     deletion_returns_object = True
 

@@ -9,7 +9,7 @@ from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_tem
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
-    Workload,
+    WorkloadStrategy,
     check_at_most_all,
     check_collisions,
     check_count_or_percent,
@@ -29,7 +29,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
 
-class StatefulSetStrategy(Workload):
+class StatefulSetStrategy(WorkloadStrategy):
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         return dns1123_label(name, prefix=prefix)
 

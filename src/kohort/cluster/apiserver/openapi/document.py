@@ -31,7 +31,7 @@ _PLAIN: Final = {
 """Endpoints that are no resources, with the operations that they are listed under."""
 
 
-class Published(msgspec.Struct, frozen=True):
+class EncodedDocument(msgspec.Struct, frozen=True):
     """An encoded document and its hash."""
 
     body: bytes
@@ -44,7 +44,7 @@ class OpenApi:
 
     def __init__(self, kinds: Iterable[Kind], previous: "OpenApi | None" = None) -> None:
         self._kinds = _by_group_version(kinds)
-        self._built: dict[str, Published] = dict(previous._built) if previous is not None else {}
+        self._built: dict[str, EncodedDocument] = dict(previous._built) if previous is not None else {}
         self._hashes: dict[str, str] = {}
 
     def index(self) -> JsonObject:
@@ -57,21 +57,21 @@ class OpenApi:
         versions = {group_version_path(group, version) for group, version in self._kinds}
         return {"api", "apis", *groups, *versions, *_PLAIN}
 
-    def document(self, path: str) -> Published | None:
+    def document(self, path: str) -> EncodedDocument | None:
         """The document at a path below `/openapi/v3/`, None when there is none."""
         if path not in self.paths():
             return None
         return self._published(path, lambda: self._document(path))
 
-    def swagger(self) -> Published:
+    def swagger(self) -> EncodedDocument:
         """The answer to `/openapi/v2`."""
         return self._published("v2", lambda: swagger([kind for kinds in self._kinds.values() for kind in kinds]))
 
-    def _published(self, path: str, build: Callable[[], JsonObject]) -> Published:
+    def _published(self, path: str, build: Callable[[], JsonObject]) -> EncodedDocument:
         digest = self._hash(path)
         found = self._built.get(path)
         if found is None or found.hash != digest:
-            found = self._built[path] = Published(msgspec.json.encode(build()), digest)
+            found = self._built[path] = EncodedDocument(msgspec.json.encode(build()), digest)
         return found
 
     def _url(self, path: str) -> str:

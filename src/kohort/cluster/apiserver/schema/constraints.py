@@ -44,7 +44,7 @@ class Path:
         return "".join(reversed(steps)).removeprefix(".")
 
 
-class Findings:
+class ValidationResult:
     """Errors, and how many checks went well: the measure of how well a schema fits."""
 
     __slots__ = ("errors", "matches")
@@ -56,12 +56,12 @@ class Findings:
     def nowhere(self, message: str) -> None:
         self.errors.append(FieldError(field_errors.INVALID, NOWHERE, f'Invalid value: "": {message}'))
 
-    def merge(self, other: "Findings") -> None:
+    def merge(self, other: "ValidationResult") -> None:
         self.errors += other.errors
         self.matches += other.matches
 
 
-Check: TypeAlias = Callable[[Json, Path, Findings], None]
+Check: TypeAlias = Callable[[Json, Path, ValidationResult], None]
 
 
 def checks_of(node: Node, types: tuple[str, ...]) -> Iterator[Check]:
@@ -98,7 +98,7 @@ def _string_check(constraints: Mapping[str, Json]) -> Check:
     pattern = constraints.get("pattern") or ""
     matches = _searcher(pattern) if pattern else None
 
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if type(value) is not str:
             return
         if longest is not None and len(value) > longest:
@@ -151,7 +151,7 @@ def text_test(node: Node) -> Callable[[str], bool]:
 
 
 def _format_check(name: str, known: formats.Check) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if type(value) is str and not known(value):
             detail = f"{path} in body must be of type {name}: {field_errors.shown(value)}"
             findings.errors.append(field_errors.type_invalid(str(path), value, detail))
@@ -167,7 +167,7 @@ def _number_check(node: Node, types: tuple[str, ...]) -> Check:
     kind = types[0] if len(types) == 1 else ""
     fitting = _range_check(kind, node.format)
 
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if type(value) is not int and type(value) is not float:
             return
         if fitting is not None and not fitting(value):
@@ -209,7 +209,7 @@ def _factor_errors(value: int | float, factor: int | float, path: Path) -> list[
 def _size_check(
     kind: type[list[Json]] | type[dict[str, Json]], least: int | None, most: int | None, noun: str
 ) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if type(value) is not kind:
             return
         size = len(value)
@@ -224,7 +224,7 @@ def _size_check(
 def enum_check(allowed: list[Json]) -> Check:
     texts = [choice if type(choice) is str else field_errors.shown(choice) for choice in allowed]
 
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if not any(_same(value, choice) for choice in allowed):
             findings.errors.append(field_errors.not_supported(str(path), value, texts))
 

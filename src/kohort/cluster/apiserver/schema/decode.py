@@ -15,20 +15,20 @@ from contextlib import suppress
 
 from kohort.cluster.apiserver.schema import json_body
 from kohort.cluster.apiserver.schema.go_round_trip import conformer
-from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, first_fault, json_type
+from kohort.cluster.apiserver.schema.go_type_errors import TypeMismatch, first_fault, json_type
 from kohort.cluster.apiserver.schema.go_zero_values import complete
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.schema.pruning import prune
 from kohort.kube.errors import ApiError, BadRequest, Status, failure
 from kohort.objects.json_types import Json, JsonObject
 
-__all__ = ["Undecodable", "complete", "conform", "decode_body", "strict_error", "unrecognized"]
+__all__ = ["DecodingFailed", "complete", "conform", "decode_body", "strict_error", "unrecognized"]
 
 _SNIPPET = 30
 _ENVELOPE = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-class Undecodable(BadRequest):
+class DecodingFailed(BadRequest):
     """An object that does not fit its kind. `detail` is the message without the kind, for answers that frame it
     otherwise: a patch whose result does not decode is a 422 with the detail in its cause."""
 
@@ -149,7 +149,7 @@ def conform(obj: JsonObject, node: Node, *, prune: bool = True) -> list[str]:
     subject = obj if prune else copy.deepcopy(obj)
     try:
         unknown = _conform_to(subject, node)
-    except Mismatch as mismatch:
+    except TypeMismatch as mismatch:
         raise undecodable(obj, str(first_fault(mismatch, lambda: _conform_to(subject, node)))) from None
     except ValueError as error:
         raise undecodable(obj, str(error)) from None
@@ -162,14 +162,14 @@ def _conform_to(obj: JsonObject, node: Node) -> list[str]:
     return prune(obj, node)
 
 
-def undecodable(obj: JsonObject, detail: str, expected: str = "") -> Undecodable:
+def undecodable(obj: JsonObject, detail: str, expected: str = "") -> DecodingFailed:
     """The refusal of an object that cannot be decoded as the kind it says it is."""
     kind = obj.get("kind") or ""
     version = (obj.get("apiVersion") or "").rpartition("/")[2]
-    return Undecodable(kind, version, expected or kind, detail)
+    return DecodingFailed(kind, version, expected or kind, detail)
 
 
-def strict_error(obj: JsonObject, kind: str, messages: list[str]) -> Undecodable:
+def strict_error(obj: JsonObject, kind: str, messages: list[str]) -> DecodingFailed:
     """The refusal under strict field validation, for what `decode_body` and `conform` reported."""
     return undecodable(obj, strict_detail(messages), kind)
 

@@ -14,7 +14,7 @@ import msgspec
 from kohort.cluster.apiserver.schema.builtin_types import has_type, record
 
 
-class Described(msgspec.Struct):
+class TypeDescriptions(msgspec.Struct):
     """What the files say about one type, or about all whose names have one ending."""
 
     text: str
@@ -36,7 +36,7 @@ def field_text(name: str, field: str) -> str:
     return next((described.fields[field] for _, described in _about(name) if field in described.fields), "")
 
 
-def _about(name: str) -> Iterator[tuple[str, Described]]:
+def _about(name: str) -> Iterator[tuple[str, TypeDescriptions]]:
     """Everything that is said about a type, what concerns only this one first."""
     entries, endings = read()
     key = name
@@ -58,9 +58,9 @@ def _is_kind(name: str) -> bool:
 
 
 @cache
-def read() -> tuple[dict[str, Described], tuple[str, ...]]:
+def read() -> tuple[dict[str, TypeDescriptions], tuple[str, ...]]:
     """Everything in the files by full type name, and the endings that stand for many types, the longest first."""
-    entries: dict[str, Described] = {}
+    entries: dict[str, TypeDescriptions] = {}
     for path in _files():
         for key, described in _parse(path.read_text(encoding="utf-8")):
             if key in entries:
@@ -83,9 +83,9 @@ def _files() -> list[Path]:
     return sorted(Path(__file__).with_name("descriptions").glob("*.txt"))
 
 
-def _parse(text: str) -> Iterator[tuple[str, Described]]:
+def _parse(text: str) -> Iterator[tuple[str, TypeDescriptions]]:
     package = ""
-    current = Described("", {})
+    current = TypeDescriptions("", {})
     for line in text.splitlines():
         if not line or line.startswith("#"):
             continue
@@ -95,7 +95,7 @@ def _parse(text: str) -> Iterator[tuple[str, Described]]:
         name, _, sentence = line.strip().partition(": ")
         if not line.startswith(" "):
             key, _, like = name.partition(" like ")
-            current = Described(sentence, {}, _full(like, package))
+            current = TypeDescriptions(sentence, {}, _full(like, package))
             yield _full(key, package), current
         elif name in current.fields:
             raise ValueError(f"{package} describes {name} again: {sentence}")

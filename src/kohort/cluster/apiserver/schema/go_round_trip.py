@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from kohort.cluster.apiserver.schema import scalars
 from kohort.cluster.apiserver.schema.builtin_types import FieldRecord, Record, TypeExpression, record
-from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, json_type
+from kohort.cluster.apiserver.schema.go_type_errors import TypeMismatch, json_type
 from kohort.objects.json_types import Json, JsonObject
 
 Unknown: TypeAlias = list[str] | None
@@ -85,8 +85,8 @@ def _struct_conformer(described: Record) -> Conformer:
                     elif kept is not value:
                         obj[key] = kept
                 else:
-                    raise Mismatch(json_type(value), go_type)
-        except Mismatch as mismatch:
+                    raise TypeMismatch(json_type(value), go_type)
+        except TypeMismatch as mismatch:
             if not mismatch.struct:
                 obj[key] = None
             mismatch.inside(struct, paths[key])
@@ -192,7 +192,7 @@ def _list_conformer(element: TypeExpression) -> Conformer:
                 items[index] = scalar(item)
             else:
                 items[index] = None
-                raise Mismatch(json_type(item), element.go_type)
+                raise TypeMismatch(json_type(item), element.go_type)
         return unknown
 
     return conform
@@ -216,7 +216,7 @@ def _map_conformer(element: TypeExpression) -> Conformer:
                 values[key] = scalar(value)
             else:
                 values[key] = None
-                raise Mismatch(json_type(value), element.go_type)
+                raise TypeMismatch(json_type(value), element.go_type)
         return unknown
 
     return conform
@@ -226,7 +226,7 @@ def _schema(value: JsonObject) -> Json:
     """A JSON schema behind a type that decodes itself: nothing unknown is reported from there."""
     try:
         conformer(SCHEMA_PROPS)(value)
-    except Mismatch as mismatch:
+    except TypeMismatch as mismatch:
         mismatch.forget_path()
         raise
     return value
@@ -246,7 +246,7 @@ def _schema_or_list(value: Json) -> Json:
     if type(value) is list:
         for item in value:
             if type(item) is not dict:
-                raise Mismatch(json_type(item), "v1.JSONSchemaProps")
+                raise TypeMismatch(json_type(item), "v1.JSONSchemaProps")
             _schema(item)
         return value
     return None

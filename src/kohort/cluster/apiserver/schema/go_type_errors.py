@@ -17,7 +17,7 @@ MAX_READINGS: Final = 20
 """Mismatches that are read past in search of one that stops the reading."""
 
 
-class Mismatch(Exception):
+class TypeMismatch(Exception):
     """Raised where the value is found; every struct on the way out adds the name of its field."""
 
     def __init__(self, found: str, go_type: str, *, stops: bool = False) -> None:
@@ -46,7 +46,7 @@ class Mismatch(Exception):
         return f"json: cannot unmarshal {self.found} into Go struct field {self.struct}.{path} of type {self.go_type}"
 
 
-def first_fault(mismatch: Mismatch, read: Callable[[], object]) -> Exception:
+def first_fault(mismatch: TypeMismatch, read: Callable[[], object]) -> Exception:
     """What Go reports for an object in which this was the first mismatch. `read` reads the object once more, without
     the values that did not fit: whoever raises a mismatch takes its value out."""
     if mismatch.stops:
@@ -55,7 +55,7 @@ def first_fault(mismatch: Mismatch, read: Callable[[], object]) -> Exception:
         try:
             read()
             return mismatch
-        except Mismatch as further:
+        except TypeMismatch as further:
             if further.stops:
                 return further
         except ValueError as refused:

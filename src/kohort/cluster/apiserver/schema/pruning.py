@@ -20,7 +20,7 @@ from typing import TypeAlias, Union
 
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
 from kohort.cluster.apiserver.schema.go_round_trip import LONG_KEY, MAX_UNKNOWN, conformer
-from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, json_type
+from kohort.cluster.apiserver.schema.go_type_errors import TypeMismatch, json_type
 from kohort.cluster.apiserver.schema.json_body import normal_numbers
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.field_errors import invalid
@@ -58,7 +58,7 @@ def _conform_metadata(obj: JsonObject) -> list[str]:
         obj["metadata"] = {}
         return []
     if type(metadata) is not dict:
-        raise Mismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
+        raise TypeMismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
     return conformer(OBJECT_META)(metadata) or []
 
 
@@ -129,9 +129,9 @@ class _Walk:
         as_sent = _by_name(metadata)
         try:
             if type(metadata) is not dict:
-                raise Mismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
+                raise TypeMismatch(json_type(metadata), "v1.ObjectMeta", stops=True)
             found = conformer(OBJECT_META)(metadata) or []
-        except (Mismatch, ValueError) as error:
+        except (TypeMismatch, ValueError) as error:
             raise ValueError(str(invalid(_written((path, "metadata")), as_sent, str(error)))) from None
         if found and len(self.in_metadata) < MAX_UNKNOWN:
             where = _written((path, "metadata"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.cluster.apiserver.schema.go_time import canonical_micro_time, canonical_time
-from kohort.cluster.apiserver.schema.go_type_errors import Mismatch, json_type
+from kohort.cluster.apiserver.schema.go_type_errors import TypeMismatch, json_type
 from kohort.objects.bounded_cache import remember_short
 from kohort.objects.json_types import Json
 from kohort.objects.quantity import canonical as canonical_quantity
@@ -23,7 +23,7 @@ def integer(bits: int, go_type: str, *, stops: bool = False) -> Scalar:
     def check(value: Json) -> Json:
         if type(value) is int and lowest <= value <= highest:
             return value
-        raise Mismatch(_number_literal(value), go_type, stops=stops)
+        raise TypeMismatch(_number_literal(value), go_type, stops=stops)
 
     return check
 
@@ -34,7 +34,7 @@ def number(go_type: str) -> Scalar:
             return value
         if type(value) is float:
             return int(value) if value.is_integer() else value
-        raise Mismatch(json_type(value), go_type)
+        raise TypeMismatch(json_type(value), go_type)
 
     return check
 
@@ -43,7 +43,7 @@ def text(go_type: str) -> Scalar:
     def check(value: Json) -> Json:
         if type(value) is str:
             return value
-        raise Mismatch(json_type(value), go_type)
+        raise TypeMismatch(json_type(value), go_type)
 
     return check
 
@@ -74,13 +74,13 @@ _INT32: Final = integer(32, "int32", stops=True)
 
 def time(value: Json) -> Json:
     if type(value) is not str:
-        raise Mismatch(json_type(value), "string", stops=True)
+        raise TypeMismatch(json_type(value), "string", stops=True)
     return canonical_time(value)
 
 
 def micro_time(value: Json) -> Json:
     if type(value) is not str:
-        raise Mismatch(json_type(value), "string", stops=True)
+        raise TypeMismatch(json_type(value), "string", stops=True)
     return canonical_micro_time(value)
 
 
@@ -88,7 +88,7 @@ def base64_bytes(value: Json) -> Json:
     if type(value) is list:
         return _bytes_of_numbers(value)
     if type(value) is not str:
-        raise Mismatch(json_type(value), "[]uint8")
+        raise TypeMismatch(json_type(value), "[]uint8")
     plain = value.replace("\n", "").replace("\r", "") if "\n" in value or "\r" in value else value
     try:
         data = binascii.a2b_base64(plain.encode("ascii"), strict_mode=True)
@@ -101,7 +101,7 @@ def _bytes_of_numbers(values: list[Json]) -> str:
     """Go also reads bytes from a list of numbers."""
     for value in values:
         if type(value) is not int or not 0 <= value <= 255:
-            raise Mismatch(_number_literal(value), "uint8")
+            raise TypeMismatch(_number_literal(value), "uint8")
     return b64encode(bytes(values)).decode()
 
 

@@ -23,8 +23,8 @@ from kohort.cluster.apiserver.schema.constraints import (
     INT64,
     NOWHERE,
     Check,
-    Findings,
     Path,
+    ValidationResult,
     checks_of,
     enum_check,
     text_test,
@@ -51,7 +51,7 @@ def validate(obj: JsonObject, node: Node, *, old: JsonObject | None = None) -> l
 
     `old` is the stored object of an update; errors in unchanged parts are then forgiven.
     """
-    findings = Findings()
+    findings = ValidationResult()
     _validator(node).run(obj, _ROOT, _UNSET if old is None else old, findings)
     return findings.errors + shape_errors(obj, node)
 
@@ -63,7 +63,7 @@ def validate_default(value: Json, node: Node, field: str) -> list[FieldError]:
 
 def validate_part(value: Json, node: Node, field: str, *, old: Json = None) -> list[FieldError]:
     """What is wrong with the values of a part of an object, reported below `field`; texts name places in the part."""
-    findings = Findings()
+    findings = ValidationResult()
     _validator(node).run(value, _ROOT, _UNSET if old is None else old, findings)
     return [FieldError(error.reason, _below(field, error.field), error.message) for error in findings.errors]
 
@@ -101,13 +101,13 @@ class _Validator:
         self.quick = _quick_test(node, self.checks)
         self.quick_matches = 4 if node.type in ("integer", "number") else 3
 
-    def run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
+    def run(self, value: Json, path: Path, old: Json | _Unset, findings: ValidationResult) -> None:
         before = len(findings.errors)
         self._run(value, path, old, findings)
         if len(findings.errors) > before and not isinstance(old, _Unset) and identical(value, old):
             del findings.errors[before:]
 
-    def _run(self, value: Json, path: Path, old: Json | _Unset, findings: Findings) -> None:
+    def _run(self, value: Json, path: Path, old: Json | _Unset, findings: ValidationResult) -> None:
         if type(value) is self.container:
             findings.matches += 2
         elif self.types or self.format:
@@ -124,7 +124,7 @@ class _Validator:
             self._run_list(value, path, old, findings)
         findings.matches += 1
 
-    def _run_object(self, obj: JsonObject, path: Path, old: Json | _Unset, findings: Findings) -> None:
+    def _run_object(self, obj: JsonObject, path: Path, old: Json | _Unset, findings: ValidationResult) -> None:
         children = self.children
         previous = old if type(old) is dict else None
         for name, value in obj.items():
@@ -150,7 +150,7 @@ class _Validator:
         self.children[name] = found
         return found
 
-    def _run_list(self, items: list[Json], path: Path, old: Json | _Unset, findings: Findings) -> None:
+    def _run_list(self, items: list[Json], path: Path, old: Json | _Unset, findings: ValidationResult) -> None:
         assert self.items is not None
         validator = _validator(self.items)
         quick = validator.quick
@@ -162,7 +162,7 @@ class _Validator:
             before = previous.get(_keys_of(item, self.node), _UNSET) if previous else _UNSET
             validator.run(item, Path(path, f"[{index}]"), before, findings)
 
-    def _check_type(self, value: Json, path: Path, findings: Findings) -> None:
+    def _check_type(self, value: Json, path: Path, findings: ValidationResult) -> None:
         findings.matches += 1
         found = json_type(value)
         if value is None:
@@ -290,18 +290,18 @@ def _combinators(node: Node) -> Iterator[Check]:
         yield _not(compile_schema(constraints["not"]))
 
 
-def _try(node: Node, value: Json, path: Path) -> Findings:
-    findings = Findings()
+def _try(node: Node, value: Json, path: Path) -> ValidationResult:
+    findings = ValidationResult()
     _validator(node).run(value, path, _UNSET, findings)
     return findings
 
 
-def _best(failures: list[Findings]) -> Findings:
+def _best(failures: list[ValidationResult]) -> ValidationResult:
     return max(failures, key=lambda findings: findings.matches)
 
 
 def _any_of(alternatives: list[Node]) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         failures = []
         for alternative in alternatives:
             attempt = _try(alternative, value, path)
@@ -316,7 +316,7 @@ def _any_of(alternatives: list[Node]) -> Check:
 
 
 def _one_of(alternatives: list[Node]) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         attempts = [_try(alternative, value, path) for alternative in alternatives]
         good = [attempt for attempt in attempts if not attempt.errors]
         if len(good) == 1:
@@ -331,7 +331,7 @@ def _one_of(alternatives: list[Node]) -> Check:
 
 
 def _all_of(parts: list[Node]) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         failed = 0
         for part in parts:
             attempt = _try(part, value, path)
@@ -345,7 +345,7 @@ def _all_of(parts: list[Node]) -> Check:
 
 
 def _not(excluded: Node) -> Check:
-    def check(value: Json, path: Path, findings: Findings) -> None:
+    def check(value: Json, path: Path, findings: ValidationResult) -> None:
         if not _try(excluded, value, path).errors:
             findings.nowhere(f'"{path}" must not validate the schema (not)')
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import merge
 from typing import TypeAlias
 
-from kohort.cluster.apiserver.storage.change_history import Window
+from kohort.cluster.apiserver.storage.change_history import ChangeWindow
 from kohort.cluster.apiserver.storage.model import Change, Stored
 
 ObjectKey: TypeAlias = tuple[str, str]
@@ -16,7 +16,7 @@ ObjectKey: TypeAlias = tuple[str, str]
 class Bucket:
     __slots__ = ("_keys", "_objects", "_snapshot", "_waiting", "window")
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: ChangeWindow) -> None:
         self.window = window
         self._objects: dict[ObjectKey, Stored] = {}
         self._keys: list[ObjectKey] = []

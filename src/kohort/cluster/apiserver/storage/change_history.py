@@ -25,7 +25,7 @@ def _revision(change: Change) -> int:
     return change.after.revision
 
 
-class Window:
+class ChangeWindow:
     __slots__ = (
         "_ages",
         "_bytes",

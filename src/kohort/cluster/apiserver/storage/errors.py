@@ -35,7 +35,7 @@ class DiskFull(StorageError):
         super().__init__(f"the disk that holds {path} is full; nothing was changed: make room and start again")
 
 
-class DiskTrouble(StorageError):
+class DiskError(StorageError):
     """The system could not read or write; whether what it holds is intact remains to be seen."""
 
     def __init__(self, path: Path, detail: str) -> None:

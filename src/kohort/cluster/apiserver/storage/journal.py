@@ -42,8 +42,8 @@ from kohort.cluster.apiserver.storage.errors import (
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseTooNew,
+    DiskError,
     DiskFull,
-    DiskTrouble,
     StorageError,
 )
 
@@ -95,7 +95,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 RecordKey: TypeAlias = tuple[str, str, str]
 
 
-class Heading(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RecordHeader(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first fields of a record, to look at it without copying the object out of it."""
 
     bucket: str
@@ -107,10 +107,10 @@ class Heading(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode
 _decode_packed = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_decode_heading = msgspec.msgpack.Decoder(Heading).decode
+_decode_heading = msgspec.msgpack.Decoder(RecordHeader).decode
 
 
-class Recovered(msgspec.Struct):
+class DatabaseContent(msgspec.Struct):
     """What a database holds."""
 
     revision: int = 0
@@ -134,7 +134,7 @@ class Journal:
         except BaseException:
             os.close(self._lock)
             raise
-        self._recovered: Recovered | None = recovered
+        self._recovered: DatabaseContent | None = recovered
         self._revision = recovered.revision
         self._first_seq = recovered.first_seq
         self._row_sizes = deque(recovered.row_sizes)
@@ -146,7 +146,7 @@ class Journal:
         """Written since the last checkpoint."""
         self.gone: DatabaseGone | None = None
 
-    def take_recovered(self) -> Recovered:
+    def take_recovered(self) -> DatabaseContent:
         """What was in the file when it was opened. Can be taken once, so that it does not stay in memory."""
         assert self._recovered is not None
         recovered, self._recovered = self._recovered, None
@@ -303,14 +303,14 @@ def _found(path: Path) -> FileIdentity | None:
         return None
 
 
-def _recover(path: Path) -> Recovered:
+def _recover(path: Path) -> DatabaseContent:
     """Read everything through a read-only connection, which even on closing changes nothing in the file."""
     if _size(path) == 0:
-        return Recovered()
+        return DatabaseContent()
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             if _is_blank(db):
-                return Recovered()
+                return DatabaseContent()
             _check_format(path, db)
             return _replay(path, db.execute("SELECT seq, revision, checksum, records FROM log ORDER BY seq"))
     except sqlite3.Error as error:
@@ -335,8 +335,8 @@ def _check_format(path: Path, db: sqlite3.Connection) -> None:
         raise DatabaseTooNew(path, version, FORMAT)
 
 
-def _replay(path: Path, rows: Iterable[tuple[int, int, int, bytes]]) -> Recovered:
-    found = Recovered()
+def _replay(path: Path, rows: Iterable[tuple[int, int, int, bytes]]) -> DatabaseContent:
+    found = DatabaseContent()
     for seq, revision, checksum, blob in rows:
         if not found.row_sizes:
             found.first_seq = seq
@@ -394,7 +394,7 @@ def _explained(path: Path, error: sqlite3.Error) -> StorageError:
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return DiskFull(path)
     if code == sqlite3.SQLITE_IOERR:
-        return DiskTrouble(path, str(error))
+        return DiskError(path, str(error))
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return DatabaseReadOnly(path, str(error))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.cluster.apiserver.storage.bucket import Bucket, ObjectKey
-from kohort.cluster.apiserver.storage.change_history import Window
+from kohort.cluster.apiserver.storage.change_history import ChangeWindow
 from kohort.cluster.apiserver.storage.committer import Committer
 from kohort.cluster.apiserver.storage.errors import StorageError, StoreClosed
 from kohort.cluster.apiserver.storage.journal import Journal, Record, RecordKey
@@ -241,7 +241,7 @@ class ObjectStore:
     def _bucket(self, name: str) -> Bucket:
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = self._buckets[name] = Bucket(Window(self._start))
+            bucket = self._buckets[name] = Bucket(ChangeWindow(self._start))
         return bucket
 
     def _load(self, journal: Journal) -> None:

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, refusal
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal
 from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.auth.rbac import SUPERUSERS, Authorizer
 from kohort.objects.json_types import JsonObject
@@ -20,7 +20,7 @@ _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE REQUEST-----.*?-----END CERTIFICATE REQUEST-----", re.DOTALL)
 
 
-class SignerCheck(Step):
+class SignerCheck(AdmissionStep):
     name = "CertificateApproval"
     about = tuple(f"certificatesigningrequests{part}" for part in ("", "/approval", "/status"))
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, written
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, written
 from kohort.cluster.apiserver.admission.plugins.storage import newest
 
 CLASSES: Final = "ingressclasses.networking.k8s.io"
@@ -11,7 +11,7 @@ DEFAULT_CLASS: Final = "ingressclass.kubernetes.io/is-default-class"
 ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
-class DefaultIngressClass(Step):
+class DefaultIngressClass(AdmissionStep):
     name = "DefaultIngressClass"
     about = ("ingresses",)
 

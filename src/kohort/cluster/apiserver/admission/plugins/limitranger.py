@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, aggregated, is_core, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, aggregated, is_core, refusal, written
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources.amounts import Amounts, amounts_of
@@ -21,7 +21,7 @@ from kohort.resources.effective import SANDBOX, limits, requests, view_of
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 
 
-class LimitRanger(Step):
+class LimitRanger(AdmissionStep):
     name = "LimitRanger"
     about = ("pods", "pods/resize", "persistentvolumeclaims")
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, refusal
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal
 from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.kube import errors
 from kohort.kube.errors import StatusCause
@@ -11,7 +11,7 @@ from kohort.kube.errors import StatusCause
 IMMORTAL: Final = frozenset(("default", "kube-system", "kube-public"))
 
 
-class NamespaceLifecycle(Step):
+class NamespaceLifecycle(AdmissionStep):
     name = "NamespaceLifecycle"
 
     def __init__(self, store: Store) -> None:

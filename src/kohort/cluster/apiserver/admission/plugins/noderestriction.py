@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, refusal
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal
 from kohort.kube import errors
 from kohort.objects.json_types import Json, JsonObject
 
@@ -44,7 +44,7 @@ _REPORTED: Final = ("capacity", "conditions", "allocatedResources", "allocatedRe
 """What a node says about the volume of a claim."""
 
 
-class NodeRestriction(Step):
+class NodeRestriction(AdmissionStep):
     name = "NodeRestriction"
 
     def handles(self, attributes: Attributes) -> bool:

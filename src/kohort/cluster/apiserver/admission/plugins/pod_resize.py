@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal, written
 from kohort.cluster.apiserver.kinds import feature_gates as gate
 from kohort.cluster.apiserver.schema.field_checks import same, same_amounts
 from kohort.kube.errors import StatusCause
@@ -45,7 +45,7 @@ def _node(attributes: Attributes) -> JsonObject:
     return node
 
 
-class PodResizeValidator(Step):
+class PodResizeValidator(AdmissionStep):
     name = "PodResizeValidator"
     about = ("pods/resize",)
 
@@ -83,7 +83,7 @@ def too_much(wanted: Amounts, allocatable: Amounts) -> list[str]:
     return found
 
 
-class NodeDeclaredFeatureValidator(Step):
+class NodeDeclaredFeatureValidator(AdmissionStep):
     """Changes that only some nodes can carry out need a node that says it can."""
 
     name = "NodeDeclaredFeatureValidator"

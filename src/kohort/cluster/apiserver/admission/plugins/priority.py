@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, is_core, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, is_core, refusal, written
 from kohort.objects.json_types import JsonObject
 
 CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 PREEMPT: Final = "PreemptLowerPriority"
 
 
-class Priority(Step):
+class Priority(AdmissionStep):
     name = "Priority"
     about = ("pods", "priorityclasses")
 

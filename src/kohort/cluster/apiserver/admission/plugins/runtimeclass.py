@@ -3,7 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, is_core, refusal, written
 from kohort.cluster.apiserver.schema.field_checks import same_amounts
 from kohort.objects.json_types import JsonObject
 
@@ -12,7 +12,7 @@ OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass
 NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 
-class RuntimeClass(Step):
+class RuntimeClass(AdmissionStep):
     name = "RuntimeClass"
     about = ("pods",)
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, is_core, written
+from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, is_core, written
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.objects.json_types import JsonObject
 
@@ -13,7 +13,7 @@ SECONDS: Final = 300
 TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-class DefaultTolerationSeconds(Step):
+class DefaultTolerationSeconds(AdmissionStep):
     """Pods stay for five minutes on a node that is lost, unless they say otherwise."""
 
     name = "DefaultTolerationSeconds"
@@ -39,7 +39,7 @@ def _covers(toleration: JsonObject, key: str) -> bool:
     return (not found or found == key) and (not effect or effect == "NoExecute")
 
 
-class TaintNodesByCondition(Step):
+class TaintNodesByCondition(AdmissionStep):
     """A new node takes no pods until it is known to be ready."""
 
     name = "TaintNodesByCondition"
@@ -55,7 +55,7 @@ class TaintNodesByCondition(Step):
             spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
 
 
-class PodTopologyLabels(Step):
+class PodTopologyLabels(AdmissionStep):
     """A pod carries the zone and region of the node that it is bound to."""
 
     name = "PodTopologyLabels"

@@ -8,7 +8,7 @@ import asyncio
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, is_core, refusal, written
 from kohort.cluster.apiserver.kinds.generated_names import generated_name
 from kohort.objects.json_types import JsonObject
 
@@ -22,7 +22,7 @@ ATTEMPTS: Final = 10
 PAUSE: Final = 0.1
 
 
-class ServiceAccount(Step):
+class ServiceAccount(AdmissionStep):
     name = "ServiceAccount"
     about = ("pods",)
 

@@ -10,7 +10,7 @@ from kohort.objects.json_types import JsonObject
 WRITES: Final = ("CREATE", "UPDATE")
 
 
-class Step:
+class AdmissionStep:
     """A step that does nothing in either phase; subclasses say what they handle and override one or both."""
 
     name = ""

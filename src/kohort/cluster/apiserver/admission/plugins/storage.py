@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.admission.plugins.step import Step, is_core, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, is_core, refusal, written
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
@@ -31,7 +31,7 @@ def class_of(claim: JsonObject) -> str:
     return str(annotated if annotated is not None else claim["spec"].get("storageClassName") or "")
 
 
-class DefaultStorageClass(Step):
+class DefaultStorageClass(AdmissionStep):
     name = "DefaultStorageClass"
     about = ("persistentvolumeclaims",)
 
@@ -54,7 +54,7 @@ def _is_default(storage_class: JsonObject) -> bool:
     return "true" in (annotations.get(DEFAULT_CLASS), annotations.get(BETA_DEFAULT_CLASS))
 
 
-class StorageObjectInUseProtection(Step):
+class StorageObjectInUseProtection(AdmissionStep):
     """Finalizers that controllers take off when nothing uses the volume any more."""
 
     name = "StorageObjectInUseProtection"
@@ -73,7 +73,7 @@ class StorageObjectInUseProtection(Step):
             metadata["finalizers"] = [*present, finalizer]
 
 
-class PersistentVolumeClaimResize(Step):
+class PersistentVolumeClaimResize(AdmissionStep):
     name = "PersistentVolumeClaimResize"
     about = ("persistentvolumeclaims",)
 

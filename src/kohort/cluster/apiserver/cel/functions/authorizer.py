@@ -26,7 +26,7 @@ class Authorizer(Extension):
         self.user = user
 
 
-class Check(Extension):
+class AuthorizerCheck(Extension):
     """A question under construction. One class for paths, groups and resources: the types keep them apart."""
 
     __slots__ = ("authorize", "request", "type_name")
@@ -37,7 +37,7 @@ class Check(Extension):
         self.type_name = _PREFIX + kind
 
 
-class Answer(Extension):
+class AuthorizerDecision(Extension):
     __slots__ = ("decision",)
     type_name = _PREFIX + "Decision"
 
@@ -45,14 +45,16 @@ class Answer(Extension):
         self.decision = decision
 
 
-def path_check(authorizer: Authorizer, path: str) -> Check:
+def path_check(authorizer: Authorizer, path: str) -> AuthorizerCheck:
     if not path.strip("/"):
         raise CelError("path must not be empty")
-    return Check(authorizer.authorize, AccessRequest(authorizer.user, "", path=path), "PathCheck")
+    return AuthorizerCheck(authorizer.authorize, AccessRequest(authorizer.user, "", path=path), "PathCheck")
 
 
-def group_check(authorizer: Authorizer, group: str) -> Check:
-    return Check(authorizer.authorize, AccessRequest(authorizer.user, "", group=group, version="*"), "GroupCheck")
+def group_check(authorizer: Authorizer, group: str) -> AuthorizerCheck:
+    return AuthorizerCheck(
+        authorizer.authorize, AccessRequest(authorizer.user, "", group=group, version="*"), "GroupCheck"
+    )
 
 
 def service_account(authorizer: Authorizer, namespace: str, name: str) -> Authorizer:
@@ -60,21 +62,21 @@ def service_account(authorizer: Authorizer, namespace: str, name: str) -> Author
     return Authorizer(authorizer.authorize, User(f"system:serviceaccount:{namespace}:{name}", groups))
 
 
-def resource_check(check: Check, resource: str) -> Check:
+def resource_check(check: AuthorizerCheck, resource: str) -> AuthorizerCheck:
     if not resource:
         raise CelError("resource must not be empty")
     return _with(check, plural=resource)
 
 
-def _with(check: Check, **changes: str) -> Check:
-    return Check(check.authorize, msgspec.structs.replace(check.request, **changes), "ResourceCheck")
+def _with(check: AuthorizerCheck, **changes: str) -> AuthorizerCheck:
+    return AuthorizerCheck(check.authorize, msgspec.structs.replace(check.request, **changes), "ResourceCheck")
 
 
-def ask(check: Check, verb: str) -> Answer:
-    return Answer(check.authorize(msgspec.structs.replace(check.request, verb=verb)))
+def ask(check: AuthorizerCheck, verb: str) -> AuthorizerDecision:
+    return AuthorizerDecision(check.authorize(msgspec.structs.replace(check.request, verb=verb)))
 
 
-def unchanged(check: Check, selector: str) -> Check:
+def unchanged(check: AuthorizerCheck, selector: str) -> AuthorizerCheck:
     """Selectors narrow a question; an authorizer that does not look at them answers the wider one."""
     return check
 

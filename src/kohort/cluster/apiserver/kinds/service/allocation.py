@@ -22,7 +22,7 @@ Owner = tuple[str, str, str]
 """Namespace, name, uid."""
 
 
-class Taken(Exception):
+class AlreadyAllocated(Exception):
     """The wanted value belongs to someone else."""
 
 
@@ -30,7 +30,7 @@ class OutOfRange(Exception):
     """The wanted value is not one of ours to give."""
 
 
-class Exhausted(Exception):
+class NothingLeft(Exception):
     """Nothing is left."""
 
 
@@ -39,7 +39,7 @@ def owner_of(service: JsonObject) -> Owner:
     return meta.get("namespace") or "", meta.get("name") or "", meta.get("uid") or ""
 
 
-class Pool:
+class AllocationPool:
     """Values of one sort. `values_of` tells which of them a service holds."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Pool:
         taken = self._table(reader)
         held = taken.get(value)
         if held is not None and held[0] != owner and self._still_held(reader, value, held):
-            raise Taken
+            raise AlreadyAllocated
         taken[value] = (owner, clock.seconds())
 
     def pick(self, reader: Reader, owner: Owner) -> int:
@@ -67,7 +67,7 @@ class Pool:
             if value not in self.reserved and (held is None or not self._still_held(reader, value, held)):
                 taken[value] = (owner, clock.seconds())
                 return value
-        raise Exhausted
+        raise NothingLeft
 
     def release(self, owner: Owner, values: Iterable[int]) -> None:
         for value in values:
@@ -127,8 +127,8 @@ class Allocator:
         self.network = ipaddress.IPv4Network(cidr)
         first = int(self.network.network_address)
         usable = range(first + 1, first + self.network.num_addresses - 1)
-        self._addresses = Pool(usable, _addresses_in(self.network), frozenset((first + 1, first + 10)))
-        self.ports = Pool(node_ports, node_ports_of)
+        self._addresses = AllocationPool(usable, _addresses_in(self.network), frozenset((first + 1, first + 10)))
+        self.ports = AllocationPool(node_ports, node_ports_of)
 
     def take_address(self, reader: Reader, owner: Owner, text: str) -> None:
         self._addresses.take(reader, owner, int(ipaddress.ip_address(text)))

@@ -10,10 +10,10 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.service.allocation import (
     Allocator,
-    Exhausted,
+    AlreadyAllocated,
+    NothingLeft,
     OutOfRange,
     Owner,
-    Taken,
     node_ports_of,
     owner_of,
 )
@@ -165,7 +165,7 @@ class ServiceStrategy(Strategy):
         if not listed:
             try:
                 listed = [self.allocator.pick_address(context.reader, owner)]
-            except Exhausted:
+            except NothingLeft:
                 name = service["metadata"].get("name") or ""
                 raise api_errors.internal(
                     f'failed to allocate a serviceIP for Service "{name}": range is full'
@@ -180,7 +180,7 @@ class ServiceStrategy(Strategy):
         try:
             self.allocator.take_address(context.reader, owner, text)
             return
-        except Taken:
+        except AlreadyAllocated:
             if context.dry_run:
                 return
             problem = "provided IP is already allocated"
@@ -223,7 +223,7 @@ class ServiceStrategy(Strategy):
     def _pick_port(self, reader: Reader, owner: Owner) -> int:
         try:
             return self.allocator.ports.pick(reader, owner)
-        except Exhausted:
+        except NothingLeft:
             raise api_errors.internal("failed to allocate a nodePort: range is full") from None
 
     def _take_port(self, context: WriteContext, service: JsonObject, owner: Owner, path: str, port: int) -> None:
@@ -231,7 +231,7 @@ class ServiceStrategy(Strategy):
         universe = self.allocator.ports.universe
         try:
             self.allocator.ports.take(context.reader, owner, port)
-        except Taken:
+        except AlreadyAllocated:
             detail = _TAKEN
         except OutOfRange:
             if context.dry_run:

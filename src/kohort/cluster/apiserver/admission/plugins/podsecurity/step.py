@@ -11,7 +11,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import (
     policy_of,
     stricter,
 )
-from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, refusal, written
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
 from kohort.objects.json_types import JsonObject
@@ -32,7 +32,7 @@ _WORKLOADS: Final = {
 """Where kinds that make pods keep their template."""
 
 
-class PodSecurity(Step):
+class PodSecurity(AdmissionStep):
     name = "PodSecurity"
 
     def __init__(self, store: Store) -> None:

@@ -21,7 +21,7 @@ from kohort.cluster.apiserver.admission.plugins.quota.usage import (
     unset_values,
     usage_of,
 )
-from kohort.cluster.apiserver.admission.plugins.step import WRITES, Step, refusal, written
+from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, refusal, written
 from kohort.cluster.apiserver.apply.managed import own_status
 from kohort.cluster.apiserver.kinds import feature_gates as gate
 from kohort.cluster.apiserver.schema import builtin
@@ -34,7 +34,7 @@ from kohort.resources.effective import Options
 QUOTAS: Final = "resourcequotas"
 
 
-class ResourceQuota(Step):
+class ResourceQuota(AdmissionStep):
     name = "ResourceQuota"
 
     def __init__(self, store: Store, gates: Mapping[str, bool]) -> None:
