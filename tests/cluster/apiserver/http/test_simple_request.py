@@ -24,7 +24,7 @@ def test_a_request_with_a_body() -> None:
     assert found is not None
     assert (found.method, found.target, found.body) == ("POST", "/api/v1/namespaces?dryRun=All", BODY)
     assert found.headers == {"host": "x", "content-type": "application/json", "content-length": str(len(BODY))}
-    assert found.lasting
+    assert found.keep_alive
 
 
 def test_a_request_ends_where_it_says() -> None:
@@ -34,11 +34,11 @@ def test_a_request_ends_where_it_says() -> None:
     assert (found.size, found.body) == (len(one), BODY)
 
 
-@pytest.mark.parametrize(("line", "lasting"), [(b"Connection: close", False), (b"connection:keep-alive", True)])
-def test_clients_may_say_whether_more_will_come(line: bytes, lasting: bool) -> None:
+@pytest.mark.parametrize(("line", "keep_alive"), [(b"Connection: close", False), (b"connection:keep-alive", True)])
+def test_clients_may_say_whether_more_will_come(line: bytes, keep_alive: bool) -> None:
     found = read_simple_request(get(line))
     assert found is not None
-    assert found.lasting is lasting
+    assert found.keep_alive is keep_alive
 
 
 def test_repeated_headers_are_one_list() -> None:
@@ -124,4 +124,4 @@ def test_a_complete_parser_reads_the_same(strange: list[bytes], usual: list[byte
         assert payload.is_eof()
         return message.method, message.path, headers, await payload.read(), not message.should_close
 
-    assert asyncio.run(parsed()) == (found.method, found.target, found.headers, found.body, found.lasting)
+    assert asyncio.run(parsed()) == (found.method, found.target, found.headers, found.body, found.keep_alive)

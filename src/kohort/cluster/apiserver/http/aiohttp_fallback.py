@@ -1,9 +1,9 @@
-"""Requests that are not plain, as aiohttp reads them: chunked and large bodies, upgrades, HTTP/1.0, and nonsense.
+"""Requests that are not simple, read by aiohttp: chunked and large bodies, upgrades, HTTP/1.0, malformed requests.
 
-Only the first of them loads this module, and aiohttp with it: clusters start sooner without.
+The first of them loads this module, and aiohttp with it: clusters start sooner without.
 
-A body is read only when its sender may make the request (`bodybudget.py`). Bodies are taken as they come: what claims
-to be compressed is not unpacked, in Kubernetes neither, so nobody can send a gigabyte in a kilobyte.
+A body is read only when its sender may make the request (`body_budget.py`). Compressed bodies are not unpacked, as in
+Kubernetes, so a kilobyte cannot become a gigabyte.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.request_bodies import MAX_BODY, too_large
-from kohort.cluster.apiserver.http.answered import AlreadyWritten
+from kohort.cluster.apiserver.http.aiohttp_response import AlreadyWritten
 from kohort.cluster.apiserver.http.body_budget import BodyBudget, ReadDeadlines, body_too_late
 from kohort.cluster.apiserver.http.exec_streams import UpgradeHandler
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
@@ -40,7 +40,7 @@ _PROTOCOLS: Final = frozenset({"websocket", "spdy/3.1"})
 
 _QUIET: Final = logging.getLogger("kohort.front")
 _QUIET.setLevel(logging.CRITICAL)
-"""What clients get wrong about HTTP is answered, not logged: anybody could fill the log with it."""
+"""Malformed requests are answered, not logged: any client could fill the log with them."""
 
 
 Send = Callable[[ResponseWriter, Request, Response], Awaitable[None]]
@@ -82,8 +82,8 @@ class AiohttpFallback:
         """Connections that have not sent the head of a request yet."""
 
     def protocol(self) -> asyncio.Protocol:
-        """What a connection is handed over to. It must send the head of its first request in time; aiohttp looks after
-        the time between requests itself."""
+        """A protocol for a connection that is handed over. The head of its first request must arrive in time; aiohttp
+        limits the time between requests itself."""
         protocol = self.protocols()
         timer = asyncio.get_running_loop().call_later(self._deadlines.head, self._close_headless, protocol)
         self._headless[protocol] = timer
@@ -99,7 +99,7 @@ class AiohttpFallback:
         if timer is not None:
             timer.cancel()
         request = Request(incoming.method, "/", (), headers_of(incoming))
-        exchange = incoming.exchange()
+        writer = incoming.response_writer()
         try:
             path, query = split_target(incoming.raw_path)
             request = Request(request.method, path, query, request.headers)
@@ -111,14 +111,14 @@ class AiohttpFallback:
                 return await streams.serve(request, user, incoming)
             if incoming.can_read_body and not self._may_send_body(request, user):
                 response = await self._turns.handle(request, user)
-                exchange.lasting = False
+                writer.keep_alive = False
             else:
                 response = await self._answer(request, user, incoming)
         except errors.ApiError as error:
             response = failure_response(request, error)
-            exchange.lasting = exchange.lasting and incoming.content.is_eof()
-        await self._send(exchange, request, response)
-        return AlreadyWritten(lasting=exchange.lasting)
+            writer.keep_alive = writer.keep_alive and incoming.content.is_eof()
+        await self._send(writer, request, response)
+        return AlreadyWritten(keep_alive=writer.keep_alive)
 
     def _may_send_body(self, request: Request, user: User) -> bool:
         """Whether a request will come to its body. If not, it is answered without."""
@@ -141,16 +141,16 @@ class AiohttpFallback:
 class FallbackRequest(web.BaseRequest):
     """A request whose answer may be given up when its sender hangs up.
 
-    aiohttp gives up all or none. A write must not stop half way, but a watch that nobody reads has to end.
+    aiohttp cancels all or none. A write must not stop half way, but a watch has to end when its client disconnects.
     """
 
     _answering: "asyncio.Task[object] | None" = None
 
     def end_with_client(self) -> None:
-        """Whoever hangs up wants no answer of the present task any more."""
+        """Cancel the present task when the client disconnects."""
         self._answering = asyncio.current_task()
 
-    def exchange(self) -> ResponseWriter:
+    def response_writer(self) -> ResponseWriter:
         drained = self.protocol._drain_helper
         return ResponseWriter(self.transport, drained, self.method, bool(self.keep_alive), self.version < HttpVersion11)
 

@@ -2,7 +2,7 @@
 
 With WebSockets towards both sides, of the same subprotocol, messages are passed on: channels for exec and attach, and
 for port-forward as kubectl does it a whole SPDY connection, with a pair of streams for every connection that is
-forwarded. A client that speaks SPDY itself is connected to the node as it is (`relaying.py`).
+forwarded. The bytes of a client that speaks SPDY itself are relayed to the node (`spdy_relay.py`).
 
 Logs and watches are ordinary answers whose frames become messages: the bytes of a log as they come, one message for
 each event of a watch.
@@ -23,7 +23,7 @@ from kohort.cluster.apiserver.auth.authentication import offered_subprotocols
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints import paths
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation
-from kohort.cluster.apiserver.http.answered import AlreadyWritten
+from kohort.cluster.apiserver.http.aiohttp_response import AlreadyWritten
 from kohort.cluster.apiserver.http.node_client import MAX_MESSAGE, VERSIONS, HttpsNodeClient
 from kohort.cluster.apiserver.http.spdy_relay import join_connections
 from kohort.cluster.apiserver.representation.negotiation import JSON
@@ -47,7 +47,7 @@ BASE64: Final = "base64.binary.k8s.io"
 
 
 class UpgradeHandler:
-    """Serves upgrade requests of the front."""
+    """Serves requests to upgrade a connection."""
 
     def __init__(self, server: ApiServer, nodes: HttpsNodeClient) -> None:
         self._server = server
@@ -80,7 +80,7 @@ class UpgradeHandler:
                 await _first(client.pass_on(node), node.pass_on(client))
         finally:
             answer.close()
-        return AlreadyWritten(lasting=False)
+        return AlreadyWritten(keep_alive=False)
 
     async def _bridge(
         self, incoming: web.BaseRequest, location: NodeLocation, offered: Sequence[str]

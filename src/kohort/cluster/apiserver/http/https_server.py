@@ -1,8 +1,8 @@
-"""The socket in front of the API server: TLS, HTTP/1.1, and nothing that has an opinion about Kubernetes.
+"""The HTTPS server: TLS and HTTP/1.1 in front of the API server, without rules of Kubernetes.
 
-A request is translated into `kohort.kube.http.Request` and back. Connections begin in `connection.py`, which reads
-plain requests; one that sends anything else is passed on to `elaborate.py`, where aiohttp reads it. Both get their
-answers here.
+A request is translated into `kohort.kube.http.Request` and its answer back. Connections begin in
+`simple_connection.py`, which reads simple requests; a connection that sends any other is handed over to
+`aiohttp_fallback.py`. Both get their answers here.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class HttpsServer:
         self._nodes = nodes
         self._deadlines = deadlines or ReadDeadlines()
         self._listening: Listener | None = None
-        self._elaborate: AiohttpFallback | None = None
+        self._fallback: AiohttpFallback | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._streams: set[asyncio.Task[None]] = set()
         self._rounds = StreamRounds()
@@ -98,8 +98,8 @@ class HttpsServer:
             _, late = await asyncio.wait(tasks, timeout=LAST_ANSWERS)
             for task in late:
                 task.cancel()
-        if self._elaborate is not None:
-            await self._elaborate.protocols.shutdown(LAST_ANSWERS)
+        if self._fallback is not None:
+            await self._fallback.protocols.shutdown(LAST_ANSWERS)
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         before = loop.time() - IDLE_SECONDS
@@ -109,34 +109,34 @@ class HttpsServer:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def serve(self, plain: SimpleRequest, exchange: ResponseWriter, certificate: Certificate | None) -> None:
-        """Answer a plain request."""
-        request = Request(plain.method, "/", (), plain.headers)
+    async def serve(self, simple: SimpleRequest, writer: ResponseWriter, certificate: Certificate | None) -> None:
+        """Answer a simple request."""
+        request = Request(simple.method, "/", (), simple.headers)
         try:
-            path, query = split_target(plain.target)
-            request = Request(plain.method, path, query, plain.headers, plain.body)
-            user = self._authenticate(plain.headers, certificate)
+            path, query = split_target(simple.target)
+            request = Request(simple.method, path, query, simple.headers, simple.body)
+            user = self._authenticate(simple.headers, certificate)
             response = await self._turns.handle(request, user)
         except errors.ApiError as error:
             response = failure_response(request, error)
-        await self._send(exchange, request, response)
+        await self._send(writer, request, response)
 
     def _any_request(self) -> asyncio.Protocol:
-        """What reads requests that are not plain."""
-        if self._elaborate is None:
+        """What reads requests that are not simple."""
+        if self._fallback is None:
             from kohort.cluster.apiserver.http.aiohttp_fallback import AiohttpFallback
 
-            self._elaborate = AiohttpFallback(
+            self._fallback = AiohttpFallback(
                 self._server, self._turns, self._authenticate, self._send, self._nodes, IDLE_SECONDS, self._deadlines
             )
-        return self._elaborate.protocol()
+        return self._fallback.protocol()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    async def _send(self, exchange: ResponseWriter, request: Request, response: Response) -> None:
+    async def _send(self, writer: ResponseWriter, request: Request, response: Response) -> None:
         body, headers = response.body, response.headers
         if not isinstance(body, bytes):
-            await self._stream(exchange, request, response, body)
+            await self._stream(writer, request, response, body)
             return
         if len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
             if len(body) > GZIP_ELSEWHERE:
@@ -144,19 +144,19 @@ class HttpsServer:
             else:
                 body = gzip.compress(body, 1)
             headers = {**headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
-        await exchange.answer(response.status, headers, body)
+        await writer.answer(response.status, headers, body)
 
     async def _stream(
-        self, exchange: ResponseWriter, request: Request, response: Response, frames: AsyncIterator[bytes]
+        self, writer: ResponseWriter, request: Request, response: Response, frames: AsyncIterator[bytes]
     ) -> None:
-        exchange.begin(response.status, response.headers)
-        pump = asyncio.ensure_future(exchange.pump(frames, self._rounds))
+        writer.begin(response.status, response.headers)
+        pump = asyncio.ensure_future(writer.pump(frames, self._rounds))
         self._streams.add(pump)
         self._rounds.streams = len(self._streams)
         try:
             await pump
         except asyncio.CancelledError:
-            if not pump.cancelled() or exchange.closing:
+            if not pump.cancelled() or writer.closing:
                 pump.cancel()
                 raise
         except ConnectionError as problem:
@@ -166,4 +166,4 @@ class HttpsServer:
             self._streams.discard(pump)
             self._rounds.streams = len(self._streams)
         with contextlib.suppress(ConnectionError):
-            exchange.end()
+            writer.end()

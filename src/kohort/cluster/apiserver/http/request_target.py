@@ -1,6 +1,6 @@
 """What the target of a request says: a path, decoded segment by segment, and a query.
 
-An encoded slash must not turn one segment into two: whoever checked the path before would have seen another one.
+An encoded slash must not turn one segment into two: a check of the path before decoding would have seen another path.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How an answer gets onto its connection: whole in one write, or as a stream of chunks.
+"""Writes an answer to its connection: whole in one write, or as a stream of chunks.
 
 Most answers are complete when they are begun, thousands a second, and cost one head made in one go and one write. The
 frames of a watch are written straight to the transport, without a task or a copy per frame; when a reader does not keep
@@ -17,7 +17,7 @@ from typing import Final
 from kohort.cluster.apiserver.http.stream_pacing import StreamRounds
 
 UNSENT_LIMIT: Final = 1024 * 1024
-"""Bytes that may wait in a transport before whoever writes to it has to wait."""
+"""Bytes that may wait in a transport before the writer has to wait."""
 STALL_LIMIT: Final = 60.0
 """Seconds after which a reader that takes nothing is dropped."""
 TOGETHER: Final = 16 * 1024
@@ -36,10 +36,10 @@ class ResponseWriter:
     drained: Callable[[], Awaitable[None]]
     """Waits until the reader has taken what was written."""
     method: str
-    lasting: bool
+    keep_alive: bool
     """Whether another request may follow on the same connection."""
-    old: bool = False
-    """Whether the client speaks HTTP/1.0: its connections end unless it is told otherwise, and it knows no chunks."""
+    http_1_0: bool = False
+    """Whether the client speaks HTTP/1.0: connections are closed unless keep-alive is sent, and there are no chunks."""
 
     async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         framing = self._framing()
@@ -53,14 +53,14 @@ class ResponseWriter:
             transport.write(head + body)
         else:
             transport.writelines((head, body))
-        await self._not_too_much(transport)
+        await self._wait_if_full(transport)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begin an answer whose length is not known. Without chunks it ends with the connection."""
-        if self.old:
-            self.lasting = False
+        if self.http_1_0:
+            self.keep_alive = False
         framing = self._framing()
-        if not self.old:
+        if not self.http_1_0:
             framing["transfer-encoding"] = "chunked"
         self._open().write(encode_head(status, {**headers, **framing}))
 
@@ -70,8 +70,8 @@ class ResponseWriter:
             async for frame in frames:
                 transport = self._open()
                 if frame:
-                    transport.write(frame if self.old else rounds.chunks.of(frame))
-                    await self._not_too_much(transport)
+                    transport.write(frame if self.http_1_0 else rounds.chunks.of(frame))
+                    await self._wait_if_full(transport)
                     await rounds.next()
         finally:
             close = getattr(frames, "aclose", None)
@@ -79,12 +79,12 @@ class ResponseWriter:
                 await close()
 
     def end(self) -> None:
-        if not self.old:
+        if not self.http_1_0:
             self._open().write(b"0\r\n\r\n")
 
     def abandon(self) -> None:
-        """Nothing that was begun will be finished: the client must not take it for an answer."""
-        self.lasting = False
+        """Abort the connection, so that the client does not take a part of an answer for the whole."""
+        self.keep_alive = False
         if self.transport is not None:
             self.transport.abort()
 
@@ -99,13 +99,13 @@ class ResponseWriter:
 
     def _framing(self) -> dict[str, str]:
         framing = {"date": _date(int(time.time())), "server": "kohort"}
-        if not self.lasting:
+        if not self.keep_alive:
             framing["connection"] = "close"
-        elif self.old:
+        elif self.http_1_0:
             framing["connection"] = "keep-alive"
         return framing
 
-    async def _not_too_much(self, transport: asyncio.WriteTransport) -> None:
+    async def _wait_if_full(self, transport: asyncio.WriteTransport) -> None:
         if transport.get_write_buffer_size() <= UNSENT_LIMIT:
             return
         try:

@@ -1,8 +1,7 @@
-"""One connection of a client, as long as its requests are plain.
+"""One connection of a client, as long as all of its requests are simple ones (`simple_request.py`).
 
-Requests are read one after the other, each is answered by a task of its own, and what arrives meanwhile waits. With the
-first request that is not plain the connection is handed over, with all that has been read of it, to a server that
-understands all of HTTP, and stays there.
+Requests are read one after the other, each is answered by a task of its own, and bytes that arrive meanwhile wait. With
+the first other request the connection is handed over to aiohttp, with all bytes that were read, and stays there.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from kohort.kube.log import Log
 HELD_LIMIT: Final = 64 * 1024
 """Bytes that may wait for the answer to an earlier request before nothing more is read."""
 READING: Final = frozenset({"GET"})
-"""Methods whose answers nobody wants any more when the client is gone. A write must not stop half way."""
+"""Methods that are cancelled when the client disconnects. A write must not stop half way."""
 
 Certificate = Mapping[str, object]
 Authenticate = Callable[[Mapping[str, str], Certificate | None], User]
@@ -26,20 +25,20 @@ Authenticate = Callable[[Mapping[str, str], Certificate | None], User]
 
 
 class ConnectionOwner(Protocol):
-    """What connections belong to."""
+    """The server that connections belong to."""
 
     connections: "set[Connection]"
 
     def serve(
-        self, request: SimpleRequest, exchange: ResponseWriter, certificate: Certificate | None
+        self, request: SimpleRequest, writer: ResponseWriter, certificate: Certificate | None
     ) -> Coroutine[None, None, None]: ...
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, owner: ConnectionOwner, elaborate: Callable[[], asyncio.Protocol], log: Log) -> None:
-        """`elaborate` makes what takes over when a request is not plain."""
+    def __init__(self, owner: ConnectionOwner, fallback: Callable[[], asyncio.Protocol], log: Log) -> None:
+        """`fallback` makes the protocol that takes the connection over at the first request that is not simple."""
         self._owner = owner
-        self._elaborate = elaborate
+        self._fallback = fallback
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -49,12 +48,12 @@ class Connection(asyncio.Protocol):
         """Whether the present request only reads."""
         self._closing = False
         self._resumed: asyncio.Future[None] | None = None
-        """There while the transport wants nothing more to be written."""
+        """Exists while the write buffer of the transport is full."""
         self.task: asyncio.Task[None] | None = None
         """Answers the present request."""
         self.idle_since = self._loop.time()
 
-    # --- what the transport tells -------------------------------------------------------------------------------------
+    # --- called by the transport --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -93,7 +92,7 @@ class Connection(asyncio.Protocol):
         if resumed is not None and not resumed.done():
             resumed.set_result(None)
 
-    # --- what its owner tells -----------------------------------------------------------------------------------------
+    # --- called by the owner ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Take no more requests: close at once, or when the present one is answered."""
@@ -104,26 +103,28 @@ class Connection(asyncio.Protocol):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _answer(self, request: SimpleRequest) -> None:
-        exchange = ResponseWriter(self._transport, self._drained, request.method, request.lasting and not self._closing)
+        writer = ResponseWriter(
+            self._transport, self._drained, request.method, request.keep_alive and not self._closing
+        )
         try:
-            await self._owner.serve(request, exchange, self._certificate)
+            await self._owner.serve(request, writer, self._certificate)
         except ConnectionError:
-            exchange.abandon()
+            writer.abandon()
         except asyncio.CancelledError:
-            exchange.abandon()
+            writer.abandon()
             raise
         except Exception:
             self._log.exception("answer failed", method=request.method, target=request.target)
-            exchange.abandon()
+            writer.abandon()
         finally:
             self.task = None
-            self._go_on(lasting=exchange.lasting)
+            self._go_on(keep_alive=writer.keep_alive)
 
-    def _go_on(self, *, lasting: bool) -> None:
+    def _go_on(self, *, keep_alive: bool) -> None:
         self.idle_since = self._loop.time()
         if self._transport is None:
             return
-        if not lasting or self._closing:
+        if not keep_alive or self._closing:
             self._transport.close()
             return
         if self._held:
@@ -138,11 +139,11 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, data: bytes) -> None:
         assert self._transport is not None
-        heir = self._elaborate()
+        fallback_protocol = self._fallback()
         self._owner.connections.discard(self)
-        self._transport.set_protocol(heir)
-        heir.connection_made(self._transport)
-        heir.data_received(data)
+        self._transport.set_protocol(fallback_protocol)
+        fallback_protocol.connection_made(self._transport)
+        fallback_protocol.data_received(data)
 
     async def _drained(self) -> None:
         if self._resumed is not None:

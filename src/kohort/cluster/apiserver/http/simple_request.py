@@ -1,12 +1,12 @@
-"""Plain requests: whole, in one piece, and asking for nothing special of HTTP.
+"""Simple requests: complete in one piece, with no feature of HTTP that needs more than a look at the headers.
 
-Nearly all requests to an API server are plain, thousands a second, and reading one takes no more than looking for the
-end of its head. Only what is beyond doubt is read here: `read` returns None for everything else, from chunked bodies to
-malformed headers, and a complete HTTP parser has the last word on that. So there is nothing here that could be
-understood in two ways, which is what request smuggling lives from.
+Nearly all requests to an API server are simple, thousands a second, and reading one takes no more than finding the end
+of its head. `read_simple_request` returns None for everything else, from chunked bodies to malformed headers, and the
+HTTP parser of aiohttp decides on those. Nothing that could be understood in two ways is accepted here, so there is no
+room for request smuggling.
 
-The same client sends the same headers with every request, except for the length of its bodies. What they say is
-remembered by their bytes.
+The same client sends the same headers with every request, except for the length of its bodies, so parsed headers are
+cached by their bytes.
 """
 
 import re
@@ -24,17 +24,17 @@ _LENGTH: Final = re.compile(r"[0-9]{1,15}")
 _SPECIAL: Final = frozenset({"expect", "te", "trailer", "transfer-encoding", "upgrade"})
 """Headers that change how a request is read or answered."""
 _ONCE: Final = frozenset({"host", "content-length", "connection", "authorization"})
-_LASTING: Final = {"": True, "keep-alive": True, "close": False}
+_KEEP_ALIVE: Final = {"": True, "keep-alive": True, "close": False}
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderFields:
-    """What a block of headers says."""
+    """A block of headers, parsed."""
 
     headers: dict[str, str]
     length: int
     """Of the body."""
-    lasting: bool
+    keep_alive: bool
     """Whether another request may follow on the same connection."""
 
 
@@ -44,13 +44,13 @@ class SimpleRequest:
     target: str
     headers: dict[str, str]
     body: bytes
-    lasting: bool
+    keep_alive: bool
     size: int
     """Bytes of all of it."""
 
 
 def read_simple_request(data: bytes) -> SimpleRequest | None:
-    """The request that data begins with, if it is plain and all of it is there."""
+    """The request that `data` begins with, if it is simple and has arrived completely."""
     line = _REQUEST_LINE.match(data)
     if line is None:
         return None
@@ -67,11 +67,13 @@ def read_simple_request(data: bytes) -> SimpleRequest | None:
     if size > len(data):
         return None
     method, target = line.groups()
-    return SimpleRequest(method.decode(), target.decode(), dict(fields.headers), data[start:size], fields.lasting, size)
+    return SimpleRequest(
+        method.decode(), target.decode(), dict(fields.headers), data[start:size], fields.keep_alive, size
+    )
 
 
 def parse_header_fields(block: bytes) -> HeaderFields | None:
-    """What header lines say, if they are beyond doubt."""
+    """The fields of header lines, if they can be understood in one way only."""
     if _BLOCK.fullmatch(block) is None:
         return None
     headers: dict[str, str] = {}
@@ -82,10 +84,10 @@ def parse_header_fields(block: bytes) -> HeaderFields | None:
             return None
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     length = headers.get("content-length", "0")
-    lasting = _LASTING.get(headers.get("connection", "").lower())
-    if "host" not in headers or lasting is None or not _LENGTH.fullmatch(length):
+    keep_alive = _KEEP_ALIVE.get(headers.get("connection", "").lower())
+    if "host" not in headers or keep_alive is None or not _LENGTH.fullmatch(length):
         return None
-    return HeaderFields(headers, int(length), lasting)
+    return HeaderFields(headers, int(length), keep_alive)
 
 
 _remembered_header_fields: Final = lru_cache(maxsize=512)(parse_header_fields)

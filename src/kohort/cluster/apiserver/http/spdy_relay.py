@@ -1,4 +1,4 @@
-"""Connections whose bytes are passed on as they are: what is said in them is between a client and a node.
+"""Relays the bytes of SPDY connections between a client and a node unchanged.
 
 Clients that do not use WebSockets ask for `Upgrade: SPDY/3.1`. The node is asked the same, the client gets the node's
 answer, and from then on both sides are only carried to each other.
@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.http.response_writer import encode_head
 
 FULL, EMPTY_AGAIN = 64, 16
 """Pieces that wait to be passed on: when to stop listening, and when to go on."""
-_TOLD: Final = ("connection", "upgrade", VERSIONS)
+_AGREEMENT_HEADERS: Final = ("connection", "upgrade", VERSIONS)
 """Headers with which a node agrees."""
 
 
@@ -50,12 +50,12 @@ class RelayEnd:
 
 
 def join_connections(incoming: web.BaseRequest, answer: ClientResponse) -> tuple[RelayEnd, RelayEnd]:
-    """Tell the client what the node said, and take both connections away from HTTP."""
+    """Send the client the answer of the node, and take both connections away from HTTP."""
     connection = answer.connection
     assert connection is not None
     assert connection.protocol is not None
     client, node = RelayEnd(incoming.protocol), RelayEnd(connection.protocol)
-    headers = {key.lower(): value for key, value in answer.headers.items() if key.lower() in _TOLD}
+    headers = {key.lower(): value for key, value in answer.headers.items() if key.lower() in _AGREEMENT_HEADERS}
     client.transport.write(encode_head(101, headers))
     incoming.protocol.set_parser(client)  # type: ignore[arg-type]
     connection.protocol.set_parser(node, node)

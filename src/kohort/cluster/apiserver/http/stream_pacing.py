@@ -1,4 +1,4 @@
-"""How often streams are written to, when there are many of them, and what they share.
+"""How often watch streams are written to when there are many of them, and the chunks that they share.
 
 Every write to a connection costs a system call and a TLS record, however small it is. With two hundred watchers and a
 commit every few milliseconds that would be all the server does. So a stream that was just written to waits for the next
@@ -57,7 +57,7 @@ class StreamRounds:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-        # Whoever was woken has its turn before this.
+        # The streams that were woken run before this.
         clock = self._clock or loop.time
         loop.call_soon(self._over, clock, clock())
 
