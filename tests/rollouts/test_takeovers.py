@@ -206,7 +206,7 @@ async def test_a_release_in_a_style_that_is_not_offered_is_left_alone_until_it_i
     async with stopped_at(1) as told:
         before = told.pods()
         await taken_over(told, lambda: in_partition_style(told))
-        await told.until(lambda: "partition style is not offered here" in told.message)
+        await told.until(lambda: "partition style is not supported yet" in told.message)
         await told.cluster.settle(quiet=10.0)
         assert (told.phase, told.pods()) == ("Progressing", before)
         assert told.stable["spec"]["paused"] is True

@@ -81,7 +81,7 @@ def _workload_errors(rollout: Rollout) -> list[FieldError]:
         )
     else:
         remedy = (
-            "Deployment is not released in partition style here, set enableExtraWorkloadForCanary=true or use blueGreen"
+            "Deployment does not support partition style yet, set enableExtraWorkloadForCanary=true or use blueGreen"
         )
     return [_wrong("Spec.Strategy.Canary.EnableExtraWorkloadForCanary", False, remedy)]
 
@@ -97,7 +97,7 @@ def not_released_here(rollout: Rollout) -> str:
         )
     if rollout.style == rollout_labels.PARTITION and rollout.spec.strategy.canary is not None:
         return (
-            "spec.strategy.canary: partition style is not offered here; set enableExtraWorkloadForCanary: true or use "
+            "spec.strategy.canary: partition style is not supported yet; set enableExtraWorkloadForCanary: true or use "
             "blueGreen, and if a release of the other style is under way, end it first by spec.disabled: true"
         )
     return ""

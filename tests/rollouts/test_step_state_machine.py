@@ -1,0 +1,289 @@
+"""The states of a step: the table of `step_state_machine`, jumps, and what other clients do meanwhile."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.rollouts.observations import WORKLOAD, observation, progress, release, rollout
+
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.rollouts import messages, step_analysis, step_state_machine
+from kohort.rollouts.action_result import DONE, Done, Problem, Waiting
+from kohort.rollouts.messages import EventReason
+from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
+from kohort.rollouts.release_state import Decision
+from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout
+from kohort.rollouts.step_analysis import Passed
+from kohort.rollouts.traffic.actions import (
+    PinStableService,
+    RemoveCanaryService,
+    RouteAllToStable,
+    RouteStep,
+    UnpinStableService,
+)
+from kohort.rules import rollout_labels
+
+UPGRADE, ROUTING, PAUSED = rollout_labels.UPGRADE, rollout_labels.ROUTING, rollout_labels.PAUSED
+
+
+def found_in(decision: Decision) -> Progress:
+    assert decision.state.progress is not None
+    return decision.state.progress
+
+
+def reasons(decision: Decision) -> list[EventReason]:
+    return [event.reason for event in decision.events]
+
+
+def annotated(annotations: dict[str, str]) -> Rollout:
+    subject = rollout()
+    return msgspec.structs.replace(subject, metadata=msgspec.structs.replace(subject.metadata, annotations=annotations))
+
+
+def deleting(found: BatchRelease) -> BatchRelease:
+    metadata = ObjectMeta(name="llm", deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+# Before the upgrade
+
+
+@pytest.mark.parametrize(
+    ("step", "routed", "generates", "pins"),
+    [
+        (1, True, True, True),
+        (2, True, True, False),
+        (1, True, False, False),
+        (1, False, True, False),
+    ],
+)
+def test_the_stable_service_is_pinned_before_the_first_step_that_routes(
+    step: int, routed: bool, generates: bool, pins: bool
+) -> None:
+    strategy: JsonObject = {"disableGenerateCanaryService": not generates}
+    subject = rollout(**(strategy if routed else {**strategy, "trafficRoutings": []}))
+    decision = step_state_machine.decide(observation(subject, progress(step, rollout_labels.BEFORE_UPGRADE)))
+    assert isinstance(decision.action, PinStableService) is pins
+    if not pins:
+        assert found_in(decision).current_step_state == UPGRADE
+
+
+def test_a_pin_that_waits_says_so() -> None:
+    here = observation(found=progress(1, rollout_labels.BEFORE_UPGRADE))
+    decision = step_state_machine.decide_after(here, PinStableService(), Waiting("waiting for proxies", 2.0))
+    assert decision.state.message == "Rollout is in step(1/3), and route traffic: waiting for proxies"
+    assert (found_in(decision).current_step_state, decision.requeue) == (rollout_labels.BEFORE_UPGRADE, 2.0)
+
+
+# Upgrade
+
+
+def test_the_plan_of_a_release_is_that_of_the_rollout_up_to_the_step() -> None:
+    subject = rollout(failureThreshold="20%", patchPodTemplateMetadata={"labels": {"track": "canary"}})
+    plan = step_state_machine.wanted_plan(observation(subject, progress(2, observed_rollout_id="7")), 1)
+    assert [one.canary_replicas for one in plan.batches] == [1, "50%", "100%"]
+    assert (plan.batch_partition, plan.rollout_id, plan.failure_threshold) == (1, "7", "20%")
+    assert plan.patch_pod_template_metadata is not None
+    assert (plan.rolling_style, plan.enable_extra_workload_for_canary) == ("Canary", True)
+
+
+@pytest.mark.parametrize("found", [None, release(1)])
+def test_a_release_that_is_missing_or_has_another_plan_is_written(found: BatchRelease | None) -> None:
+    decision = step_state_machine.decide(observation(found=progress(1, UPGRADE), release=found))
+    assert isinstance(decision.action, WriteRelease)
+    assert decision.action.plan.batch_partition == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "leads_on"),
+    [
+        ({}, True),
+        ({"observed_release_plan_hash": "old"}, False),
+        ({"observed_generation": -1}, False),
+    ],
+)
+def test_only_an_answer_to_the_present_plan_counts(change: JsonObject, leads_on: bool) -> None:
+    found = release(0)
+    found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **change))
+    decision = step_state_machine.decide(observation(found=progress(1, UPGRADE), release=found))
+    assert (found_in(decision).current_step_state == ROUTING) is leads_on
+
+
+def test_a_batch_that_is_behind_the_step_is_waited_for() -> None:
+    behind = release(1)
+    canary = msgspec.structs.replace(behind.status.canary_status, current_batch=0)
+    behind = msgspec.structs.replace(behind, status=msgspec.structs.replace(behind.status, canary_status=canary))
+    decision = step_state_machine.decide(observation(found=progress(2, UPGRADE), release=behind))
+    assert found_in(decision).current_step_state == UPGRADE
+
+
+def test_an_upgrade_that_is_done_records_the_key_of_its_pods() -> None:
+    here = observation(found=progress(1, UPGRADE, pod_template_hash="old"), release=release(0))
+    decision = step_state_machine.decide(here)
+    assert (found_in(decision).pod_template_hash, found_in(decision).current_step_state) == ("bbb", ROUTING)
+    assert reasons(decision) == [EventReason.PROGRESSING]
+
+
+# Routing
+
+
+def test_traffic_that_moved_is_reported() -> None:
+    here = observation(found=progress(1, ROUTING), release=release(0))
+    decision = step_state_machine.decide_after(here, RouteStep(), DONE)
+    assert [event.message for event in decision.events] == ["step(1): routed 20% to svc-canary"]
+    assert found_in(decision).current_step_state == rollout_labels.ANALYSIS
+
+
+def test_matches_are_counted_in_the_report() -> None:
+    matches = [{"headers": [{"name": "a", "value": "b"}]}, {"headers": [{"name": "c", "value": "d"}]}]
+    here = observation(rollout(steps=[{"replicas": 1, "matches": matches}]), progress(1, ROUTING, next_step_index=-1))
+    decision = step_state_machine.decide_after(here, RouteStep(), DONE)
+    assert decision.events[0].message == "step(1): routed 2 match(es) to svc-canary"
+
+
+@pytest.mark.parametrize(("changed", "moves"), [(True, True), (False, False)])
+def test_the_time_of_a_step_follows_the_last_change_of_its_routes(changed: bool, moves: bool) -> None:
+    here = observation(found=progress(1, ROUTING), after=30)
+    decision = step_state_machine.decide_after(here, RouteStep(), Waiting("x", 3.0, changed=changed))
+    assert (found_in(decision).last_update_time != progress(1).last_update_time) is moves
+
+
+def test_routes_that_fail_are_reported_and_tried_again() -> None:
+    here = observation(found=progress(1, ROUTING))
+    decision = step_state_machine.decide_after(here, RouteStep(), Problem("no Ingress"))
+    assert (decision.requeue, reasons(decision)) == (rollout_labels.RECHECK, [EventReason.ROUTE_FAILED])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "replicas", "shrinks"), [("true", 3, True), ("true", 1, False), ("false", 3, False), ("", 3, False)]
+)
+def test_replicas_of_a_jump_back_go_only_where_the_user_wants_that(wanted: str, replicas: int, shrinks: bool) -> None:
+    subject = annotated({rollout_labels.SCALE_DOWN_ON_JUMP: wanted})
+    here = observation(subject, progress(1, ROUTING, replicas=replicas), release=release(0))
+    decision = step_state_machine.decide_after(here, RouteStep(), DONE)
+    assert (decision.action == ShrinkToBatch()) is shrinks
+    if shrinks:
+        after = step_state_machine.decide_after(here.with_state(decision.state), ShrinkToBatch(), Done(changed=True))
+        assert found_in(after).current_step_state == rollout_labels.ANALYSIS
+
+
+# Steps that route nothing
+
+
+def test_a_step_without_traffic_restores_the_routes_one_after_the_other() -> None:
+    subject = rollout(steps=[{"replicas": 1}, {"replicas": 2}])
+    here = observation(subject, progress(1, UPGRADE), release=release(0))
+    decision = step_state_machine.decide(here)
+    assert decision.action == UnpinStableService()
+    second = step_state_machine.decide_after(here, UnpinStableService(), DONE)
+    assert second.action == RouteAllToStable()
+    third = step_state_machine.decide_after(here, RouteAllToStable(), DONE)
+    assert third.action == RemoveCanaryService()
+    last = step_state_machine.decide_after(here, RemoveCanaryService(), DONE)
+    assert isinstance(last.action, WriteRelease)
+
+
+def test_a_route_that_was_restored_is_stored_before_the_next() -> None:
+    here = observation(rollout(steps=[{"replicas": 1}]), progress(1, UPGRADE, next_step_index=-1))
+    decision = step_state_machine.decide_after(here, UnpinStableService(), Done(changed=True))
+    assert (decision.action, decision.requeue) == (None, 0.0)
+
+
+# What users and other clients do
+
+
+def test_a_release_that_a_user_deleted_goes_after_its_traffic() -> None:
+    here = observation(found=progress(2, PAUSED), release=deleting(release(1)))
+    assert step_state_machine.decide(here).action == RouteAllToStable()
+    routed = step_state_machine.decide_after(here, RouteAllToStable(), DONE)
+    assert found_in(routed).finalising_step == rollout_labels.RELEASE_CONTROL
+    waiting = step_state_machine.decide(here.with_state(routed.state))
+    assert (waiting.action, waiting.requeue) == (None, rollout_labels.RECHECK)
+    gone = step_state_machine.decide(msgspec.structs.replace(here.with_state(routed.state), release=None))
+    assert (found_in(gone).current_step_state, found_in(gone).canary_name) == (rollout_labels.BEFORE_UPGRADE, "")
+
+
+def test_a_canary_that_a_user_deleted_takes_its_release_with_it() -> None:
+    lost = msgspec.structs.replace(WORKLOAD, canary_lost=True)
+    here = observation(
+        found=progress(2, PAUSED, finalising_step=rollout_labels.RELEASE_CONTROL), workload=lost, release=release(1)
+    )
+    assert step_state_machine.decide(here).action == DeleteRelease()
+
+
+def test_another_id_is_given_to_the_release_at_once() -> None:
+    here = observation(found=progress(1, PAUSED, observed_rollout_id="build-8"), release=release(0))
+    decision = step_state_machine.decide(here)
+    assert isinstance(decision.action, WriteRelease)
+    assert decision.action.plan.rollout_id == "build-8"
+
+
+def test_a_canary_that_was_made_anew_has_another_name_and_key() -> None:
+    here = observation(found=progress(1, PAUSED, canary_name="llm-old", pod_template_hash="old"), release=release(0))
+    refreshed = step_state_machine.refreshed(here)
+    assert refreshed.progress is not None
+    assert (refreshed.progress.canary_name, refreshed.progress.pod_template_hash) == ("llm-x", "bbb")
+
+
+def test_counts_and_message_follow_the_release() -> None:
+    remark = msgspec.structs.replace(WORKLOAD, remark="scaled to 0")
+    refreshed = step_state_machine.refreshed(observation(workload=remark, release=release(0)))
+    assert refreshed.progress is not None
+    assert refreshed.progress.replicas == 1
+    assert refreshed.progress.message.endswith(", scaled to 0")
+
+
+# Pauses
+
+
+@pytest.mark.parametrize(
+    ("step", "blue_green", "skips"), [(1, False, False), (3, False, True), (3, True, False), (2, True, False)]
+)
+def test_only_a_canary_at_full_size_is_promoted_without_a_pause(step: int, blue_green: bool, skips: bool) -> None:
+    assert rollout(blue_green=blue_green).skips_pause(step) is skips
+
+
+def test_approval_is_asked_for_once() -> None:
+    here = observation(found=progress(1, PAUSED), release=release(0))
+    first = step_state_machine.decide(here)
+    assert reasons(first) == [EventReason.STEP_PAUSED_FOR_APPROVAL]
+    assert step_state_machine.decide(here.with_state(first.state)).events == ()
+
+
+def test_routes_that_drifted_are_routed_again_even_at_the_last_step() -> None:
+    here = observation(found=progress(3, PAUSED), release=release(2), drift="create Ingress llm-canary")
+    decision = step_state_machine.decide(here)
+    assert found_in(decision).current_step_state == ROUTING
+    assert decision.events == (messages.routes_changed(3, 3, "create Ingress llm-canary"),)
+
+
+def test_nothing_is_measured_yet_so_every_step_passes() -> None:
+    assert step_analysis.analyse(observation()) == Passed()
+
+
+# Jumps
+
+
+@given(here=st.integers(1, 3), target=st.integers(-3, 6))
+def test_the_next_step_always_exists_after_a_pass(here: int, target: int) -> None:
+    late = rollout(steps=[{"replicas": 1, "pause": {}}, {"replicas": 2, "pause": {}}, {"replicas": 3, "pause": {}}])
+    decision = step_state_machine.decide(
+        observation(late, progress(here, PAUSED, next_step_index=target), release=release(here - 1))
+    )
+    following = found_in(decision).next_step_index
+    assert following == -1 or 1 <= following <= 3
+    assert 1 <= found_in(decision).current_step_index <= 3
+
+
+def test_a_jump_that_is_refused_says_which_steps_there_are() -> None:
+    decision = step_state_machine.decide(observation(found=progress(1, PAUSED, next_step_index=7)))
+    assert decision.events == (messages.jump_refused(7, 3),)
+    assert found_in(decision).next_step_index == 2
+
+
+@pytest.mark.parametrize(("replicas", "state"), [(2, ROUTING), (1, rollout_labels.BEFORE_UPGRADE)])
+def test_a_jump_to_the_same_size_only_changes_routes(replicas: int, state: str) -> None:
+    here = observation(found=progress(3, PAUSED, replicas=replicas, next_step_index=2))
+    decision = step_state_machine.jump_to(here, 2)
+    assert (found_in(decision).current_step_index, found_in(decision).current_step_state) == (2, state)
