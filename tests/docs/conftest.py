@@ -1,4 +1,4 @@
-"""A place where commands of pages are typed: a home of its own, and the programs that pages name."""
+"""A directory in which the commands of a page run: with its own home, and the programs that pages name."""
 
 from collections.abc import Iterator
 from pathlib import Path

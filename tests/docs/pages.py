@@ -1,6 +1,6 @@
-"""Runs the commands of a page as a reader would: one shell, one home, in the order in which they stand there.
+"""Runs the commands of a page as a reader would: in one shell, in the order of the page, with its own home directory.
 
-Only blocks marked `sh` are commands; output is in unmarked blocks, and a test sees that no command hides there. A line
+Only blocks marked `sh` are commands; output is in unmarked blocks, and a test checks that no command is there. A line
 that ends with `# exit N` must end with that code, every other line with 0. The sandbox differs from a reader's clone in
 three ways: `make` only checks that its target exists, the cluster listens on any free port, and `kohort` is the one
 under test.
@@ -25,13 +25,13 @@ def blocks(page: Path) -> list[str]:
     return _BLOCK.findall(page.read_text())
 
 
-def hidden(page: Path) -> list[str]:
-    """Lines of other blocks that look like something to type."""
+def commands_outside_sh_blocks(page: Path) -> list[str]:
+    """Lines of other blocks that look like commands."""
     other = re.findall(r"^```(?!sh$)[^\n]*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
     return [line for block in other for line in block.splitlines() if _TYPED.match(line)]
 
 
-def spoken(page: Path) -> list[str]:
+def kohort_commands_in_text(page: Path) -> list[str]:
     """Commands of kohort in the running text."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     return re.findall(r"`(kohort [^`]+)`", prose)
@@ -52,7 +52,7 @@ def script(commands: list[str]) -> str:
 
 
 def kubectl() -> str:
-    """Any that is here; who needs one is skipped where there is none."""
+    """The path of kubectl; the test is skipped if this machine has none."""
     built = sorted((Path.home() / ".cache" / "kohort").glob("kubernetes-*/kubectl"))
     found = os.environ.get("KUBECTL") or (str(built[-1]) if built else shutil.which("kubectl"))
     if not found:

@@ -1,4 +1,4 @@
-"""Every mistake that a reader of the tutorial can make, made once: the answer names the thing and the way out."""
+"""Mistakes that readers of the tutorial can make: each error message names the object and what to do."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from kohort.cli.main import main
 EDITED = "  with "
 
 
-def planned(old: str, new: str) -> str:
+def plan_of(old: str, new: str) -> str:
     """Ask what an edit of the example would do."""
     return f"kohort plan -f -{EDITED}{old} to {new}"
 
@@ -47,10 +47,14 @@ EMPTY = (
     ("kohort plan -f nothing.yaml", 1, "cannot read nothing.yaml: No such file or directory"),
     ("kohort plan -f Makefile", 1, "Makefile is no YAML: line \\d+, column \\d+: mapping values are not allowed here"),
     ("kohort plan -f -", 1, "standard input holds no LeaderWorkerSet or Rollout, but: Pod"),
-    (planned("size: 4", "size: 0"), 1, "llm is refused:\n .*size must be equal or greater than 1"),
-    (planned("replicas: 2", "replicas: two"), 1, 'is refused:\n  spec.replicas: .* must be of type integer: "string"$'),
-    (planned("replicas: 2", "replcas: 2"), 1, 'unknown field "spec.replcas"'),
-    (planned("cpu: 100m", "cpu: lots"), 1, 'requests.cpu: Invalid value: "lots"'),
+    (plan_of("size: 4", "size: 0"), 1, "llm is refused:\n .*size must be equal or greater than 1"),
+    (
+        plan_of("replicas: 2", "replicas: two"),
+        1,
+        'is refused:\n  spec.replicas: .* must be of type integer: "string"$',
+    ),
+    (plan_of("replicas: 2", "replcas: 2"), 1, 'unknown field "spec.replcas"'),
+    (plan_of("cpu: 100m", "cpu: lots"), 1, 'requests.cpu: Invalid value: "lots"'),
 )
 STANDING = (
     ("kohort get lmm", 1, "there is no LeaderWorkerSet lmm in namespace default; there are: llm"),
@@ -70,13 +74,17 @@ STANDING = (
     ("kohort resize llm --cpu 1 --container x", 1, "no pod has a container x; there are: server, shard"),
     ("kohort restart llm --group 9", 1, "has no group 9; there are: 0, 1"),
     (
-        planned("replicas: 2", "replicsa: 2"),
+        plan_of("replicas: 2", "replicsa: 2"),
         1,
         'kohort: LeaderWorkerSet llm is refused:\n  unknown field "spec.replicsa"',
     ),
-    (planned("size: 4", "size: 8"), 1, "size: .*immutable while .*resizePolicy is None; set resizePolicy to Recreate"),
     (
-        planned("cpu: 100m", "cpu: 500"),
+        plan_of("size: 4", "size: 8"),
+        1,
+        "size: .*immutable while .*resizePolicy is None; set resizePolicy to Recreate",
+    ),
+    (
+        plan_of("cpu: 100m", "cpu: 500"),
         3,
         "Room: step 1 does not fit, 4 of its pods find no node (not enough cpu on any)",
     ),
@@ -90,8 +98,8 @@ AFTER = (
 )
 
 
-def typed(sandbox: Sandbox, line: str) -> tuple[int, str]:
-    """Exit code and what is said. In this process, because forty starts of an interpreter take their time."""
+def run_command(sandbox: Sandbox, line: str) -> tuple[int, str]:
+    """Exit code and output. In this process, because forty starts of an interpreter take long."""
     command, _, old_and_new = line.partition(EDITED)
     old, _, new = old_and_new.partition(" to ")
     text = (ROOT / "examples" / "llm.yaml").read_text().replace(old, new) if old else "kind: Pod"
@@ -101,11 +109,11 @@ def typed(sandbox: Sandbox, line: str) -> tuple[int, str]:
     return done.exit_code, done.output.strip()
 
 
-def answered_wrongly(sandbox: Sandbox, mistakes: tuple[tuple[str, int, str], ...]) -> list[str]:
-    """Nobody is shown a traceback, either."""
+def wrong_answers(sandbox: Sandbox, mistakes: tuple[tuple[str, int, str], ...]) -> list[str]:
+    """A traceback is wrong, too."""
     wrong = []
     for line, code, words in mistakes:
-        found, said = typed(sandbox, line)
+        found, said = run_command(sandbox, line)
         pattern = words if "\\" in words or ".*" in words else re.escape(words)
         if found != code or not re.search(pattern, said, re.DOTALL) or "Traceback" in said:
             wrong.append(f"{line}: {found} {said}")
@@ -115,14 +123,14 @@ def answered_wrongly(sandbox: Sandbox, mistakes: tuple[tuple[str, int, str], ...
 @pytest.mark.e2e
 def test_mistakes_are_answered(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert answered_wrongly(sandbox, BEFORE) == []
+    assert wrong_answers(sandbox, BEFORE) == []
     assert sandbox.run("kohort up --simulated-nodes 4 --detach").returncode == 0
-    assert answered_wrongly(sandbox, EMPTY) == []
+    assert wrong_answers(sandbox, EMPTY) == []
     applied = "export KUBECONFIG=~/.local/share/kohort/kubeconfig; kubectl apply -f examples/llm.yaml"
     assert sandbox.run(f"{applied} && kohort status -w llm").returncode == 0
-    assert answered_wrongly(sandbox, STANDING) == []
+    assert wrong_answers(sandbox, STANDING) == []
     assert sandbox.run("kohort down").returncode == 0
-    assert answered_wrongly(sandbox, AFTER) == []
+    assert wrong_answers(sandbox, AFTER) == []
 
 
 @pytest.mark.e2e

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.docs.pages import ROOT, Sandbox, blocks, hidden, script, spoken
+from tests.docs.pages import ROOT, Sandbox, blocks, commands_outside_sh_blocks, kohort_commands_in_text, script
 
 DOCS = ROOT / "docs"
 TOP = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -45,7 +45,7 @@ def test_the_readme(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.e2e
-def test_what_developers_are_told_to_run(sandbox: Sandbox) -> None:
+def test_the_commands_for_developers(sandbox: Sandbox) -> None:
     follow(sandbox, script(blocks(ROOT / "CONTRIBUTING.md")))
 
 
@@ -77,13 +77,13 @@ PAGES = [
     ("node.md", "", "Linux"),
     ("traffic.md", "", '"tiny-v1"'),
 ]
-"""Each with what must be there before, and what is seen in the end."""
+"""Page, commands to run before it, and a text in its output."""
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(("name", "before", "seen"), PAGES)
 def test_a_page_about_one_thing(name: str, before: str, seen: str, sandbox: Sandbox) -> None:
-    """Those with real processes need what their page says that they need."""
+    """Pages with real processes need the programs that they name."""
     if name == "traffic.md" and shutil.which("curl") is None:
         pytest.skip("needs curl")
     out = follow(sandbox, script([before, *blocks(DOCS / name)]))
@@ -91,7 +91,7 @@ def test_a_page_about_one_thing(name: str, before: str, seen: str, sandbox: Sand
 
 
 ELSEWHERE = {"install.md": "tests/kubernetes/test_install.py"}
-"""Pages whose commands need a Kubernetes cluster: followed by these tests instead."""
+"""Pages whose commands need a Kubernetes cluster, and the tests that run them."""
 FOLLOWED = {"tutorial.md", *(name for name, _, _ in PAGES)}
 
 
@@ -100,7 +100,8 @@ def test_every_command_is_run_by_a_test() -> None:
     pages = [page for page in DOCS.rglob("*.md") if page.parent.name != "how-to"]
     assert {page.name for page in pages if blocks(page)} == FOLLOWED | set(ELSEWHERE)
     assert all((ROOT / test).exists() for test in ELSEWHERE.values())
-    assert {page.name: hidden(page) for page in [*TOP, *DOCS.rglob("*.md")] if hidden(page)} == {}
+    found = {page.name: commands_outside_sh_blocks(page) for page in [*TOP, *DOCS.rglob("*.md")]}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def test_commands_in_the_text_exist() -> None:
@@ -112,7 +113,7 @@ def test_commands_in_the_text_exist() -> None:
     context = click.Context(main)
     wrong = []
     for page in [*TOP, *DOCS.rglob("*.md")]:
-        for text in spoken(page):
+        for text in kohort_commands_in_text(page):
             _, name, *words = text.split()
             command = main.get_command(context, name) if name.isalpha() and name.islower() else None
             known = {option for one in (command.params if command else ()) for option in one.opts + one.secondary_opts}

@@ -19,7 +19,7 @@ ROWS_OF_KIND = {"T": 78, "P": 37, "N": 22, "B": 11, "I": 9, "F": 14, "G": 43, "H
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(test_\w+)", PAGE))))
-def test_what_is_named_exists(name: str) -> None:
+def test_a_test_that_the_page_names_exists(name: str) -> None:
     assert f"def {name}(" in TESTS
 
 
@@ -41,18 +41,18 @@ CHECKLIST = [
 """Sections 6 and 8 of the specification."""
 
 
-def told() -> set[str]:
-    """Rows that the page speaks of: `T1 to T57` are 57 of them."""
+def rows_on_page() -> set[str]:
+    """Rows that the page names: `T1 to T57` are 57 of them."""
     found = set(re.findall(r"\bK-\d+|\b[TPNBIFGHJZ]\d+t?\b", PAGE))
     for kind, first, last, suffix in re.findall(r"\b([TPNBIFGHJZ])(\d+)t? to \1(\d+)(t?)\b", PAGE):
         found |= {f"{kind}{number}{suffix}" for number in range(int(first), int(last) + 1)}
     return found
 
 
-def test_every_row_of_the_checklist_is_told_of() -> None:
-    assert [row for row in CHECKLIST if row not in told()] == []
+def test_every_row_of_the_checklist_is_on_the_page() -> None:
+    assert [row for row in CHECKLIST if row not in rows_on_page()] == []
 
 
-def test_the_places_exist() -> None:
+def test_files_that_the_page_names_exist() -> None:
     for place in re.findall(r"`(tests/[\w/.]+)`", PAGE):
         assert Path(ROOT, place).exists(), place

@@ -16,7 +16,7 @@ from kohort.node.metrics import NodeMetrics
 from kohort.rollouts.metrics import RolloutMetrics
 
 
-class _NobodyWaits:
+class _EmptyQueue:
     def count(self, room: object) -> int:
         return 0
 
@@ -42,7 +42,7 @@ def _node(registry: CollectorRegistry) -> None:
 
 
 def _scheduler(registry: CollectorRegistry) -> None:
-    SchedulerMetrics(registry, cast("object", _NobodyWaits()), "default-scheduler")  # type: ignore[arg-type]
+    SchedulerMetrics(registry, cast("object", _EmptyQueue()), "default-scheduler")  # type: ignore[arg-type]
     registry.register(cast("Collector", ResourceCollector(lambda: ())))
 
 
