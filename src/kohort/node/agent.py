@@ -130,7 +130,9 @@ class Agent:
 
         identity = single_agent_lock.identity(options.directory)
         self.heartbeat = Heartbeat(manager.client, self.state, identity, options.labels, self.recorder)
-        self.evictions = EvictionManager(self.state, self.pods, self.files, cgroups, self.heartbeat, self.resizes)
+        self.evictions = EvictionManager(
+            self.state, self.pods, self.files, cgroups, runtime, self.heartbeat, self.resizes
+        )
         manager.prepare(lambda: single_agent_lock.check(manager.client, options.name, identity))
         self._register(manager)
 
@@ -255,7 +257,7 @@ class Agent:
         for id, instance in list(self._instances.items()):
             if parse_container_key(id).pod_uid not in self.pods.known():
                 if instance.running:
-                    await self.runtime.signal(id, 9)
+                    await self.runtime.stop(id, 0.0)
                 else:
                     await self.runtime.remove(id)
         if self.cgroups is not None:

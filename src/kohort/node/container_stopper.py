@@ -62,15 +62,35 @@ class ContainerStopper:
             deadline, least = loop.time() + grace, 0.0
             if await self._run_pre_stop(container, deadline):
                 least = loop.time() + LEAST_GRACE
-            if grace > 0:
-                await self._runtime.signal(instance.id, stop_signal(container))
-                ended = record.exits.setdefault(instance.id, asyncio.Event())
-                await self._wait(asyncio.ensure_future(ended.wait()), max(deadline, least), least)
-            if not record.exits.setdefault(instance.id, asyncio.Event()).is_set():
-                await self._runtime.signal(instance.id, signal.SIGKILL)
-                await record.exits[instance.id].wait()
+            await self._stop_instance(instance.id, stop_signal(container), max(deadline, least), least)
+            await record.exits.setdefault(instance.id, asyncio.Event()).wait()
         finally:
             run.stopping = False
+
+    async def _stop_instance(self, id: str, number: int, deadline: float, least: float) -> None:
+        """Have the runtime stop an instance until the deadline, or until the pod's if that becomes the earlier one."""
+        loop = asyncio.get_running_loop()
+        until = self._sooner_of(deadline, least)
+        stopping = asyncio.ensure_future(self._runtime.stop(id, max(until - loop.time(), 0.0), number))
+        try:
+            while not stopping.done():
+                sooner = asyncio.ensure_future(self._sooner.wait())
+                limit = self._sooner_of(deadline, least)
+                left = limit - loop.time() if limit < until else None
+                if left is not None and left < LEAST_WAIT:
+                    sooner.cancel()
+                    await self._runtime.stop(id, 0.0)
+                    break
+                await asyncio.wait((stopping, sooner), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                sooner.cancel()
+                self._sooner.clear()
+            await stopping
+        finally:
+            stopping.cancel()
+
+    def _sooner_of(self, deadline: float, least: float) -> float:
+        """The deadline, or the pod's if that is earlier, but not before `least`."""
+        return min(deadline, max(self._deadline, least)) if self._deadline else deadline
 
     async def _run_pre_stop(self, container: NodeContainer, deadline: float) -> bool:
         """Run the hook, if there is one and time for it; whether the container gets a minimum of time after it."""
@@ -94,15 +114,13 @@ class ContainerStopper:
     def _must_end_before(self, deadline: float) -> bool:
         return self._deadline != 0.0 and self._deadline < deadline - SAME_DEADLINE
 
-    async def _wait(
-        self, work: "asyncio.Future[None] | asyncio.Task[bool]", deadline: float, least: float = 0.0
-    ) -> bool:
-        """Whether `work` was done before the deadline, or before the pod's if that becomes the earlier one, but not
-        before `least`. Unfinished work is cancelled."""
+    async def _wait(self, work: "asyncio.Future[None]", deadline: float) -> bool:
+        """Whether `work` was done before the deadline, or before the pod's if that becomes the earlier one. Unfinished
+        work is cancelled."""
         loop = asyncio.get_running_loop()
         try:
             while not work.done():
-                left = (min(deadline, max(self._deadline, least)) if self._deadline else deadline) - loop.time()
+                left = self._sooner_of(deadline, 0.0) - loop.time()
                 if left < LEAST_WAIT:
                     return False
                 sooner = asyncio.ensure_future(self._sooner.wait())

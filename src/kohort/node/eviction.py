@@ -11,7 +11,7 @@ from kohort.node.pod_record import PodRecord
 from kohort.node.pod_registry import PodRegistry
 from kohort.node.pressure import Candidate, Pressure
 from kohort.node.resize.queue import ResizeQueue
-from kohort.node.runtimes.process.process_marks import descendants
+from kohort.node.runtimes.interface import Runtime
 from kohort.objects.quantity import Quantity
 
 PERIOD_SECONDS = 10.0
@@ -24,6 +24,7 @@ class EvictionManager:
         pods: PodRegistry,
         files: PodFiles,
         cgroups: Cgroups | None,
+        runtime: Runtime,
         heartbeat: Heartbeat,
         resizes: ResizeQueue,
     ) -> None:
@@ -31,6 +32,7 @@ class EvictionManager:
         self._pods = pods
         self._files = files
         self._cgroups = cgroups
+        self._runtime = runtime
         self._heartbeat = heartbeat
         self._resizes = resizes
 
@@ -72,11 +74,11 @@ class EvictionManager:
         return [Candidate(record.allocated(), self._memory_of(record)) for record in self._evictable()]
 
     def _memory_of(self, record: PodRecord) -> int:
-        """As the kernel counts it for the pod's cgroup, or else the resident memory of its processes."""
+        """As the kernel counts it for the pod's cgroup, or else as the runtime counts it."""
         if self._cgroups is not None:
             return self._cgroups.usage(self._cgroups.pod_of(record.pod), []).pod or 0
-        running = [run.instance.pid for run in record.runs.values() if run.instance is not None and run.running]
-        return sum(pressure.resident_bytes([pid, *descendants(pid)]) for pid in running if pid > 0)
+        running = [run.instance for run in record.runs.values() if run.instance is not None and run.running]
+        return sum(self._runtime.memory_in_use(instance) for instance in running)
 
     def _disk_users(self) -> list[Candidate]:
         return [

@@ -12,7 +12,7 @@ from kohort.kube.resources import PODS
 async def test_deletion_is_polite_first_and_final_in_the_end(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         uid = await bench.create(terminationGracePeriodSeconds=20)
-        bench.runtime.deaf.add("_c_")
+        bench.runtime.ignoring.add("_c_")
         await bench.until(lambda: bench.running() == ["c_0"])
         await bench.cluster.client.delete(PODS, "p", "default")
         await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
@@ -23,7 +23,7 @@ async def test_deletion_is_polite_first_and_final_in_the_end(tmp_path: Path) -> 
 async def test_all_of_the_grace_is_given_though_timestamps_know_whole_seconds_only(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create(terminationGracePeriodSeconds=3)
-        bench.runtime.deaf.add("_c_")
+        bench.runtime.ignoring.add("_c_")
         await bench.until(lambda: bench.running() == ["c_0"])
         await asyncio.sleep(0.9 - asyncio.get_running_loop().time() % 1.0 + 1.0)
         start = asyncio.get_running_loop().time()
@@ -35,7 +35,7 @@ async def test_all_of_the_grace_is_given_though_timestamps_know_whole_seconds_on
 async def test_a_shorter_grace_is_honoured_while_waiting(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create(terminationGracePeriodSeconds=3000)
-        bench.runtime.deaf.add("_c_")
+        bench.runtime.ignoring.add("_c_")
         await bench.until(lambda: bench.running() == ["c_0"])
         start = asyncio.get_running_loop().time()
         await bench.cluster.client.delete(PODS, "p", "default")
@@ -51,7 +51,7 @@ LONG = [container("c", lifecycle={"preStop": {"sleep": {"seconds": 1000}}})]
 async def test_after_a_hook_that_took_all_the_time_there_is_a_little_more(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create(terminationGracePeriodSeconds=4000, containers=LONG)
-        bench.runtime.deaf.add("_c_")
+        bench.runtime.ignoring.add("_c_")
         await bench.until(lambda: bench.running() == ["c_0"])
         start = asyncio.get_running_loop().time()
         await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=4)

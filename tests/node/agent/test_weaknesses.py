@@ -154,7 +154,7 @@ async def test_w27_a_status_never_shows_a_generation_that_was_not_judged(tmp_pat
 async def test_w28_a_resize_that_takes_long_holds_nobody_else_up(tmp_path: Path) -> None:
     async with node(tmp_path, tree=True) as bench:
         sizes = {"requests": {"memory": "64Mi"}}
-        bench.runtime.deaf.add("_slow_")
+        bench.runtime.ignoring.add("_slow_")
         await bench.create(
             "slow",
             containers=[container("slow", resources=sizes, resizePolicy=RESTART)],

@@ -35,7 +35,7 @@ async def ended(runtime: Runtime, id: str) -> Instance:
 async def test_what_was_started_is_listed_until_it_is_removed(runtime: Runtime, tmp_path: Path) -> None:
     instance = await runtime.start(sleeping(tmp_path))
     assert instance.running and instance.pid and (await runtime.instances())[instance.id] == instance
-    await runtime.signal(instance.id, signal.SIGTERM)
+    await runtime.stop(instance.id, grace=30.0)
     assert (await ended(runtime, instance.id)).exit_code == 128 + signal.SIGTERM
     await runtime.remove(instance.id)
     assert await runtime.instances() == {}
@@ -46,7 +46,7 @@ async def test_an_end_is_told_once(runtime: Runtime, tmp_path: Path) -> None:
     over = asyncio.Event()
     runtime.on_exit(lambda instance: (told.append(instance), over.set()))  # type: ignore[func-returns-value,arg-type]
     await runtime.start(sleeping(tmp_path))
-    await runtime.signal("u1_c_0", signal.SIGKILL)
+    await runtime.stop("u1_c_0", grace=0.0)
     await asyncio.wait_for(over.wait(), 10)
     assert [(each.id, each.exit_code) for each in told] == [("u1_c_0", 137)]
 
@@ -67,7 +67,47 @@ async def test_what_cannot_be_run_has_ended_and_says_why(runtime: Runtime, tmp_p
     assert (await runtime.instances())["u1_c_0"] == found
 
 
-async def test_signals_to_what_is_not_there_are_not_an_error(runtime: Runtime, tmp_path: Path) -> None:
+async def test_stopping_or_removing_an_unknown_instance_is_not_an_error(runtime: Runtime, tmp_path: Path) -> None:
     await runtime.start(sleeping(tmp_path))
-    await runtime.signal("nobody", signal.SIGTERM)
-    await runtime.remove("nobody")
+    await runtime.stop("u9_c_0", grace=30.0)
+    await runtime.stop("u9_c_0", grace=0.0)
+    await runtime.remove("u9_c_0")
+
+
+def ignoring_signals(runtime: Runtime, tmp_path: Path) -> Launch:
+    """An instance that only SIGKILL ends."""
+    if isinstance(runtime, SimulatedRuntime):
+        runtime.ignoring.add("c")
+    script = f"trap '' TERM; touch {tmp_path}/trapped; while :; do sleep 1; done"
+    return Launch("u1_c_0", ("sh", "-c", script), {"PATH": "/usr/bin:/bin"}, log=str(tmp_path / "log"))
+
+
+async def started(runtime: Runtime, launch: Launch, tmp_path: Path) -> None:
+    await runtime.start(launch)
+    async with asyncio.timeout(10):
+        while not isinstance(runtime, SimulatedRuntime) and not (tmp_path / "trapped").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_an_instance_that_ignores_the_signal_is_killed_after_its_grace(runtime: Runtime, tmp_path: Path) -> None:
+    await started(runtime, ignoring_signals(runtime, tmp_path), tmp_path)
+    async with asyncio.timeout(10):
+        await runtime.stop("u1_c_0", grace=0.2)
+        assert (await ended(runtime, "u1_c_0")).exit_code == 128 + signal.SIGKILL
+
+
+async def test_a_second_stop_with_a_shorter_grace_takes_effect(runtime: Runtime, tmp_path: Path) -> None:
+    await started(runtime, ignoring_signals(runtime, tmp_path), tmp_path)
+    first = asyncio.create_task(runtime.stop("u1_c_0", grace=1000.0))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await runtime.stop("u1_c_0", grace=0.0)
+        await first
+    assert (await ended(runtime, "u1_c_0")).exit_code == 128 + signal.SIGKILL
+
+
+async def test_an_instance_that_has_ended_can_be_stopped_again(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(sleeping(tmp_path))
+    async with asyncio.timeout(10):
+        await runtime.stop("u1_c_0", grace=30.0)
+        await runtime.stop("u1_c_0", grace=30.0)

@@ -1,6 +1,22 @@
-"""What the agent asks of whatever runs its containers. A CRI runtime would be another implementation."""
+"""What the agent asks of a container runtime. `process` and `simulated` implement it; a CRI runtime would be a third.
+
+The agent makes all decisions; a runtime carries them out, and its own records are the only record of what runs. So an
+agent can be killed at any moment: the next one asks the runtime for its containers, which are named by pod, container
+and attempt (`ContainerKey`). Paths in `Launch` that only some runtimes need (`root`, `layer`, `netns`) may be empty.
+
+| the agent                              | calls                              | CRI                                   |
+|----------------------------------------|------------------------------------|---------------------------------------|
+| starts a container                     | `start`                            | CreateContainer, StartContainer       |
+| stops one, with a grace period         | `stop`                             | StopContainer                         |
+| finds those of an earlier agent        | `instances`                        | ListContainers, ContainerStatus       |
+| removes one that has ended             | `remove`                           | RemoveContainer                       |
+| runs commands, attaches clients        | `execute`, `attach`                | Exec, Attach                          |
+| looks for pods that use much memory    | `memory_in_use`                    | ListContainerStats                    |
+| reconciles a pod whose container ended | `on_exit`                          | GetContainerEvents                    |
+"""
 
 import contextlib
+import signal
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -46,7 +62,7 @@ class Launch(msgspec.Struct, frozen=True):
     """A root directory; empty for the machine's own."""
     cgroup: str = ""
     log: str = ""
-    """Where its output goes; empty for a process that somebody is attached to."""
+    """The file for its output; empty for a command whose output goes to a session."""
     mounts: tuple[Mount, ...] = ()
     hostname: str = ""
     netns: str = ""
@@ -87,11 +103,11 @@ class Instance(msgspec.Struct, frozen=True):
     """None while it runs; 128 plus the signal for one that was killed."""
     oom_killed: bool = False
     lost: bool = False
-    """Nobody was there to see how it ended."""
+    """How it ended is unknown: the runtime was not running."""
     notes: tuple[str, ...] = ()
-    """What could not be done as asked, although it was started."""
+    """Parts of the launch that this machine does not permit; it was started without them."""
     problem: str = ""
-    """Why its program could not be run: it has ended before it began."""
+    """Why its program could not be run."""
 
     @property
     def running(self) -> bool:
@@ -107,11 +123,11 @@ class CannotStart(Exception):
 
 
 class CannotRun(CannotStart):
-    """All was prepared, but there is no such program, or it is none."""
+    """Everything was prepared, but the program does not exist or cannot be executed."""
 
 
 class Session(Protocol):
-    """Talks to one process: what it writes comes as (channel, bytes), its end as (ERROR, exit code as text)."""
+    """The streams of one process: its output is read as (channel, bytes), its end as (ERROR, exit code as text)."""
 
     async def read(self) -> tuple[int, bytes] | None: ...
     async def write(self, channel: int, data: bytes) -> None: ...
@@ -151,33 +167,43 @@ async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
 
 class Runtime(Protocol):
     name: str
+    """What `containerID` in the status of pods begins with."""
 
-    def on_exit(self, tell: "Callable[[Instance], None]") -> None:
-        """Be told of every instance that ends."""
+    def on_exit(self, callback: "Callable[[Instance], None]") -> None:
+        """Have `callback` called for every instance that ends."""
         ...
 
     async def instances(self) -> dict[str, Instance]:
-        """All that were started and not removed, the ones of an earlier agent included."""
+        """All instances that were started and not removed, also those that an earlier agent has started."""
         ...
 
     async def start(self, launch: Launch) -> Instance:
-        """One whose program cannot be run has ended, with a `problem`. Raises CannotStart for any other reason."""
+        """An instance whose program cannot be run has ended, with a `problem`. Raises CannotStart for any other
+        reason."""
         ...
 
-    async def signal(self, id: str, number: int) -> None:
-        """To the process itself; SIGKILL to everything that it has started."""
+    async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
+        """Ask an instance to end with a signal, and kill it with everything that it has started after `grace` seconds;
+        at once if that is 0. Returns when it has ended; an unknown or ended one is not an error. A second call with a
+        shorter grace takes effect while the first one waits."""
         ...
 
     async def remove(self, id: str) -> None:
-        """Forget an instance that has ended."""
+        """Forget an instance that has ended; an unknown one is not an error."""
         ...
 
     async def execute(self, within: str, launch: Launch) -> Session:
-        """Another process where instance `within` runs. Raises CannotStart."""
+        """Run a command where instance `within` runs (see `command_in`). Raises CannotStart."""
         ...
 
-    async def attach(self, id: str) -> Session: ...
+    async def attach(self, id: str) -> Session:
+        """Connect to the standard streams of an instance. Raises CannotStart."""
+        ...
+
+    def memory_in_use(self, instance: Instance) -> int:
+        """Bytes that an instance and everything that it has started have in memory, where no cgroup counts them."""
+        ...
 
     async def close(self, *, stop: bool) -> None:
-        """Let go; `stop` ends everything that runs."""
+        """Disconnect; `stop` ends all instances."""
         ...

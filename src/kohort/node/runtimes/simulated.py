@@ -1,8 +1,10 @@
-"""A runtime without processes: containers start, and end when they are told to.
+"""A runtime without processes: containers start, and end when a test ends them or the agent stops them.
 
-For tests of what is above it, and for nodes that should look busy: `kohort node --runtime simulated`.
+For tests of the agent, and for `kohort node --runtime simulated`.
 """
 
+import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from itertools import count
@@ -33,18 +35,19 @@ class SimulatedRuntime:
     def __init__(self) -> None:
         self.launches: dict[str, Launch] = {}
         self.signals: list[tuple[str, int]] = []
-        self.deaf: set[str] = set()
-        """Container names that do not end at SIGTERM."""
+        self.ignoring: set[str] = set()
+        """Names of containers that ignore the stop signal."""
         self.broken: dict[str, str] = {}
         """Programs that cannot be run, and why."""
         self.answers: Callable[[Launch], int] = lambda launch: 0
         """The exit code of a command that is executed in a container."""
         self._instances: dict[str, Instance] = {}
         self._pids = count(1000)
-        self._tell: list[Callable[[Instance], None]] = []
+        self._callbacks: list[Callable[[Instance], None]] = []
+        self._ended: dict[str, asyncio.Event] = {}
 
-    def on_exit(self, tell: Callable[[Instance], None]) -> None:
-        self._tell.append(tell)
+    def on_exit(self, callback: Callable[[Instance], None]) -> None:
+        self._callbacks.append(callback)
 
     async def instances(self) -> dict[str, Instance]:
         return dict(self._instances)
@@ -59,21 +62,32 @@ class SimulatedRuntime:
         return instance
 
     def end(self, id: str, code: int = 0, *, oom_killed: bool = False) -> None:
-        """Let an instance end by itself."""
-        instance = self._instances[id]
-        if instance.running:
+        """End an instance, as if by itself."""
+        instance = self._instances.get(id)
+        if instance is None:
+            self._ended.setdefault(id, asyncio.Event()).set()
+        elif instance.running:
             self._instances[id] = msgspec.structs.replace(
                 instance, exit_code=code, ended=clock.timestamp(), oom_killed=oom_killed
             )
-            for tell in self._tell:
-                tell(self._instances[id])
+            self._ended.setdefault(id, asyncio.Event()).set()
+            for callback in self._callbacks:
+                callback(self._instances[id])
 
     def running(self) -> list[str]:
         return [id for id, each in self._instances.items() if each.running]
 
-    async def signal(self, id: str, number: int) -> None:
+    async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
+        if grace > 0:
+            self._signal(id, number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.setdefault(id, asyncio.Event()).wait(), grace)
+        if id in self.running():
+            self._signal(id, signal.SIGKILL)
+
+    def _signal(self, id: str, number: int) -> None:
         self.signals.append((id, number))
-        if id in self._instances and (number == signal.SIGKILL or not self._hard_of_hearing(id)):
+        if number == signal.SIGKILL or not self._ignores_signals(id):
             self.end(id, 128 + number)
 
     async def remove(self, id: str) -> None:
@@ -90,5 +104,8 @@ class SimulatedRuntime:
             for id in self.running():
                 self.end(id, 137)
 
-    def _hard_of_hearing(self, id: str) -> bool:
-        return any(name in id for name in self.deaf)
+    def memory_in_use(self, instance: Instance) -> int:
+        return 0
+
+    def _ignores_signals(self, id: str) -> bool:
+        return any(name in id for name in self.ignoring)

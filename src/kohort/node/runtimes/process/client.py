@@ -1,4 +1,4 @@
-"""The agent's side of the supervisor: finds it, starts it if it is not there, asks."""
+"""The process runtime: finds the supervisor of this node's containers, or starts it, and sends it requests."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,9 @@ from typing import Final
 import msgspec
 
 from kohort.kube.private_files import open_private, private_directory
+from kohort.node.pressure import resident_bytes
 from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Session
+from kohort.node.runtimes.process import process_marks
 from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,
     MARKERS,
@@ -52,17 +54,19 @@ class ProcessRuntime:
     def __init__(self, state: Path) -> None:
         self._state = state
         self._running: set[str] = set()
-        """What runs as far as we have told."""
-        self._tell: list[Callable[[Instance], None]] = []
+        """Instances whose end was not reported to the callbacks yet."""
+        self._ended: dict[str, asyncio.Event] = {}
+        """Set when an instance ends that a call of `stop` waits for."""
+        self._callbacks: list[Callable[[Instance], None]] = []
         self._connection: Connection | None = None
         self._asking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
-    def on_exit(self, tell: Callable[[Instance], None]) -> None:
-        self._tell.append(tell)
+    def on_exit(self, callback: Callable[[Instance], None]) -> None:
+        self._callbacks.append(callback)
 
     async def instances(self) -> dict[str, Instance]:
-        """What the supervisor has. One that never was there has nothing, and need not be started to say so."""
+        """Instances of the supervisor. If there never was one, it is not started for this."""
         if self._connection is None and not (self._state / "instances").is_dir():
             return {}
         answer = await self._ask(Ask("list"))
@@ -77,8 +81,25 @@ class ProcessRuntime:
             self._running.add(launch.id)
         return answer.instances[0]
 
+    async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
+        if grace > 0:
+            await self.signal(id, number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._until_ended(id), grace)
+        if id in self._running:
+            await self.signal(id, signal.SIGKILL)
+            await self._until_ended(id)
+
+    async def _until_ended(self, id: str) -> None:
+        while id in self._running:
+            await self._ended.setdefault(id, asyncio.Event()).wait()
+
     async def signal(self, id: str, number: int) -> None:
+        """Send a signal to the process itself; SIGKILL to everything that it has started."""
         await self._ask(Ask("signal", id, number=number))
+
+    def memory_in_use(self, instance: Instance) -> int:
+        return resident_bytes([instance.pid, *process_marks.descendants(instance.pid)]) if instance.pid > 0 else 0
 
     async def remove(self, id: str) -> None:
         await self._ask(Ask("remove", id))
@@ -167,8 +188,8 @@ class ProcessRuntime:
             )
 
     async def _watch(self) -> None:
-        """Pass on who has ended. When the supervisor goes while something runs, its successor is called at once, and
-        what has ended in between is told as well."""
+        """Report instances that end. When the supervisor ends while instances run, its successor is started at once,
+        and instances that have ended meanwhile are reported as well."""
         with contextlib.suppress(OSError):
             reader, writer = await connect(self._state)
             try:
@@ -190,8 +211,10 @@ class ProcessRuntime:
             self._running.add(instance.id)
         elif instance.id in self._running:
             self._running.discard(instance.id)
-            for tell in self._tell:
-                tell(instance)
+            if (ended := self._ended.pop(instance.id, None)) is not None:
+                ended.set()
+            for callback in self._callbacks:
+                callback(instance)
 
 
 def _decoded(content: bytes) -> Answer:
