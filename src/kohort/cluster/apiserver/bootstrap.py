@@ -1,6 +1,6 @@
 """The objects that every cluster starts with, apart from roles.
 
-They are made once, when they are missing; what somebody changes afterwards stays changed.
+They are made once, when they are missing; later changes by users stay.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ _SYSTEM_CLASSES: Final = (
 def bootstrap_objects(*, provisioner: bool = True) -> list[JsonObject]:
     """All but the namespaces, which must be there first, and what depends on certificates.
 
-    `provisioner` says that somebody makes volumes for the default storage class.
+    `provisioner` says that a provisioner makes volumes for the default storage class.
     """
     objects = [*_priority_classes(), _service(), _service_range()]
     return [*objects, _storage_class()] if provisioner else objects

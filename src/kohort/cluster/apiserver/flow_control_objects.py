@@ -88,7 +88,7 @@ def flow_control_objects() -> list[JsonObject]:
 
 
 def _flows() -> Iterable[FlowSchema]:
-    everybody = (_group("system:unauthenticated"), _group("system:authenticated"))
+    all_users = (_group("system:unauthenticated"), _group("system:authenticated"))
     nodes = (_group("system:nodes"),)
     manager, scheduler = _user("system:kube-controller-manager"), _user("system:kube-scheduler")
     account: JsonObject = {"kind": "ServiceAccount", "serviceAccount": {"namespace": "kube-system", "name": "*"}}
@@ -97,7 +97,7 @@ def _flows() -> Iterable[FlowSchema]:
     own_nodes = _resources(_ALL, ("",), ("nodes", "nodes/status"), cluster=True)
     return (
         FlowSchema("exempt", "exempt", 1, (_group("system:masters"),)),
-        FlowSchema("probes", "exempt", 2, everybody, paths=("/healthz", "/readyz", "/livez")),
+        FlowSchema("probes", "exempt", 2, all_users, paths=("/healthz", "/readyz", "/livez")),
         FlowSchema(
             "system-leader-election", "leader-election", 100, (manager, scheduler, account), "ByUser", (leases,)
         ),
@@ -107,8 +107,8 @@ def _flows() -> Iterable[FlowSchema]:
         FlowSchema("kube-scheduler", "workload-high", 800, (scheduler,), "ByNamespace"),
         FlowSchema("kube-system-service-accounts", "workload-high", 900, (account,), "ByNamespace"),
         FlowSchema("service-accounts", "workload-low", 9000, (_group("system:serviceaccounts"),), "ByUser"),
-        FlowSchema("global-default", "global-default", 9900, everybody, "ByUser"),
-        FlowSchema("catch-all", "catch-all", 10000, everybody, "ByUser"),
+        FlowSchema("global-default", "global-default", 9900, all_users, "ByUser"),
+        FlowSchema("catch-all", "catch-all", 10000, all_users, "ByUser"),
     )
 
 

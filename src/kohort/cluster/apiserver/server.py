@@ -160,7 +160,7 @@ class ApiServer:
             reason = f": {problem.PUBLIC}" if isinstance(problem, DatabaseGone) else ""
             response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except RecursionError:
-            # Documents are bounded where they come in (schema/limits), but what is made of several may be deeper.
+            # Bodies are bounded when they are read (schema/document_limits), but a merge of several may be deeper.
             response = failure_response(request, errors.bad_request("the request is nested too deeply"))
         except Exception as problem:
             self._log.exception("request failed", method=request.method, path=request.path)

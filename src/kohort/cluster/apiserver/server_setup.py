@@ -64,7 +64,7 @@ async def assemble(
     requests to aggregated API servers; `client_ca` and `front_proxy_ca`, in PEM, let those verify clients and us.
 
     `controllers` says that those of the cluster run beside the server: only then can a pod be asked for the account
-    that every namespace has, and a claim be given a class that somebody provisions.
+    that every namespace has, and a claim be given a class that a provisioner serves.
     """
     reader = StoreReader(store)
     issuer = TokenIssuer(reader, signer, static=tokens)
@@ -107,7 +107,7 @@ async def assemble(
 
 
 def _kinds(gates: Mapping[str, bool]) -> list[Kind]:
-    """All built-in kinds; without in-place resizing there is no door for it."""
+    """All built-in kinds; without in-place resizing there is no subresource `resize`."""
     kinds = builtin_kinds()
     if enabled(gates, IN_PLACE_RESIZE):
         return kinds
@@ -154,7 +154,7 @@ async def create_missing(server: ApiServer, objects: Iterable[JsonObject]) -> No
 
 
 async def _write_if_changed(server: ApiServer, document: JsonObject) -> None:
-    """A ConfigMap with at least this data. What somebody added stays."""
+    """A ConfigMap with at least this data. Keys that users added stay."""
     metadata = document["metadata"]
     stored = server.store.get("configmaps", metadata["namespace"], metadata["name"])
     if stored is None:

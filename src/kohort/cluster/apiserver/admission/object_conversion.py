@@ -1,4 +1,4 @@
-"""Objects between versions, and after a patch by somebody else.
+"""Objects between versions, and after a patch by a webhook or policy.
 
 A webhook may see an object in another version than the request, and may leave anything behind. Its result is fitted to
 the schema again, with unknown fields dropped and defaults filled in, as if a client had sent it.

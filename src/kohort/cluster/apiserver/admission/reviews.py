@@ -25,7 +25,7 @@ class BadReview(ValueError):
 
 
 class UnreadableReview(BadReview):
-    """Nobody can say what the answer is."""
+    """The answer cannot be decoded."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -3,5 +3,5 @@
 `availability` decides whether such a server can be asked, `registry` keeps what is known of each of them current, and
 `documents` merges what they serve into discovery and OpenAPI. Requests are passed on with the identity of the caller in
 `X-Remote-*` headers, which the server believes because of the client certificate that is shown to it
-(`http/remoteservers.py`).
+(`outgoing/remote_servers.py`).
 """

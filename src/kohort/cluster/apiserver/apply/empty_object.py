@@ -1,4 +1,4 @@
-"""What an object of a kind looks like before anybody has set a field.
+"""An object of a kind before any field is set.
 
 Creating an object is recorded as the change from its zero value. That value is not always empty: structs that are not
 pointers and fields that are never left out (`spec.template.spec.containers` of a Deployment, null) are there from the
@@ -22,7 +22,7 @@ def zero_object(node: Node, obj: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=16384)
 def always_null(node: Node) -> frozenset[str]:
-    """Fields of a struct that are written as null when nobody set them, so that null and absent mean the same."""
+    """Fields of a struct that are written as null when they are not set, so that null and absent mean the same."""
     if not node.name or not has_type(node.name):
         return frozenset()
     return frozenset(name for name, value in _zero(node.name).items() if value is None)

@@ -3,7 +3,7 @@
 Two different sets describe one object, and users see both. `claimed` is what an intent owns: its leaves, items and map
 entries, but not the structs on the way to them. `differences` lists everything that changed: a struct that was not
 there before is itself a change. Null counts as an empty value of whatever kind the field has, and fields that are
-written as null when nobody set them are there even if they are not.
+written as null when they are not set count as present even if they are absent.
 """
 
 from functools import lru_cache

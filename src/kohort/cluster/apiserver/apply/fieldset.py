@@ -199,7 +199,8 @@ def paths(tree: FieldSet) -> Iterator[Path]:
 
 def in_wire_order(tree: FieldSet) -> FieldSet:
     """The same set, its elements in the order in which the API writes them. Clients with typed objects keep these bytes
-    as they are, so the order is visible to whoever compares them with an object that was decoded and encoded again."""
+    as they are, so the order is visible to a client that compares them with an object that was decoded and encoded
+    again."""
     if not tree:
         return tree
     fields = sorted(key for key in tree if key[0] == "f" or key == SELF)
@@ -253,7 +254,7 @@ def _value_rank(value: Json) -> tuple[int, float, str]:
 
 
 def decode(encoded: Json) -> FieldSet:
-    """A set that somebody else wrote: normalised, elements of unknown kinds dropped. Raises MalformedSet."""
+    """A set that a client wrote: normalised, elements of unknown kinds dropped. Raises MalformedSet."""
     if not isinstance(encoded, dict):
         raise MalformedSet("a set of fields must be an object")
     return {key: node for key, node in _decoded(encoded).items() if key != SELF}

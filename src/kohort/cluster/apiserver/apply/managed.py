@@ -4,9 +4,9 @@ Rules for a create, PUT or patch (server-side apply is in `serverside`):
 
 | what the write does to a field        | its owners afterwards |
 |---------------------------------------|-----------------------|
-| adds or changes it                    | the writer's Update entry, nobody else |
+| adds or changes it                    | only the writer's Update entry |
 | leaves it as it was                   | as before |
-| removes it                            | nobody |
+| removes it                            | no entry |
 
 An entry's time moves only when the writer really wrote something. An object that came without managedFields keeps the
 live ones; one that says `[]` or `[{}]` ends all tracking; one that brings valid entries of its own replaces them (that
@@ -96,7 +96,7 @@ class ManagedFieldsEntry(msgspec.Struct, frozen=True):
 
 
 class WritableFields(msgspec.Struct, frozen=True):
-    """Which fields a request can write at all. The others are reset by the endpoint, so nobody gets to own them."""
+    """Which fields a request can write at all. The others are reset by the endpoint, so no manager owns them."""
 
     ignored: tuple[str, ...] = ()
     """Dotted paths, with all that lies below them: `status`, `metadata.ownerReferences`."""
@@ -203,7 +203,7 @@ def record_update(
     writer = ManagedFieldsEntry(manager or "unknown", UPDATE, subresource, api_version, time, EMPTY)
     try:
         if not entries:
-            # Nobody had anything before, as nearly always when an object is created.
+            # There are no entries yet, as nearly always when an object is created.
             fields = ownable(scope.limit(differences(before, obj, node).written))
             entries = [replace(writer, fields=fields)] if fields else []
         else:
@@ -245,7 +245,7 @@ def after_update(
 def entries_less(
     entries: Iterable[ManagedFieldsEntry], changes: Callable[[str], Differences | None]
 ) -> list[ManagedFieldsEntry]:
-    """Entries without the fields that somebody else wrote or removed; those that own nothing any more are gone."""
+    """Entries without the fields that another manager wrote or removed; those that own nothing any more are gone."""
     kept = []
     for entry in entries:
         change = changes(entry.api_version)

@@ -1,7 +1,7 @@
 """Server-side apply: an intent merged into the live object, with every field's owner respected.
 
 1. The intent is merged into the live object by schema: what it says is set, nothing else is touched.
-2. What the same manager applied last time but not now is taken out again, unless somebody else owns it, too.
+2. What the same manager applied last time but not now is taken out again, unless another manager owns it too.
 3. Where the result differs from the live object in a field that another manager owns, that is a conflict; with force,
    the field changes hands instead. Fields with equal values are shared without conflict.
 4. The manager's entry becomes exactly what the intent claims.
@@ -122,7 +122,7 @@ class _Request:
         return result
 
     def adopted(self, live: JsonObject) -> list[ManagedFieldsEntry]:
-        """Entries for an object that nobody has tracked so far: whoever made it owns what it has."""
+        """Entries for an object without managedFields: its creator owns all fields."""
         maker = replace(self.entry, manager=BEFORE_FIRST_APPLY, operation=UPDATE)
         changes = self.versions.differences(zero_object(self.node, live), live, self.scope)
         return after_update([], changes, maker)
@@ -183,7 +183,7 @@ def _pruned(
     claim: FieldSet,
     previous: ManagedFieldsEntry,
 ) -> JsonObject:
-    """The merged object without what the manager gave up and nobody else holds on to.
+    """The merged object without what the manager gave up and no other manager owns.
 
     Removing an item of a list takes along fields that were never applied, for example defaults. So the removal is only
     an experiment that tells which fields would go; what is really removed are those among them that the manager owned.

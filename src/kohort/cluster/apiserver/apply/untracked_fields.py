@@ -1,4 +1,4 @@
-"""Fields that nobody owns: what an object is, and what the server says of it."""
+"""Fields without an owner in managedFields: type and identity of an object, and metadata that the server sets."""
 
 from typing import Final
 

@@ -84,7 +84,7 @@ class Reviews:
         try:
             verified = self._tokens.verify(token, spec.get("audiences") or ())
         except BadToken as error:
-            # Whoever else could have known the token says so first.
+            # The other authenticators are asked first.
             reason = str(error) if str(error) == UNKNOWN else f"[{UNKNOWN}, {error}]"
             return _answered(document, "TokenReview", {"user": {}, "error": reason}, AUTHENTICATION)
         status = {"authenticated": True, "user": _user_info(verified.user), "audiences": list(verified.audiences)}

@@ -1,4 +1,4 @@
-"""Who sent a request: a client certificate, a bearer token, or nobody.
+"""The user of a request: from a client certificate, a bearer token, or anonymous.
 
 A certificate counts before a token. A token that is presented must be good: falling back to anonymous access would hide
 from the caller that it has expired.

@@ -27,7 +27,8 @@ RENEW_DAYS = 30
 """Issue again what has less than this left."""
 
 FRONT_PROXY = "front-proxy-client"
-"""The name that aggregated API servers look for in the certificate of whoever passes requests on to them."""
+"""The name that aggregated API servers look for in the client certificate of the server that forwards requests to
+them."""
 
 SERVER_NAMES = (
     "kubernetes",
@@ -151,7 +152,8 @@ class Pki:
             write_private(self.front_proxy_authority, certificate)
 
     def _is_unfinished(self) -> bool:
-        """A first start was interrupted when it had written only the key of the authority: nobody knows it yet."""
+        """A first start was interrupted when it had written only the key of the authority: no client has seen it
+        yet."""
         return [path.name for path in self.directory.glob("[!.]*")] == [self.ca_key.name]
 
     def _read_inventory(self) -> dict[str, CertificateRecord]:

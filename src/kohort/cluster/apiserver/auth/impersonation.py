@@ -1,4 +1,4 @@
-"""Acting as somebody else, for those who may.
+"""Impersonation: acting as another user, for users that may.
 
 The header `Impersonate-User` names whom; groups, uid and extra fields follow in headers of their own. Each of them is a
 resource on which the real caller needs the verb `impersonate`. Who lacks it is told of the narrower permission that
@@ -63,7 +63,7 @@ def impersonated(
 
 
 def _mode(name: str, *, only_name: bool) -> str:
-    """Which of the narrower permissions is about somebody of that name; some are about names alone."""
+    """Which of the narrower permissions is about a user of that name; some are about names alone."""
     special = "serviceaccount" if _account(name) else "arbitrary-node" if name.startswith(NODE) else ""
     if special:
         return special if only_name else ""
@@ -99,7 +99,7 @@ def _requests(
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The groups that everybody of that name has, unless groups were given that say otherwise."""
+    """The groups that all users of that name have, unless groups were given that say otherwise."""
     account = _account(name)
     if account and not groups:
         groups = account_groups(account[0])

@@ -16,7 +16,7 @@ UNKNOWN: Final = "invalid bearer token"
 
 
 class BadToken(Exception):
-    """The token cannot be trusted. The message may be shown to whoever presented it."""
+    """The token cannot be trusted. The message may be shown to the client that presented it."""
 
 
 class Signer:

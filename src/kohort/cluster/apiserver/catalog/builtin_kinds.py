@@ -206,7 +206,7 @@ _SUBRESOURCES: dict[tuple[str, str], Subresource] = {
     ("serviceaccounts", "token"): Subresource("token", "TokenRequest", CREATE, "authentication.k8s.io", "v1"),
     ("namespaces", "finalize"): Subresource("finalize", "Namespace", ("update",)),
 }
-"""Those that are not simply another door to the parent object."""
+"""Subresources whose object is not the parent object."""
 
 
 def _subresource(row: Row, name: str) -> Subresource:

@@ -1,4 +1,4 @@
-"""Encoded forms that are kept because they will probably be wanted again, as long as they are not too big together."""
+"""A cache of encoded objects that is bounded by their size."""
 
 import threading
 from typing import Generic, TypeVar

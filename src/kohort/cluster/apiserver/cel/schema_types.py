@@ -136,7 +136,7 @@ class WrappedObject(WrappedMap):
             return NONE
         field = self.type.field(name)
         if field is None:
-            # Shown to nobody, but part of the object when two are compared.
+            # Not visible to expressions, but part of the object when two are compared.
             return Optional(value)
         wrap = wrapper(field)
         return Optional(wrap(value) if wrap else value)

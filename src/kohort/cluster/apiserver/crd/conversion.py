@@ -2,7 +2,7 @@
 
 Without a webhook, versions differ in nothing but their name, and in what their schemas let through. With one, the
 conversion is a network call, but storage is read in places that cannot wait for one. So a conversion that is not known
-yet is an exception: whoever handles the request waits for `ConversionNeeded.resolve` and starts again, and finds the
+yet is an exception: the server waits for `ConversionNeeded.resolve` and starts again, and finds the
 answer in the converter's memory then. What a webhook may not change (all of metadata but labels and annotations) is not
 part of what is remembered, so the second attempt may stamp an object anew.
 """
@@ -209,7 +209,7 @@ class Converter:
 
 
 class BadConversionResponse(Exception):
-    """What a webhook has done wrong."""
+    """A conversion webhook answered with something else than the converted objects."""
 
 
 def _checked(response: JsonObject, uid: str, objects: list[JsonObject], api_version: str) -> list[JsonObject]:

@@ -36,7 +36,7 @@ def validate_rules(
 ) -> list[FieldError]:
     """What the rules of a schema have against an object, or against its change from `old`.
 
-    Whoever validates many objects makes the `rule_tree` of the schema once and hands that over.
+    To validate many objects, make the `rule_tree` of the schema once and pass it.
     """
     tree = rule_tree(schema) if isinstance(schema, Node) else schema
     if tree is None:

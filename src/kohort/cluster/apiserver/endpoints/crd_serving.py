@@ -1,10 +1,9 @@
 """Definitions of custom resources at work: what they define is served, and goes when they go.
 
-Every committed write of a definition comes through here before its writer is answered. The status is brought up to
-date as a write of its own, like the controllers of a big cluster do it, but the kinds enter the catalogue first:
-whoever sees `Established` can use them. A definition that is being deleted stops taking new objects, its objects are
-deleted with respect for their finalizers, and when none is left the definition goes and its names are free for
-others.
+Every committed write of a definition comes through here before its writer is answered. The status is brought up to date
+as a write of its own, like the controllers of a big cluster do it, but the kinds enter the catalogue first: a client
+that sees `Established` can use them. A definition that is being deleted stops taking new objects, its objects are
+deleted with respect for their finalizers, and when none is left the definition goes and its names are free for others.
 """
 
 import asyncio

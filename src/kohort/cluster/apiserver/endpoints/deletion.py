@@ -1,7 +1,7 @@
 """Deletion of one object, and of a collection.
 
 An object leaves in up to three steps, each visible to watchers: it is marked (deletionTimestamp, grace period,
-generation + 1), then its finalizers are taken off one by one by whoever put them there, then it is gone.
+generation + 1), then its finalizers are removed one by one by the controllers that added them, then it is gone.
 `plan_deletion` decides what a DELETE does to the present object; it is pure, and the shell around it repeats it when
 the object changed meanwhile.
 
@@ -158,7 +158,8 @@ class Deleter:
     async def delete_one(
         self, call: ResourceRequest, options: DeleteOptions, *, admitted: bool = False
     ) -> tuple[JsonObject, bool]:
-        """Returns what to answer with, and whether the object is gone. Nobody is asked about what is `admitted`."""
+        """Returns what to answer with, and whether the object is gone. Admission is skipped if the deletion is
+        `admitted` already."""
         self._warn(call, options)
         while True:
             stored = self.parts.store.get(call.kind.bucket, call.namespace, call.name)
@@ -234,7 +235,7 @@ class Deleter:
         return Attributes(
             operation="DELETE",
             resource=call.kind.resource,
-            # Whoever deletes a collection names nothing, and admission is told so for each of its objects.
+            # The request names no object, and admission sees an empty name for each object of the collection.
             name="" if call.verb == "deletecollection" else call.name,
             namespace=call.namespace,
             user=call.user,

@@ -1,8 +1,8 @@
 """Work on large documents: beside the event loop, one at a time, and the users take turns.
 
-Reading a megabyte, fitting it to its schema and checking it take seconds of Python. On the event loop nobody would be
-answered meanwhile. In a thread the interpreter switches between the two every few milliseconds, so others are answered
-almost as fast as always. More than one thread would not be faster, only take more from the loop.
+Reading a megabyte, fitting it to its schema and checking it take seconds of Python. On the event loop no other request
+would be answered meanwhile. In a thread the interpreter switches between the two every few milliseconds, so others are
+answered almost as fast as always. More than one thread would not be faster, only take more from the loop.
 
 Users take turns: however many large requests one of them has sent, the next of another user comes after the one that is
 being worked on. A user may have a few waiting; more are refused with 429, as upstream's priority and fairness does.
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 @dataclass(slots=True)
 class _Piece:
     perform: Callable[[], object]
-    """Called in the thread; keeps what comes of it."""
+    """Called in the thread; stores its own result."""
     done: "asyncio.Future[None]"
 
 

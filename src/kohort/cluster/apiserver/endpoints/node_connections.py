@@ -2,7 +2,7 @@
 
 The node agent serves the same paths as a kubelet: `/containerLogs`, `/exec`, `/attach`, `/portForward`, each followed
 by namespace, pod and container. This module finds the address and puts the request together; carrying bytes is the
-business of whoever implements `NodeClient`.
+business of the implementation of `NodeClient`.
 """
 
 from collections.abc import Iterable
@@ -106,7 +106,7 @@ _NODE_PATHS: Final = {"exec": "exec", "attach": "attach", "portforward": "portFo
 
 
 def address_of(node: JsonObject) -> tuple[str, int]:
-    """Where the agent of a node listens. A simulated node has none, and its address may be that of somebody else."""
+    """Where the agent of a node listens. A simulated node has none, and its address may belong to another machine."""
     if ((node.get("metadata") or {}).get("labels") or {}).get(SIMULATED) == "true":
         words = "nothing runs on simulated nodes: they have no logs, no shells and no ports"
         raise errors.failure(503, "ServiceUnavailable", f"{node['metadata']['name']}: {words}")

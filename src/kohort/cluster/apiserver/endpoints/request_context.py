@@ -28,7 +28,7 @@ class Admission(Protocol):
 
 
 class NoAdmission:
-    """No admission at all."""
+    """Admits everything unchanged."""
 
     async def mutate(self, attributes: Attributes) -> None:
         return
@@ -43,7 +43,7 @@ class Authorizer(Protocol):
 
 @dataclass(slots=True)
 class ServerParts:
-    """What every endpoint works with."""
+    """The parts of the server that endpoints work with."""
 
     store: Store
     catalog: Catalog
@@ -57,7 +57,7 @@ class ServerParts:
     large: LargeWork = field(default_factory=LargeWork)
     """Does the work on large documents."""
     committed: dict[str, Callable[[Stored], Awaitable[None]]] = field(default_factory=dict)
-    """By bucket: who must know of a write before its writer is answered."""
+    """By bucket: called with a committed object before the writer is answered."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@
 | `apiserver_request_duration_seconds` | how long they took, watches apart |
 | `apiserver_current_inflight_requests` | those being answered now, `mutating` and `readOnly` |
 | `apiserver_longrunning_requests` | open watches |
-| `apiserver_resource_objects`, `apiserver_storage_objects` | stored objects by kind, counted when somebody looks |
+| `apiserver_resource_objects`, `apiserver_storage_objects` | stored objects by kind, counted when they are scraped |
 
 A request is counted some thousand times a second and looked at every quarter of a minute. So counting is a dictionary
 lookup and two additions; labels are put together once per kind of request. Only resources that exist are counted: the

@@ -69,7 +69,7 @@ class IdentityEndpoints:
 
 
 def _record(call: ResourceRequest, options: WriteOptions, document: JsonObject, node: Node) -> None:
-    """Nobody can own what is not stored, but answers that repeat the question say who asked."""
+    """Record the writer in managedFields: answers that repeat a request show it, although nothing is stored."""
     managed.record_update(
         None,
         document,

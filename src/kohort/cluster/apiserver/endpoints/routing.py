@@ -22,7 +22,7 @@ from kohort.kube.http import Response
 Endpoint = Callable[[ResourceRequest], Awaitable[Response]]
 
 SAME_OBJECT: Final = frozenset({"status", "resize", "ephemeralcontainers", "finalize", "approval"})
-"""Subresources that are other doors to the whole object."""
+"""Subresources that read and write the whole object."""
 
 
 class PageNotFound(errors.NotFound):
@@ -53,7 +53,7 @@ class Router:
             ("pods", "binding", "create"): self.pods.bind,
             ("pods", "eviction", "create"): self.pods.evict,
         }
-        """By bucket, subresource and verb; whoever brings an endpoint of its own registers it here."""
+        """By bucket, subresource and verb; other modules register their endpoints here."""
         self._object: dict[str, Endpoint] = {
             "get": self._get,
             "list": self._list,

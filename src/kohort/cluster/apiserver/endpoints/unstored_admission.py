@@ -11,7 +11,7 @@ from kohort.objects.json_types import JsonObject
 async def admit(
     parts: ServerParts, call: ResourceRequest, options: WriteOptions, document: JsonObject, name: str
 ) -> None:
-    """Ask everybody who has a say, as for a creation; `document` may be changed by it."""
+    """Run admission as for a creation; it may change `document`."""
     if call.namespace:
         document.setdefault("metadata", {})["namespace"] = call.namespace
     attributes = Attributes(

@@ -1,7 +1,7 @@
 """What a watcher receives: one frame per event.
 
-A frame is made of the stored bytes, once per change and representation, and shared by all who watch; whoever watches a
-namespace, or all, without a selector even shares the joined bytes of a whole batch.
+A frame is made of the stored bytes, once per change and representation, and shared by all watches; watches of a
+namespace, or of all, without a selector even share the joined bytes of a whole batch.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Create, update and patch: one pipeline.
 
 The order of the steps is part of the API. Managed fields are recorded before admission, so what admission adds
-belongs to nobody; mutating admission sees an object without uid and without a generated name; built-in validation
+has no owner; mutating admission sees an object without uid and without a generated name; built-in validation
 sees what mutating admission left; validating admission sees the final object; only then does the existing object
 matter to a create. An update runs in a loop: whatever was decided about a version that meanwhile changed is decided
 again, so a patch that names no resourceVersion never fails because of a race, and one that does always does.
@@ -305,7 +305,7 @@ class Writer:
     # --- shared steps -------------------------------------------------------------------------------------------------
 
     def record(self, call: ResourceRequest, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
-        """Note in managedFields who wrote what. Nobody owns anything of an object that its new schema cannot read."""
+        """Note in managedFields who wrote what. An object that its new schema cannot read has no owners."""
         if live is not None and outgrown(call, live):
             obj.setdefault("metadata", {}).pop("managedFields", None)
             return

@@ -7,7 +7,7 @@ forwarded. The bytes of a client that speaks SPDY itself are relayed to the node
 Logs and watches are ordinary answers whose frames become messages: the bytes of a log as they come, one message for
 each event of a watch.
 
-The node is asked first. Only when it agreed does the client get its 101, so that a refusal is an ordinary HTTP answer.
+The node is asked first. The client gets its 101 only after the node agreed, so that a refusal is an ordinary answer.
 """
 
 import asyncio

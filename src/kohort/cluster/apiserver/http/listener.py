@@ -17,7 +17,7 @@ BACKLOG: Final = 4096
 AT_ONCE: Final = 32
 REST_SECONDS: Final = 1.0
 _GONE: Final = (BlockingIOError, InterruptedError, ConnectionAbortedError)
-"""Nobody is there, or not any more."""
+"""No client is connected, or not any more."""
 
 
 class Listener:

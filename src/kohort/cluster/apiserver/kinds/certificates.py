@@ -54,7 +54,7 @@ class SigningRequestStrategy(Strategy):
         obj["status"] = {}
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:
-        """Besides metadata only the conditions can change, and those only through the door for approvals."""
+        """Besides metadata only the conditions can change, and those only through the subresource `approval`."""
         conditions = (obj.get("status") or {}).get("conditions") or []
         obj["spec"] = old["spec"]
         obj["status"] = dict(old.get("status") or {})
@@ -234,7 +234,7 @@ def _check_conditions(errors: Errors, conditions: list[JsonObject], before: list
 
 
 def _changes(obj: JsonObject, old: JsonObject, *, approval: bool) -> Errors:
-    """Decisions stand once they are made, and are made through their own door only."""
+    """Decisions are final, and only the subresource `approval` makes them."""
     errors: Errors = []
     path = "status.conditions"
     for kind in _FINAL:

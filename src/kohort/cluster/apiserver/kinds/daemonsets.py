@@ -27,7 +27,7 @@ from kohort.objects.selectors import selector_errors
 class DaemonSetStrategy(WorkloadStrategy):
     def default(self, obj: JsonObject) -> None:
         _check_template_generation(obj)
-        if obj.get("metadata"):  # whoever writes the set owns the number of its template as well
+        if obj.get("metadata"):  # the writer of the set owns the generation of its template as well
             _set_template_generation(obj, _template_generation(obj))
         spec = spec_of(obj)
         default_workload_template(spec)

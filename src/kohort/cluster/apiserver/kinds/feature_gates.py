@@ -1,6 +1,6 @@
 """Feature gates that decide what an object may contain, with the defaults of Kubernetes 1.36.
 
-Only gates that someone may want to turn are listed; what is on for good is simply behaviour. `WriteContext.gates` and
+Only gates that a user may want to change are listed; what is on for good is simply behaviour. `WriteContext.gates` and
 the command line hold the differences from these defaults.
 """
 

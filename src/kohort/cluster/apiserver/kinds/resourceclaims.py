@@ -1,4 +1,5 @@
-"""Devices: classes, slices, claims and templates of claims. They are kept for others: nobody here allocates any."""
+"""Devices: classes, slices, claims and templates of claims. They are stored for drivers: no component of kohort
+allocates devices."""
 
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext

@@ -1,7 +1,7 @@
 """HTTPS to aggregated API servers.
 
 They are verified by the `caBundle` of their APIService and the name of their Service, and shown the client certificate
-of the front proxy: whoever has it is believed about who the caller is.
+of the front proxy: the aggregated server believes its holder about who the caller is.
 """
 
 import asyncio

@@ -99,5 +99,5 @@ def does_not_apply() -> ApiError:
 
 
 def refused(message: str) -> ApiError:
-    """An error for which the API defines no reason: it is answered with 500, whoever is to blame."""
+    """An error for which the API defines no reason: it is answered with 500, even if the client caused it."""
     return failure(500, "", message)

@@ -133,7 +133,7 @@ def _cleaned(value: Json) -> Json:
 
 
 def _directs(value: Json) -> bool:
-    """Whether a value is a directive; one that is null has been cleaned away before anybody sees it."""
+    """Whether a value is a directive; one that is null has been removed before."""
     return value.__class__ is dict and value.get(DIRECTIVE) is not None
 
 

@@ -1,7 +1,7 @@
 """Built-in types as trees of nodes, built when first visited.
 
-`kind_node("apps", "v1", "StatefulSet")` costs nothing but one small object; its fields become nodes when somebody
-looks below it. All callers share the nodes: they are never changed.
+`kind_node("apps", "v1", "StatefulSet")` costs nothing but one small object; its fields become nodes when they
+are first read. All callers share the nodes: they are never changed.
 """
 
 from collections.abc import Mapping

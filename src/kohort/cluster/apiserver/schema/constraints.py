@@ -26,7 +26,7 @@ _RANGED: Final = frozenset({"int32", "int64", "float", "double"})
 
 
 class Path:
-    """Where a value is. Most values are fine, so the text is put together only when somebody asks for it."""
+    """Where a value is. Most values are fine, so the text is put together only when it is needed."""
 
     __slots__ = ("above", "step")
 

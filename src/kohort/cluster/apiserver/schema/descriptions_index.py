@@ -1,7 +1,7 @@
 """What the built-in types and their fields are for, as `kubectl explain` prints it.
 
 The sentences are in `descriptions/*.txt`, whose README explains the format. They are read when the first OpenAPI
-document is built: a server that nobody asks for one never opens the files.
+document is built: a server that serves no OpenAPI document never opens the files.
 """
 
 import hashlib

@@ -9,8 +9,8 @@ effects of that are visible and therefore reproduced here, in one walk over the 
 - null, and the zero value of a field that is not a pointer and is marked `omitempty`, vanish: `hostNetwork: false` and
   `args: []` are the same as not writing them, `replicas: 0` is not.
 
-The reverse effect, zero values that Go always writes (`status: {}`, `rules: null`), is in `completion.py`, because it
-must come after defaulting.
+The reverse effect, zero values that Go always writes (`status: {}`, `rules: null`), is in `go_zero_values.py`, because
+it must come after defaulting.
 
 Every type is compiled once into a closure. The common case, a known field with a good scalar, costs one dictionary
 lookup and one type comparison; paths are put together only when there is something to report, on the way out.

@@ -48,7 +48,7 @@ class TypeMismatch(Exception):
 
 def first_fault(mismatch: TypeMismatch, read: Callable[[], object]) -> Exception:
     """What Go reports for an object in which this was the first mismatch. `read` reads the object once more, without
-    the values that did not fit: whoever raises a mismatch takes its value out."""
+    the values that did not fit: the code that raises a mismatch takes its value out."""
     if mismatch.stops:
         return mismatch
     for _ in range(MAX_READINGS):

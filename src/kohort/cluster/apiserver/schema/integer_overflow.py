@@ -1,8 +1,8 @@
 """Numbers that are too large for their field, where Go takes them without looking.
 
 A body that is decoded is refused if a number does not fit. The result of a strategic merge patch or of an apply is not
-decoded: it is converted, and there a number keeps its lowest 32 bits. Validation then sees something that nobody wrote,
-and usually refuses it by the name of its field.
+decoded: it is converted, and there a number keeps its lowest 32 bits. Validation then sees a value that the client did
+not write, and usually refuses it by the name of its field.
 """
 
 from kohort.cluster.apiserver.schema.node import Node

@@ -71,7 +71,7 @@ class Bucket:
                 future.set_result(None)
 
     def next_commit(self) -> asyncio.Future[None]:
-        """Done at the next commit; whoever waits no longer says so with `ignore`."""
+        """Done at the next commit; `ignore` ends the wait."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         return future

@@ -75,7 +75,7 @@ class ChangeWindow:
             self._cut(self._surplus(time))
 
     def position_after(self, revision: int) -> int:
-        """Where to read on for somebody who knows everything up to `revision`."""
+        """Where a reader that has seen everything up to `revision` goes on."""
         if revision < self.floor:
             raise HistoryExpired(self.floor)
         return self.first + bisect_right(self._changes, revision, key=_revision)

@@ -138,10 +138,10 @@ class Committer(Generic[W]):
         try:
             self._loop.call_soon_threadsafe(self._outcome, writes, failure)
         except RuntimeError:
-            log.debug("the event loop is gone, nobody waits for %d writes", len(writes))
+            log.debug("event loop closed: %d writes have no waiter", len(writes))
 
     def _tidy(self) -> None:
-        """Clean and checkpoint while nobody waits, a step at a time."""
+        """Clean and checkpoint while no write waits, a step at a time."""
         if self._journal.gone is not None:
             return
         try:

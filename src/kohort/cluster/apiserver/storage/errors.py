@@ -36,7 +36,7 @@ class DiskFull(StorageError):
 
 
 class DiskError(StorageError):
-    """The system could not read or write; whether what it holds is intact remains to be seen."""
+    """The system could not read or write; the stored data may be intact or not."""
 
     def __init__(self, path: Path, detail: str) -> None:
         super().__init__(f"the database {path} cannot be read ({detail}); it was left untouched: see to its disk")
@@ -63,7 +63,7 @@ class DatabaseGone(StorageError):
 
 
 class WriteFailed(StorageError):
-    """The write did not become durable (disk full, input/output error) and is not visible to anybody."""
+    """The write did not become durable (disk full, input/output error) and is not visible to any reader."""
 
 
 class StoreClosed(StorageError):

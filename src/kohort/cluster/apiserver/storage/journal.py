@@ -238,7 +238,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _unsynced(self) -> Iterator[None]:
-        """Commit without fsync. Cleaning changes nothing that anybody could miss, and the next group of writes, which
+        """Commit without fsync. Cleaning changes nothing that a reader could miss, and the next group of writes, which
         is behind it in the WAL, syncs both."""
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:

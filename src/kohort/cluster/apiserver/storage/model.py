@@ -137,7 +137,7 @@ class Store(Protocol):
         ...
 
     def begin_history(self) -> None:
-        """Nobody can know of what was written so far, so nothing before this revision can be watched or read."""
+        """Forget the history: nothing before this revision can be watched or read."""
 
     async def wait_for(self, revision: int, timeout: float) -> bool:
         """True as soon as `revision` is visible, False after `timeout` seconds."""

@@ -1,7 +1,7 @@
 """Who may say what about certificate requests.
 
 Approving and signing are permissions of their own, per signer: the verbs `approve` and `sign` on the signer that the
-request names, or on all of its domain. And nobody gets a certificate for administrators by asking for one.
+request names, or on all of its domain. And no request yields a certificate for administrators.
 """
 
 import base64

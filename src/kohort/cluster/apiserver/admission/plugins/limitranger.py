@@ -2,7 +2,7 @@
 
 Defaults are put into containers that lack a value, on create and on resize. One exception to what Kubernetes does: a
 default that does not fit under the pod's own limit is left out, since a pod that says what it may use as a whole
-should not be refused because of a figure that nobody wrote into it.
+should not be refused because of a figure that its author did not write.
 
 Bounds are checked after validation. A minimum needs a request, a maximum needs a limit: who says nothing at all
 violates both. All bounds of one LimitRange are reported together.

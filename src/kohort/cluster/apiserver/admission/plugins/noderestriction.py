@@ -9,7 +9,7 @@
 | PersistentVolumeClaim | report capacity and conditions in the status |
 | TokenRequest | ask for tokens of pods that are bound to it |
 
-A node is a user `system:node:NAME` in the group `system:nodes`; nobody else is restricted by this.
+A node is a user `system:node:NAME` in the group `system:nodes`; no other user is restricted by this.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Nobody may grant more than they have.
+"""Privilege escalation: users may only grant permissions that they have.
 
 Writing a role needs all permissions in it, or the verb `escalate` on the role; a role that gathers its rules from
 others can be written only with all permissions that there are. Writing a binding needs all permissions of the role it

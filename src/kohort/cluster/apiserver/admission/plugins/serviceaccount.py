@@ -72,7 +72,7 @@ class ServiceAccount(AdmissionStep):
         raise refusal(attributes, f'error looking up service account {where}: serviceaccount "{name}" not found')
 
     def _check_mirror(self, attributes: Attributes, spec: JsonObject) -> None:
-        """A copy of a pod that a node runs by itself may not pretend to be somebody."""
+        """A copy of a pod that a node runs by itself may not use a service account."""
         if spec.get("serviceAccountName"):
             raise refusal(attributes, "a mirror pod may not reference service accounts")
         if any(_secret_names(spec)):

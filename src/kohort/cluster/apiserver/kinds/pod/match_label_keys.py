@@ -1,7 +1,7 @@
 """Selectors that name keys and take the values from the pod's own labels.
 
-When a pod is created, each such key becomes an ordinary expression in the selector next to it, so that nobody who reads
-the selector later has to know about the shorthand.
+When a pod is created, each such key becomes an ordinary expression in the selector next to it, so that no component
+that reads the selector later has to know about the shorthand.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """The `resize` subresource: which part of a request counts, and which changes of it are allowed.
 
-`keep_resize_only` puts back everything that this door may not change, silently, as every other door does. What it lets
-through, resources and resize policies, is then judged: only cpu and memory may change, nothing may be removed, the
+`keep_resize_only` restores all fields that this subresource may not change, silently, as all subresources do. What it
+lets through, resources and resize policies, is then judged: only cpu and memory may change, nothing may be removed, the
 quality-of-service class must stay.
 """
 

@@ -1,8 +1,8 @@
 """How pods, and templates of pods, are shown in a table.
 
-The status of a pod in one word is a summary that everybody reads and nobody defined: the phase, overruled by the
-reason of the pod, overruled by what its init containers wait for, overruled by what its containers do, overruled by
-its deletion.
+The status of a pod in one word, as kubectl shows it, is a summary without a definition in the API: the phase, overruled
+by the reason of the pod, overruled by what its init containers wait for, overruled by what its containers do, overruled
+by its deletion.
 """
 
 from datetime import datetime

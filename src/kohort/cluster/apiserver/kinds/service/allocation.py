@@ -23,7 +23,7 @@ Owner = tuple[str, str, str]
 
 
 class AlreadyAllocated(Exception):
-    """The wanted value belongs to someone else."""
+    """The wanted value belongs to another service."""
 
 
 class OutOfRange(Exception):
@@ -40,7 +40,7 @@ def owner_of(service: JsonObject) -> Owner:
 
 
 class AllocationPool:
-    """Values of one sort. `values_of` tells which of them a service holds."""
+    """Values of one sort. `values_of` returns the values that a service holds."""
 
     def __init__(
         self, universe: range, values_of: Callable[[JsonObject], Iterable[int]], reserved: frozenset[int] = frozenset()

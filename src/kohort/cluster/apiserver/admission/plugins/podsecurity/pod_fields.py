@@ -24,7 +24,7 @@ def is_windows(spec: JsonObject) -> bool:
 
 
 def has_own_users(spec: JsonObject) -> bool:
-    """Whether root in the pod is nobody outside of it."""
+    """Whether root in the pod is an unprivileged user outside of it."""
     return spec.get("hostUsers") is False
 
 

@@ -1,11 +1,12 @@
 """The admission step: what does not fit is refused, what fits is charged.
 
 It runs last, so nothing is charged that another step refuses, and charges by writing the new sums into the status of
-the quotas. Requests in one namespace take turns, and who finds that somebody else changed a quota meanwhile checks it
+the quotas. Requests in one namespace take turns, and a request that finds a quota changed meanwhile checks it
 again, so two can never pass on the same remainder. A later failure of the request, and every deletion, is settled by
-whoever recounts.
+the quota controller.
 
-Only quotas whose status says what they bound take part: a quota that nobody has counted yet bounds nothing.
+Only quotas whose status says what they bound take part: a quota that the quota controller has not counted yet bounds
+nothing.
 """
 
 import asyncio
@@ -118,7 +119,7 @@ class ResourceQuota(AdmissionStep):
             raise refusal(attributes, f"status unknown for quota: {name}, resources: {','.join(names)}")
 
     def _cost(self, attributes: Attributes, quota: JsonObject) -> dict[str, Quantity]:
-        """What the request adds; what it gives back is credited by whoever recounts."""
+        """What the request adds; what it gives back is credited by the quota controller."""
         resource, before = attributes.resource, attributes.old_object
         cost = usage_of(resource, written(attributes), self._options)
         negative = sorted(name for name, amount in cost.items() if amount.nano < 0)
