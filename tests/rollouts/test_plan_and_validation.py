@@ -13,7 +13,7 @@ from kohort.rollouts import step_arithmetic, validation
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.workloads import canary_set, group_hold
 from kohort.rollouts.workloads.batch_labels import assign
-from kohort.rollouts.workloads.update_admission import Situation, admit_group_set
+from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_group_set
 from kohort.rules import rollout_labels
 
 # Group arithmetic, from the table of the specification
@@ -166,7 +166,7 @@ OLD = group_set() | {
     "metadata": {"name": "llm", "namespace": "default", "labels": {rollout_labels.WORKLOAD_TYPE: "leaderworkerset"}},
     "status": {"replicas": 2, "updatedReplicas": 2},
 }
-SITUATION = Situation(msgspec.convert(rollout(), Rollout), "aaa", frozenset({"token"}))
+SITUATION = AdmissionContext(msgspec.convert(rollout(), Rollout), "aaa", frozenset({"token"}))
 
 
 def with_image(document: JsonObject, image: str = V2) -> JsonObject:
@@ -190,19 +190,19 @@ def test_a_new_template_is_held_in_the_same_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "situation"),
+    ("new", "old", "context"),
     [
         (OLD, OLD, SITUATION),
-        (with_image(OLD), OLD, Situation(None)),
+        (with_image(OLD), OLD, AdmissionContext(None)),
         (with_image(OLD), OLD | {"status": {"replicas": 2, "updatedReplicas": 1}}, SITUATION),
-        (with_image(OLD), OLD, Situation(SITUATION.rollout, "")),
+        (with_image(OLD), OLD, AdmissionContext(SITUATION.rollout, "")),
         (with_image(OLD) | {"spec": {**with_image(OLD)["spec"], "replicas": 0}}, OLD, SITUATION),
     ],
 )
-def test_what_is_not_held(new: JsonObject, old: JsonObject, situation: Situation) -> None:
-    admitted = admit_group_set(new, old, situation)
+def test_what_is_not_held(new: JsonObject, old: JsonObject, context: AdmissionContext) -> None:
+    admitted = admit_group_set(new, old, context)
     assert admitted.document == new
-    assert bool(admitted.warnings) == (new != old and situation.rollout is not None)
+    assert bool(admitted.warnings) == (new != old and context.rollout is not None)
 
 
 def test_edits_under_the_hold_go_to_the_annotation() -> None:

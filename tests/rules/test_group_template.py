@@ -14,7 +14,7 @@ from kohort.groups.revisions import Revision
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.workloads.update_admission import Situation, admit_group_set
+from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_group_set
 from kohort.rules import rollout_labels
 from kohort.rules.group_template import (
     earlier_fingerprint,
@@ -89,9 +89,9 @@ def edited(path: tuple[str | int, ...], value: Json, spec: JsonObject = SPEC) ->
 def starts_release(old: JsonObject, new: JsonObject) -> bool:
     """Whether the webhook holds the set, which is how a release starts."""
     rollout = Rollout(metadata=ObjectMeta(name="llm", namespace="default"))
-    situation = Situation(rollout, live_revision="key")
+    context = AdmissionContext(rollout, live_revision="key")
     documents = [{"metadata": {"name": "llm", "namespace": "default"}, "spec": spec} for spec in (new, old)]
-    admitted = admit_group_set(documents[0], documents[1], situation)
+    admitted = admit_group_set(documents[0], documents[1], context)
     return rollout_labels.IN_PROGRESSING in (admitted.document["metadata"].get("annotations") or {})
 
 

@@ -27,7 +27,12 @@ from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
 from kohort.rollouts.traffic.model import Selectors, ServingPods, Traffic, TrafficRequest
 from kohort.rollouts.workloads import deployment_hold, serving_pods
-from kohort.rollouts.workloads.update_admission import AdmissionDecision, Situation, admit_deployment, admit_group_set
+from kohort.rollouts.workloads.update_admission import (
+    AdmissionContext,
+    AdmissionDecision,
+    admit_deployment,
+    admit_group_set,
+)
 from kohort.rules import group_labels, rollout_labels
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -41,7 +46,7 @@ _LOOK_SECONDS: Final = 2.0
 """Less than an API server waits for a webhook."""
 _NOT_READY: Final = "the rollout webhook has just started and does not know all Rollouts yet; try again in a moment"
 
-Admit = Callable[[JsonObject, JsonObject, Situation], AdmissionDecision]
+Admit = Callable[[JsonObject, JsonObject, AdmissionContext], AdmissionDecision]
 
 
 class RolloutWebhooks:
@@ -55,9 +60,9 @@ class RolloutWebhooks:
 
     def endpoints(self) -> Endpoints:
         return {
-            MUTATE_SET: self._known(lambda request, cache: _workload(request, cache, _set_situation, admit_group_set)),
+            MUTATE_SET: self._known(lambda request, cache: _workload(request, cache, _set_context, admit_group_set)),
             MUTATE_DEPLOYMENT: self._known(
-                lambda request, cache: _workload(request, cache, _deployment_situation, admit_deployment)
+                lambda request, cache: _workload(request, cache, _deployment_context, admit_deployment)
             ),
             VALIDATE_ROLLOUT: self._rollout,
             CONVERT: convert,
@@ -87,13 +92,13 @@ class RolloutWebhooks:
 def _workload(
     request: JsonObject,
     cache: RolloutCache,
-    situation: Callable[[JsonObject, RolloutCache], Situation],
+    context: Callable[[JsonObject, RolloutCache], AdmissionContext],
     admit: Admit,
 ) -> JsonObject:
     new, old = request.get("object"), request.get("oldObject")
     if request.get("operation") != "UPDATE" or request.get("subResource") or new is None or old is None:
         return {"allowed": True}
-    admitted = admit(new, old, situation(old, cache))
+    admitted = admit(new, old, context(old, cache))
     if admitted.refusal:
         return _denied(409, "Conflict", admitted.refusal)
     answer: JsonObject = {"allowed": True}
@@ -106,22 +111,22 @@ def _workload(
     return answer
 
 
-def _set_situation(old: JsonObject, cache: RolloutCache) -> Situation:
+def _set_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
     metadata = old["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
     ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", key.name)
     rollout = cache.rollout_for(key.namespace, ref)
-    return Situation(rollout, cache.live_hash(key), _tokens(old, ref, cache))
+    return AdmissionContext(rollout, cache.live_hash(key), _tokens(old, ref, cache))
 
 
-def _deployment_situation(old: JsonObject, cache: RolloutCache) -> Situation:
+def _deployment_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
     metadata = old["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
     ref = WorkloadRef("apps/v1", "Deployment", key.name)
     active = deployment_hold.active(cache.replica_sets_of(metadata.get("uid", "")))
     live = active[0].metadata.labels.get(rollout_labels.TEMPLATE_HASH, "") if active else ""
     present = tuple(deployment_hold.revision_of(one.spec.template) for one in active)
-    return Situation(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), present)
+    return AdmissionContext(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), present)
 
 
 def _tokens(old: JsonObject, ref: WorkloadRef, cache: RolloutCache) -> frozenset[str]:

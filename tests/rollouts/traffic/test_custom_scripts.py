@@ -18,7 +18,7 @@ from kohort.rollouts.traffic.model import (
     QueryParamMatch,
     TrafficStep,
 )
-from kohort.rollouts.traffic.pending_writes import Plan, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import TrafficPlan, TrafficProblem
 from kohort.rules.rollout_labels import ORIGINAL_SPEC, WRITTEN_SPEC
 
 RESOURCE = Resource("networking.istio.io", "v1", "virtualservices", "VirtualService")
@@ -38,7 +38,7 @@ def virtual_service(weight: int | None = None, **metadata: Json) -> JsonObject:
     }
 
 
-def patched(obj: JsonObject, plan: Plan) -> JsonObject:
+def patched(obj: JsonObject, plan: TrafficPlan) -> JsonObject:
     """The object after the writes of a plan."""
     result = copy.deepcopy(obj)
     for write in plan.writes:

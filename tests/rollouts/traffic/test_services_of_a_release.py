@@ -6,7 +6,7 @@ from tests.builders import service
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.traffic import services
 from kohort.rollouts.traffic.model import RouteRef, Selectors, TrafficRequest
-from kohort.rollouts.traffic.pending_writes import NotYet, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import TrafficNotReady, TrafficProblem
 
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -93,7 +93,7 @@ def test_a_service_of_somebody_else_is_neither_changed_nor_deleted() -> None:
 
 def test_a_canary_service_that_is_going_is_waited_for() -> None:
     going = service("llm-canary").uid("f").deleting()
-    with pytest.raises(NotYet):
+    with pytest.raises(TrafficNotReady):
         services.plan_canary(stable(), going, REF, request())
     assert services.plan_removal(going, request()).writes == ()
 

@@ -14,8 +14,8 @@ from kohort.rollouts.group_set import HELD_PARTITION, is_held
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus
 from kohort.rollouts.workloads import deployment_hold, group_hold
 from kohort.rollouts.workloads.update_admission import (
+    AdmissionContext,
     AdmissionDecision,
-    Situation,
     admit_deployment,
     admit_group_set,
     without_token,
@@ -24,7 +24,7 @@ from kohort.rules import rollout_labels
 from kohort.rules.group_template import with_default_template
 
 ROLLOUT = msgspec.convert(rollout(), Rollout)
-FREE = Situation(ROLLOUT, "rev-1", frozenset({"uid"}), ("a",))
+FREE = AdmissionContext(ROLLOUT, "rev-1", frozenset({"uid"}), ("a",))
 FINALISING = RolloutStatus(
     phase=rollout_labels.PROGRESSING,
     conditions=(Condition(type=rollout_labels.PROGRESSING, status="True", reason=rollout_labels.FINALISING),),
@@ -96,7 +96,7 @@ def test_a_new_template_is_held() -> None:
 
 def test_without_a_rollout_a_new_template_rolls_as_ever() -> None:
     new = a_set(V2)
-    assert passes(admit_group_set(new, a_set(), Situation(None, "rev-1")), new)
+    assert passes(admit_group_set(new, a_set(), AdmissionContext(None, "rev-1")), new)
 
 
 def test_the_same_template_passes() -> None:
@@ -119,7 +119,7 @@ def test_whatever_is_written_to_a_held_set_it_stays_held(image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "situation", "reason"),
+    ("new", "old", "context", "reason"),
     [
         (a_set(V2, replicas=0), a_set(replicas=0), FREE, "the set has no groups"),
         (
@@ -132,9 +132,9 @@ def test_whatever_is_written_to_a_held_set_it_stays_held(image: str) -> None:
     ],
 )
 def test_a_set_that_cannot_be_held_rolls_natively_with_a_warning(
-    new: JsonObject, old: JsonObject, situation: Situation, reason: str
+    new: JsonObject, old: JsonObject, context: AdmissionContext, reason: str
 ) -> None:
-    decision = admit_group_set(new, old, situation)
+    decision = admit_group_set(new, old, context)
     assert decision.document == new
     (warning,) = decision.warnings
     assert warning == f"ReleaseNotControlled: {reason}; the template is rolled out natively, without steps"
@@ -235,7 +235,7 @@ def test_a_held_deployment_cannot_be_resumed_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "situation", "reason"),
+    ("new", "context", "reason"),
     [
         (deployment(V2, replicas=0), FREE, "the Deployment has no pods"),
         (deployment(V2), msgspec.structs.replace(FREE, active=()), "the Deployment has no active ReplicaSet"),
@@ -248,9 +248,9 @@ def test_a_held_deployment_cannot_be_resumed_by_hand() -> None:
     ],
 )
 def test_a_deployment_that_cannot_be_held_rolls_natively_with_a_warning(
-    new: JsonObject, situation: Situation, reason: str
+    new: JsonObject, context: AdmissionContext, reason: str
 ) -> None:
-    decision = admit_deployment(new, deployment(), situation)
+    decision = admit_deployment(new, deployment(), context)
     assert decision.document == new
     assert decision.warnings == (f"ReleaseNotControlled: {reason}; the template is rolled out natively, without steps",)
 
@@ -258,8 +258,8 @@ def test_a_deployment_that_cannot_be_held_rolls_natively_with_a_warning(
 @pytest.mark.parametrize(("image", "refused"), [(V1, False), (V3, True)])
 def test_the_promotion_of_a_deployment_can_be_taken_back_but_not_redirected(image: str, refused: bool) -> None:
     active = tuple(deployment_hold.revision_of(deployment(one)["spec"]["template"]) for one in (V1, V2))
-    situation = msgspec.structs.replace(PROMOTING, active=active)
-    decision = admit_deployment(deployment(image), deployment(V2), situation)
+    context = msgspec.structs.replace(PROMOTING, active=active)
+    decision = admit_deployment(deployment(image), deployment(V2), context)
     assert bool(decision.refusal) is refused
 
 

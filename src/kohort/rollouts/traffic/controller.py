@@ -22,22 +22,23 @@ from kohort.rollouts.release_events import recorder
 from kohort.rollouts.traffic import actions, trafficrouting_phases
 from kohort.rollouts.traffic.actions import RouteStep
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, Traffic, TrafficRequest, TrafficStep
+from kohort.rollouts.traffic.trafficrouting_phases import TrafficRoutingDecision
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import GRACE_TIMES
 
 
-class Strategy(View, frozen=True):
+class TrafficRoutingStrategy(View, frozen=True):
     weight: int | None = None
     matches: tuple[Match, ...] = ()
     request_header_modifier: HeaderModifier | None = None
 
 
-class Spec(View, frozen=True):
+class TrafficRoutingSpec(View, frozen=True):
     object_ref: tuple[RouteRef, ...] = ()
-    strategy: Strategy = Strategy()
+    strategy: TrafficRoutingStrategy = TrafficRoutingStrategy()
 
 
-class Status(View, frozen=True):
+class TrafficRoutingStatus(View, frozen=True):
     observed_generation: int = 0
     phase: str = ""
     message: str = ""
@@ -45,8 +46,8 @@ class Status(View, frozen=True):
 
 class TrafficRouting(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: Spec = Spec()
-    status: Status = Status()
+    spec: TrafficRoutingSpec = TrafficRoutingSpec()
+    status: TrafficRoutingStatus = TrafficRoutingStatus()
 
 
 def traffic_request(routing: TrafficRouting) -> TrafficRequest:
@@ -142,8 +143,8 @@ class TrafficRoutingController:
         text = msgspec.json.encode(dict(times)).decode() if times else None
         await self._patch(routing, {"metadata": {"annotations": {GRACE_TIMES: text}}})
 
-    async def _store_status(self, routing: TrafficRouting, following: trafficrouting_phases.NextPhase) -> None:
-        status = Status(routing.metadata.generation, following.phase, following.message)
+    async def _store_status(self, routing: TrafficRouting, following: TrafficRoutingDecision) -> None:
+        status = TrafficRoutingStatus(routing.metadata.generation, following.phase, following.message)
         if status != routing.status:
             await self._patch(routing, {"status": msgspec.to_builtins(status)}, "status")
 

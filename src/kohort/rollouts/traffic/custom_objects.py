@@ -9,11 +9,11 @@ from kohort.rollouts.traffic import custom_scripts
 from kohort.rollouts.traffic.lookup import UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
 from kohort.rollouts.traffic.model import NetworkRef, RouteRef, TrafficRequest
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem
 from kohort.rollouts.traffic.scripts import built_in
 
 
-class CustomRefs:
+class CustomNetworkObjects:
     def __init__(self, client: Client, sandbox: Sandbox, scripts: UserScripts) -> None:
         self._client = client
         self._sandbox = sandbox
@@ -24,7 +24,7 @@ class CustomRefs:
         await self._object(ref, request)
         await self._script(ref, request)
 
-    async def plan_step(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def plan_step(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         if not request.step.routes:
             return NOTHING_TO_DO
         resource, obj = await self._object(network, request)
@@ -49,7 +49,7 @@ class CustomRefs:
         _, obj = await self._object(network, request)
         return "" if custom_scripts.is_as_written(obj) else f"route {network.kind} {network.name}"
 
-    async def plan_restore(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def plan_restore(self, network: NetworkRef, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """An object or a whole kind that is gone needs no restoring."""
         resource = await self._resource(network)
         obj = None if resource is None else await self._client.find(resource, network.name, request.namespace)

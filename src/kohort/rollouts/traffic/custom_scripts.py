@@ -15,7 +15,7 @@ from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.traffic.foreign_edits import rebased
 from kohort.rollouts.traffic.model import NetworkRef, TrafficStep
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, Write
 from kohort.rules.rollout_labels import ORIGINAL_SPEC, WRITTEN_SPEC
 
 
@@ -114,14 +114,14 @@ def _kind(value: Json) -> str:
     )
 
 
-def plan_change(obj: JsonObject, resource: Resource, original: JsonObject, desired: JsonObject) -> Plan:
+def plan_change(obj: JsonObject, resource: Resource, original: JsonObject, desired: JsonObject) -> TrafficPlan:
     """Make the object as the script says, keeping how it was, and what we made of it, in the same write."""
     kept = {ORIGINAL_SPEC: _text(original), WRITTEN_SPEC: _text(desired)}
     annotations = {**(desired.get("annotations") or {}), **kept}
     return _write(obj, resource, {**desired, "annotations": annotations}, "route")
 
 
-def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> Plan:
+def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> TrafficPlan:
     """Edits that other clients made meanwhile stay, unless they would leave a route to the canary behind: then the
     original counts, and an event says so. `canary` is empty where both versions share a Service."""
     original = saved(obj)
@@ -134,7 +134,9 @@ def plan_restore(obj: JsonObject, resource: Resource, canary: str) -> Plan:
             f"{resource.kind} {metadata['namespace']}/{metadata['name']} was edited where the release had changed it, "
             f"and still names {canary}; it is put back as it was before the release, apply your edit again"
         )
-        return _write(obj, resource, original, "restore") + Plan(events=(ReleaseEvent(EventReason.EDIT_LOST, text),))
+        return _write(obj, resource, original, "restore") + TrafficPlan(
+            events=(ReleaseEvent(EventReason.EDIT_LOST, text),)
+        )
     return _write(obj, resource, wanted, "restore")
 
 
@@ -151,7 +153,7 @@ def _text(value: JsonObject) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _write(obj: JsonObject, resource: Resource, desired: Mapping[str, Json], what: str) -> Plan:
+def _write(obj: JsonObject, resource: Resource, desired: Mapping[str, Json], what: str) -> TrafficPlan:
     metadata = obj["metadata"]
     before: JsonObject = {
         "metadata": {field: metadata.get(field) or {} for field in ("labels", "annotations")},
@@ -166,7 +168,7 @@ def _write(obj: JsonObject, resource: Resource, desired: Mapping[str, Json], wha
         return NOTHING_TO_DO
     text = f"{what} {resource.kind} {metadata['name']}"
     body = locked(patch, metadata["resourceVersion"])
-    return Plan((Write("patch", resource, metadata["namespace"], metadata["name"], text, body),))
+    return TrafficPlan((Write("patch", resource, metadata["namespace"], metadata["name"], text, body),))
 
 
 def described(ref: NetworkRef, namespace: str) -> str:

@@ -27,7 +27,7 @@ from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, Write
 from kohort.rules.rollout_labels import ORIGINAL_RULES
 
 Rules = list[JsonObject]
@@ -241,7 +241,7 @@ def check_route(route: JsonObject | None, ref: RouteRef, namespace: str) -> Json
     return route
 
 
-def plan_step(route: JsonObject, stable: str, canary: str, step: TrafficStep) -> Plan:
+def plan_step(route: JsonObject, stable: str, canary: str, step: TrafficStep) -> TrafficPlan:
     """A step that gives the canary nothing leaves an untouched route alone."""
     live: Rules = (route.get("spec") or {}).get("rules") or []
     annotated = ORIGINAL_RULES in (route["metadata"].get("annotations") or {})
@@ -253,14 +253,14 @@ def plan_step(route: JsonObject, stable: str, canary: str, step: TrafficStep) ->
     return _change(route, live, desired, text, f"route {_described(step, canary)}")
 
 
-def plan_restore(route: JsonObject | None, stable: str, canary: str) -> Plan:
+def plan_restore(route: JsonObject | None, stable: str, canary: str) -> TrafficPlan:
     if route is None:
         return NOTHING_TO_DO
     live: Rules = (route.get("spec") or {}).get("rules") or []
     return _change(route, live, original_rules(route, stable, canary), None, "restore the rules")
 
 
-def _change(route: JsonObject, live: Rules, desired: Rules, kept: str | None, what: str) -> Plan:
+def _change(route: JsonObject, live: Rules, desired: Rules, kept: str | None, what: str) -> TrafficPlan:
     metadata = route["metadata"]
     known = (metadata.get("annotations") or {}).get(ORIGINAL_RULES)
     before: JsonObject = {"metadata": {"annotations": {ORIGINAL_RULES: known}}, "spec": {"rules": live}}
@@ -270,7 +270,7 @@ def _change(route: JsonObject, live: Rules, desired: Rules, kept: str | None, wh
         return NOTHING_TO_DO
     body = locked(patch, metadata["resourceVersion"])
     text = f"HTTPRoute {metadata['name']}: {what}"
-    return Plan((Write("patch", version_of(route), metadata["namespace"], metadata["name"], text, body),))
+    return TrafficPlan((Write("patch", version_of(route), metadata["namespace"], metadata["name"], text, body),))
 
 
 def version_of(route: JsonObject) -> Resource:

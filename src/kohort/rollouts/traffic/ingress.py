@@ -26,8 +26,8 @@ from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import HeaderMatch, IngressRef, RouteRef, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
-    NotYet,
-    Plan,
+    TrafficNotReady,
+    TrafficPlan,
     TrafficProblem,
     Write,
     belongs_to,
@@ -192,23 +192,23 @@ def check_ingress(ingress: JsonObject | None, ref: RouteRef, namespace: str) -> 
     return ingress
 
 
-def plan_creation(canary: JsonObject, annotations: Annotations) -> Plan:
+def plan_creation(canary: JsonObject, annotations: Annotations) -> TrafficPlan:
     metadata = {**canary["metadata"], "annotations": annotations}
     text = f"create Ingress {metadata['name']} without traffic"
     body = {**canary, "metadata": metadata}
-    return Plan((Write("create", INGRESSES, metadata["namespace"], metadata["name"], text, body),))
+    return TrafficPlan((Write("create", INGRESSES, metadata["namespace"], metadata["name"], text, body),))
 
 
-def plan_annotations(existing: JsonObject, desired: Annotations, request: TrafficRequest) -> Plan:
+def plan_annotations(existing: JsonObject, desired: Annotations, request: TrafficRequest) -> TrafficPlan:
     metadata = existing["metadata"]
     if is_going(existing):
-        raise NotYet(f"Ingress {metadata['name']} of an earlier release is still being deleted")
+        raise TrafficNotReady(f"Ingress {metadata['name']} of an earlier release is still being deleted")
     refuse_foreign(existing, "Ingress", request.owner)
     patch = merge_patch({"annotations": metadata.get("annotations") or {}}, {"annotations": desired})
     if patch is None:
         return NOTHING_TO_DO
     text = f"set Ingress {metadata['name']}: {_described(patch['annotations'])}"
-    return Plan((Write("patch", INGRESSES, request.namespace, metadata["name"], text, {"metadata": patch}),))
+    return TrafficPlan((Write("patch", INGRESSES, request.namespace, metadata["name"], text, {"metadata": patch}),))
 
 
 def _described(changes: Mapping[str, str | None]) -> str:
@@ -218,9 +218,9 @@ def _described(changes: Mapping[str, str | None]) -> str:
     )
 
 
-def plan_deletion(existing: JsonObject | None, request: TrafficRequest) -> Plan:
+def plan_deletion(existing: JsonObject | None, request: TrafficRequest) -> TrafficPlan:
     if existing is None or is_going(existing) or not belongs_to(existing, request.owner):
         return NOTHING_TO_DO
     metadata = existing["metadata"]
     text = f"delete Ingress {metadata['name']}"
-    return Plan((Write("delete", INGRESSES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))
+    return TrafficPlan((Write("delete", INGRESSES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))

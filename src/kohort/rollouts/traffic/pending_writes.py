@@ -22,7 +22,7 @@ class TrafficProblem(Exception):
         self.reason = reason
 
 
-class NotYet(Exception):
+class TrafficNotReady(Exception):
     """Nothing to repair, only to wait; the text says what is waited for."""
 
 
@@ -38,19 +38,19 @@ class Write(msgspec.Struct, frozen=True):
     """Of the object to delete: a new one of the same name is left alone."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TrafficPlan(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     events: tuple[ReleaseEvent, ...] = ()
 
-    def __add__(self, other: "Plan") -> "Plan":
-        return Plan(self.writes + other.writes, self.events + other.events)
+    def __add__(self, other: "TrafficPlan") -> "TrafficPlan":
+        return TrafficPlan(self.writes + other.writes, self.events + other.events)
 
     @property
     def text(self) -> str:
         return "; ".join(write.text for write in self.writes)
 
 
-NOTHING_TO_DO = Plan()
+NOTHING_TO_DO = TrafficPlan()
 
 
 def is_going(obj: JsonObject) -> bool:

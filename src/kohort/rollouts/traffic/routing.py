@@ -31,7 +31,7 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Wai
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
-from kohort.rollouts.traffic.custom_objects import CustomRefs
+from kohort.rollouts.traffic.custom_objects import CustomNetworkObjects
 from kohort.rollouts.traffic.ingress_classes import IngressClasses
 from kohort.rollouts.traffic.lookup import ClusterLookup, UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
@@ -44,7 +44,7 @@ from kohort.rollouts.traffic.model import (
     pace,
     routing_grace,
 )
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, NotYet, Plan, TrafficProblem, Write
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficNotReady, TrafficPlan, TrafficProblem, Write
 from kohort.rules import group_labels
 
 EVERYTHING: Final = TrafficStep(weight=100)
@@ -68,7 +68,7 @@ ENDS: Final[Mapping[str, frozenset[str]]] = {
 
 REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest)
 P = ParamSpec("P")
-Planner = Callable[[RouteRef], Awaitable[Plan]]
+Planner = Callable[[RouteRef], Awaitable[TrafficPlan]]
 
 
 def _returning_problems(
@@ -82,7 +82,7 @@ def _returning_problems(
             return DONE
         try:
             return await operation(*given, **named)
-        except NotYet as wait:
+        except TrafficNotReady as wait:
             return Waiting(str(wait))
         except TrafficProblem as problem:
             # A TrafficRouting has the same references under another name.
@@ -109,7 +109,7 @@ class ClusterTraffic:
         self.sandbox = sandbox or Sandbox()
         scripts = UserScripts(client, configuration)
         self._classes = IngressClasses(self.sandbox, scripts)
-        self._custom = CustomRefs(client, self.sandbox, scripts)
+        self._custom = CustomNetworkObjects(client, self.sandbox, scripts)
 
     async def close(self) -> None:
         await self.sandbox.close()
@@ -163,19 +163,19 @@ class ClusterTraffic:
         if _shares_service(request):
             return DONE
         if not request.selectors.stable_revision:
-            raise NotYet("waiting for the stable revision to be known")
+            raise TrafficNotReady("waiting for the stable revision to be known")
 
-        async def pin(ref: RouteRef) -> Plan:
+        async def pin(ref: RouteRef) -> TrafficPlan:
             return services.plan_pin(await self._lookup.stable(ref, request), request)
 
-        return await self._paced(PIN, request, finalising_grace(request.refs), pin)
+        return await self._apply_when_due(PIN, request, finalising_grace(request.refs), pin)
 
     @_returning_problems
     async def route(self, request: TrafficRequest) -> ActionResult:
         if not request.step.routes:
             return DONE
         grace = routing_grace(request.refs)
-        if request.since is not None and (early := _early(request, grace)) > 0:
+        if request.since is not None and (early := _seconds_until_routing(request, grace)) > 0:
             text = f"waiting for proxies to know the new pods (grace period of {grace:g} s)"
             return Waiting(text, early)
         return await self._routed(request, grace)
@@ -187,7 +187,7 @@ class ClusterTraffic:
             return ""
         try:
             found = [await self._drift_of(ref, request) for ref in request.refs]
-        except NotYet:
+        except TrafficNotReady:
             return ""
         except TrafficProblem as problem:
             return str(problem)
@@ -211,7 +211,7 @@ class ClusterTraffic:
 
     @_returning_problems
     async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
-        async def restore(ref: RouteRef) -> Plan:
+        async def restore(ref: RouteRef) -> TrafficPlan:
             canary = request.canary_service(ref)
             plan = NOTHING_TO_DO
             for network in ref.custom_network_refs:
@@ -224,28 +224,28 @@ class ClusterTraffic:
                 plan += httproute.plan_restore(route, ref.service, canary)
             return plan
 
-        return await self._paced(RESTORE_ROUTES, request, finalising_grace(request.refs), restore)
+        return await self._apply_when_due(RESTORE_ROUTES, request, finalising_grace(request.refs), restore)
 
     @_returning_problems
     async def unpin_stable(self, request: TrafficRequest) -> ActionResult:
         if request.only_traffic:
             return DONE
 
-        async def unpin(ref: RouteRef) -> Plan:
+        async def unpin(ref: RouteRef) -> TrafficPlan:
             return services.plan_unpin(await self._lookup.find(SERVICES, ref.service, request), request.selectors)
 
-        return await self._paced(RESTORE_SERVICE, request, finalising_grace(request.refs), unpin)
+        return await self._apply_when_due(RESTORE_SERVICE, request, finalising_grace(request.refs), unpin)
 
     @_returning_problems
     async def remove_canary_service(self, request: TrafficRequest) -> ActionResult:
         if _shares_service(request):
             return DONE
 
-        async def remove(ref: RouteRef) -> Plan:
+        async def remove(ref: RouteRef) -> TrafficPlan:
             existing = await self._lookup.find(SERVICES, request.canary_service(ref), request)
             return services.plan_removal(existing, request)
 
-        return await self._paced(REMOVE_SERVICE, request, finalising_grace(request.refs), remove)
+        return await self._apply_when_due(REMOVE_SERVICE, request, finalising_grace(request.refs), remove)
 
     # The stages of routing
 
@@ -258,7 +258,7 @@ class ClusterTraffic:
         result: ActionResult = DONE
         events: tuple[ReleaseEvent, ...] = ()
         for action, planner in stages:
-            result = await self._paced(action, request, grace, planner)
+            result = await self._apply_when_due(action, request, grace, planner)
             events += result.events
             if not isinstance(result, Done):
                 break
@@ -266,7 +266,7 @@ class ClusterTraffic:
                 request = msgspec.structs.replace(request, grace_times=result.grace_times)
         return msgspec.structs.replace(result, events=events)
 
-    async def _plan_services(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _plan_services(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         stable = await self._lookup.stable(ref, request)
         if _shares_service(request):
             return NOTHING_TO_DO
@@ -275,11 +275,11 @@ class ClusterTraffic:
             (request.selectors.canary_revision, "new"),
         ):
             if not revision:
-                raise NotYet(f"waiting for the {whose} revision to be known")
+                raise TrafficNotReady(f"waiting for the {whose} revision to be known")
         existing = await self._lookup.find(SERVICES, request.canary_service(ref), request)
         return services.plan_canary(stable, existing, ref, request) + services.plan_pin(stable, request)
 
-    async def _plan_opening(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _plan_opening(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """An Ingress for the canary, where the step wants traffic for it and there is none yet."""
         step = request.step
         if ref.ingress is None or not (step.weight or step.matches):
@@ -293,13 +293,13 @@ class ClusterTraffic:
             desired, await self._classes.annotations(ref.ingress, annotations, silent, request.canary_service(ref))
         )
 
-    async def _plan_routes(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _plan_routes(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         plan = NOTHING_TO_DO
         for network in ref.custom_network_refs:
             plan += await self._custom.plan_step(network, ref, request)
         return await self._reachable(plan + await self._plan_own_routes(ref, request), ref, request)
 
-    async def _plan_own_routes(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _plan_own_routes(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """Of the kinds that need no script of the user."""
         plan = NOTHING_TO_DO
         if ref.ingress is not None:
@@ -309,7 +309,7 @@ class ClusterTraffic:
             plan += httproute.plan_step(route, ref.service, request.canary_service(ref), request.step)
         return plan
 
-    async def _reachable(self, plan: Plan, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _reachable(self, plan: TrafficPlan, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """The plan, if the canary has a ready endpoint."""
         step, canary = request.step, request.canary_service(ref)
         if not (step.weight or step.matches) or _shares_service(request):
@@ -317,11 +317,11 @@ class ClusterTraffic:
         if await self._lookup.has_ready_endpoint(canary, request):
             return plan
         if plan.writes:
-            raise NotYet(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
+            raise TrafficNotReady(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
         text = f"Service {canary} has no ready endpoint, and requests are routed to it"
-        return Plan(plan.writes, (*plan.events, messages.canary_unavailable(text)))
+        return TrafficPlan(plan.writes, (*plan.events, messages.canary_unavailable(text)))
 
-    async def _plan_ingress(self, ref: RouteRef, request: TrafficRequest) -> Plan:
+    async def _plan_ingress(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         assert ref.ingress is not None
         existing = await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request)
         if existing is None:
@@ -331,11 +331,13 @@ class ClusterTraffic:
         plan = ingress.plan_annotations(existing, desired, request)
         if not plan.writes or not await self._classes.is_built_in(ref.ingress):
             return plan
-        return Plan(plan.writes, ingress.not_expressible(ref.ingress, request.step))
+        return TrafficPlan(plan.writes, ingress.not_expressible(ref.ingress, request.step))
 
     # Pace
 
-    async def _paced(self, action: str, request: TrafficRequest, grace: float, planner: Planner) -> ActionResult:
+    async def _apply_when_due(
+        self, action: str, request: TrafficRequest, grace: float, planner: Planner
+    ) -> ActionResult:
         """Carry out what is planned, when it is time, by the table of `model`. The time is that of the call: however
         long the planning takes (a script's process may have to start), a time stored just before stays fresh."""
         now = clock.now()
@@ -363,7 +365,7 @@ class ClusterTraffic:
                 recorded = {**without, action: clock.micro_timestamp()}
                 return Waiting(plan.text, grace, True, recorded, events)
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def _carry_out(self, plan: TrafficPlan) -> None:
         """All of it, even if one write is refused; then the first refusal."""
         refusals = []
         for write in plan.writes:
@@ -407,7 +409,7 @@ def _shares_service(request: TrafficRequest) -> bool:
     return request.only_traffic or not request.generates_canary_service
 
 
-def _early(request: TrafficRequest, grace: float) -> float:
+def _seconds_until_routing(request: TrafficRequest, grace: float) -> float:
     """Seconds until routing may begin. A time in the future (a clock that was set back) does not stop it for longer
     than the grace period."""
     assert request.since is not None

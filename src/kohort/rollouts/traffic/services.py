@@ -19,8 +19,8 @@ from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import RouteRef, Selectors, ServingPods, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import (
     NOTHING_TO_DO,
-    NotYet,
-    Plan,
+    TrafficNotReady,
+    TrafficPlan,
     TrafficProblem,
     Write,
     belongs_to,
@@ -86,30 +86,30 @@ def canary_service(stable: JsonObject, name: str, request: TrafficRequest) -> Js
     }
 
 
-def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> Plan:
+def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
     name = request.canary_service(ref)
     desired = canary_service(stable, name, request)
     if existing is None:
         text = f"create Service {name} for the canary"
-        return Plan((Write("create", SERVICES, request.namespace, name, text, desired),))
+        return TrafficPlan((Write("create", SERVICES, request.namespace, name, text, desired),))
     if is_going(existing):
-        raise NotYet(f"Service {name} of an earlier release is still being deleted")
+        raise TrafficNotReady(f"Service {name} of an earlier release is still being deleted")
     refuse_foreign(existing, "Service", request.owner)
     before = {"spec": {"selector": existing["spec"].get("selector") or {}}}
     patch = merge_patch(before, {"spec": {"selector": desired["spec"]["selector"]}})
     if patch is None:
         return NOTHING_TO_DO
     text = f"point Service {name} at revision {request.selectors.canary_revision}"
-    return Plan((Write("patch", SERVICES, request.namespace, name, text, patch),))
+    return TrafficPlan((Write("patch", SERVICES, request.namespace, name, text, patch),))
 
 
-def plan_removal(existing: JsonObject | None, request: TrafficRequest) -> Plan:
+def plan_removal(existing: JsonObject | None, request: TrafficRequest) -> TrafficPlan:
     """Only what is ours and still there."""
     if existing is None or is_going(existing) or not belongs_to(existing, request.owner):
         return NOTHING_TO_DO
     metadata = existing["metadata"]
     text = f"delete Service {metadata['name']}"
-    return Plan((Write("delete", SERVICES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))
+    return TrafficPlan((Write("delete", SERVICES, request.namespace, metadata["name"], text, uid=metadata["uid"]),))
 
 
 # The pin of the stable Service
@@ -144,7 +144,7 @@ def unpinned_selector(service: JsonObject) -> dict[str, str]:
     return selector
 
 
-def plan_pin(service: JsonObject, request: TrafficRequest) -> Plan:
+def plan_pin(service: JsonObject, request: TrafficRequest) -> TrafficPlan:
     """The Service selects the stable revision only, and says so in an annotation."""
     _check_keys(request.selectors)
     key, value = request.selectors.revision_key, request.selectors.stable_revision
@@ -164,10 +164,10 @@ def plan_pin(service: JsonObject, request: TrafficRequest) -> Plan:
     if patch is None:
         return NOTHING_TO_DO
     text = f"pin Service {metadata['name']} to revision {value}"
-    return Plan((_patch(service, patch, text),))
+    return TrafficPlan((_patch(service, patch, text),))
 
 
-def plan_unpin(service: JsonObject | None, selectors: Selectors) -> Plan:
+def plan_unpin(service: JsonObject | None, selectors: Selectors) -> TrafficPlan:
     """The selector as it was. Where the annotation was lost, the key is known from the workload and must hold the
     revision that we would have written; anything else is the user's."""
     if service is None:
@@ -184,7 +184,9 @@ def plan_unpin(service: JsonObject | None, selectors: Selectors) -> Plan:
         return NOTHING_TO_DO
     if "spec" in patch:
         patch["spec"] = {"selector": patch["spec"]}
-    return Plan((_patch(service, patch, f"remove the revision from the selector of Service {metadata['name']}"),))
+    return TrafficPlan(
+        (_patch(service, patch, f"remove the revision from the selector of Service {metadata['name']}"),)
+    )
 
 
 def _only(values: Mapping[str, str] | None, key: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ TERMINATING: Final = "Terminating"
 _MESSAGES: Final = {INITIAL: "TrafficRouting is Initializing"}
 
 
-class NextPhase(msgspec.Struct, frozen=True):
+class TrafficRoutingDecision(msgspec.Struct, frozen=True):
     phase: str
     message: str
     released: bool = False
@@ -54,14 +54,14 @@ def decide(phase: str, *, used: bool, deleting: bool) -> TrafficAction | None:
     return RouteAllToStable() if phase == FINALIZING and not used else None
 
 
-def decide_after(phase: str, result: ActionResult, *, used: bool, deleting: bool) -> NextPhase:
+def decide_after(phase: str, result: ActionResult, *, used: bool, deleting: bool) -> TrafficRoutingDecision:
     """The phase after the action of `decide` came to `result` (`Done`, if there was no action)."""
     if deleting:
         if isinstance(result, Done):
-            return NextPhase(TERMINATING, "TrafficRouting is Terminating", released=True)
-        return NextPhase(TERMINATING, result.text)
+            return TrafficRoutingDecision(TERMINATING, "TrafficRouting is Terminating", released=True)
+        return TrafficRoutingDecision(TERMINATING, result.text)
     if not isinstance(result, Done) and phase in (INITIAL, PROGRESSING, FINALIZING):
-        return NextPhase(phase, result.text)
+        return TrafficRoutingDecision(phase, result.text)
     following = {
         "": INITIAL,
         INITIAL: HEALTHY,
@@ -69,4 +69,4 @@ def decide_after(phase: str, result: ActionResult, *, used: bool, deleting: bool
         PROGRESSING: PROGRESSING if used else FINALIZING,
         FINALIZING: PROGRESSING if used else HEALTHY,
     }.get(phase, INITIAL)
-    return NextPhase(following, _MESSAGES.get(following, f"TrafficRouting is {following}"))
+    return TrafficRoutingDecision(following, _MESSAGES.get(following, f"TrafficRouting is {following}"))

@@ -29,7 +29,7 @@ class AdmissionDecision(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-class Situation(msgspec.Struct, frozen=True):
+class AdmissionContext(msgspec.Struct, frozen=True):
     """What is known about a workload besides the request."""
 
     rollout: Rollout | None
@@ -58,8 +58,8 @@ def without_token(document: JsonObject, tokens: frozenset[str]) -> JsonObject | 
     return {**document, "metadata": {**document["metadata"], "annotations": rest}}
 
 
-def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> AdmissionDecision:
-    ours = without_token(new, situation.tokens)
+def admit_group_set(new: JsonObject, old: JsonObject, context: AdmissionContext) -> AdmissionDecision:
+    ours = without_token(new, context.tokens)
     if ours is not None:
         return AdmissionDecision(ours)
     stored = msgspec.convert(old, GroupSet)
@@ -67,13 +67,13 @@ def admit_group_set(new: JsonObject, old: JsonObject, situation: Situation) -> A
         return AdmissionDecision(new)
     if stored.in_progress:
         return AdmissionDecision(group_hold.keep_held(new, old))
-    if stored.promoting and situation.tokens:
+    if stored.promoting and context.tokens:
         return _promoting(new, old, stored)
     if stored.promoting or stored.left_held:
         return AdmissionDecision(group_hold.without_stale_strategy(new))
     # The webhook that fills in defaults is called after this one.
     changed = not same_revision(with_default_template(stored.spec), with_default_template(new["spec"]))
-    return _free(new, old, situation, changed, lambda name: _held_set(new, old, stored, situation, name))
+    return _free(new, old, context, changed, lambda name: _held_set(new, old, stored, context, name))
 
 
 def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> AdmissionDecision:
@@ -95,15 +95,15 @@ def _refused(new: JsonObject, name: str) -> AdmissionDecision:
 def _free(
     new: JsonObject,
     old: JsonObject,
-    situation: Situation,
+    context: AdmissionContext,
     changed: bool,
     hold: Callable[[str], "AdmissionDecision"],
 ) -> AdmissionDecision:
     """By the rule of release ids: where the user gives one, it alone says whether this is a release."""
-    if situation.rollout is None:
+    if context.rollout is None:
         return AdmissionDecision(new)
     given, before = (_annotation(one, rollout_labels.ROLLOUT_ID) for one in (new, old))
-    name = situation.rollout.metadata.name
+    name = context.rollout.metadata.name
     if given and given == before and changed:
         text = (
             f"annotation {rollout_labels.ROLLOUT_ID} is unchanged: "
@@ -118,20 +118,20 @@ def _free(
 
 
 def _held_set(
-    new: JsonObject, old: JsonObject, stored: GroupSet, situation: Situation, rollout: str
+    new: JsonObject, old: JsonObject, stored: GroupSet, context: AdmissionContext, rollout: str
 ) -> AdmissionDecision:
-    obstacle = _obstacle(new, stored, situation)
+    obstacle = _obstacle(new, stored, context)
     if obstacle:
         return AdmissionDecision(
             new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
         )
-    return AdmissionDecision(group_hold.hold(new, old, rollout, situation.live_revision))
+    return AdmissionDecision(group_hold.hold(new, old, rollout, context.live_revision))
 
 
-def _obstacle(new: JsonObject, stored: GroupSet, situation: Situation) -> str:
+def _obstacle(new: JsonObject, stored: GroupSet, context: AdmissionContext) -> str:
     if new["spec"].get("replicas") == 0:
         return "the set has no groups"
-    if not situation.live_revision:
+    if not context.live_revision:
         return "the set has no leader StatefulSet yet"
     status = stored.status
     if status.updated_replicas != status.replicas:
@@ -139,34 +139,34 @@ def _obstacle(new: JsonObject, stored: GroupSet, situation: Situation) -> str:
     return ""
 
 
-def admit_deployment(new: JsonObject, old: JsonObject, situation: Situation) -> AdmissionDecision:
-    ours = without_token(new, situation.tokens)
+def admit_deployment(new: JsonObject, old: JsonObject, context: AdmissionContext) -> AdmissionDecision:
+    ours = without_token(new, context.tokens)
     if ours is not None:
         return AdmissionDecision(ours)
     if _annotation(old, rollout_labels.IN_PROGRESSING):
         return AdmissionDecision(deployment_hold.keep_held(new, old))
     before, after = (deployment_hold.revision_of(one["spec"]["template"]) for one in (old, new))
-    if situation.promoting and len(situation.active) > 1 and before != after:
-        back = after in situation.active
+    if context.promoting and len(context.active) > 1 and before != after:
+        back = after in context.active
         return AdmissionDecision(new) if back else _refused(new, f"Deployment {old['metadata']['name']}")
-    return _free(new, old, situation, before != after, lambda name: _held_deployment(new, situation, name))
+    return _free(new, old, context, before != after, lambda name: _held_deployment(new, context, name))
 
 
-def _held_deployment(new: JsonObject, situation: Situation, rollout: str) -> AdmissionDecision:
-    assert situation.rollout is not None
-    routed = bool(situation.rollout.strategy.traffic_routings)
+def _held_deployment(new: JsonObject, context: AdmissionContext, rollout: str) -> AdmissionDecision:
+    assert context.rollout is not None
+    routed = bool(context.rollout.strategy.traffic_routings)
     obstacle = ""
     if new["spec"].get("replicas") == 0:
         obstacle = "the Deployment has no pods"
-    elif not situation.active or not situation.live_revision:
+    elif not context.active or not context.live_revision:
         obstacle = "the Deployment has no active ReplicaSet"
-    elif routed and len(situation.active) > 1:
-        obstacle = f"an earlier update is not complete ({len(situation.active)} versions are active)"
+    elif routed and len(context.active) > 1:
+        obstacle = f"an earlier update is not complete ({len(context.active)} versions are active)"
     if obstacle:
         return AdmissionDecision(
             new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
         )
-    return AdmissionDecision(deployment_hold.hold(new, rollout, situation.live_revision))
+    return AdmissionDecision(deployment_hold.hold(new, rollout, context.live_revision))
 
 
 def _annotation(document: JsonObject, name: str) -> str:

@@ -74,8 +74,8 @@ def main() -> None:
     while True:
         (length,) = struct.unpack(">I", read_exactly(0, 4))
         order = json.loads(read_exactly(0, length))
-        answer = json.dumps(run(prelude, order)).encode()
-        data = struct.pack(">I", len(answer)) + answer
+        output = json.dumps(run(prelude, order)).encode()
+        data = struct.pack(">I", len(output)) + output
         while data:
             data = data[os.write(1, data) :]
 

@@ -38,7 +38,7 @@ class ScriptProblem(Exception):
     """Why a script gave no result."""
 
 
-class _Answer(msgspec.Struct):
+class _ScriptOutput(msgspec.Struct):
     result: str = ""
     problem: str = ""
 
@@ -54,42 +54,42 @@ class Sandbox:
     async def run(self, script: str, given: JsonObject) -> Json:
         """What the script returns when `obj` is `given`."""
         async with self._turn:
-            self._stay_awake()
+            self._cancel_rest()
             try:
-                answer = await self._ask(script, given)
+                output = await self._exchange(script, given)
             finally:
                 self._rest = asyncio.get_running_loop().call_later(_REST_SECONDS, self._end_child)
-        if answer.problem:
-            raise ScriptProblem(answer.problem)
-        return msgspec.json.decode(answer.result)
+        if output.problem:
+            raise ScriptProblem(output.problem)
+        return msgspec.json.decode(output.result)
 
     async def close(self) -> None:
-        self._stay_awake()
+        self._cancel_rest()
         child = self._child
         self._end_child()
         if child is not None:
             await child.wait()
 
-    async def _ask(self, script: str, given: JsonObject) -> _Answer:
+    async def _exchange(self, script: str, given: JsonObject) -> _ScriptOutput:
         order = {"script": script, "input": msgspec.json.encode(given).decode(), "seconds": SECONDS}
         data = msgspec.json.encode(order)
-        child = await self._warm_child()
+        child = await self._running_child()
         assert child.stdin is not None and child.stdout is not None
         try:
             async with asyncio.timeout(_BACKSTOP_SECONDS):
                 child.stdin.write(struct.pack(">I", len(data)) + data)
                 await child.stdin.drain()
-                return msgspec.json.decode(await _frame(child.stdout), type=_Answer)
+                return msgspec.json.decode(await _frame(child.stdout), type=_ScriptOutput)
         except (asyncio.IncompleteReadError, ConnectionError):
             code = await child.wait()
             self._child = None
-            raise ScriptProblem(_why_dead(code)) from None
+            raise ScriptProblem(_exit_reason(code)) from None
         except BaseException:
             # Half an exchange is on the pipe: this child cannot be used again.
             self._end_child()
             raise
 
-    async def _warm_child(self) -> asyncio.subprocess.Process:
+    async def _running_child(self) -> asyncio.subprocess.Process:
         if self._child is not None and self._child.returncode is None:
             return self._child
         child = await asyncio.create_subprocess_exec(
@@ -119,7 +119,7 @@ class Sandbox:
             raise
         return child
 
-    def _stay_awake(self) -> None:
+    def _cancel_rest(self) -> None:
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
@@ -138,7 +138,7 @@ async def _frame(stream: asyncio.StreamReader) -> bytes:
     return await stream.readexactly(length)
 
 
-def _why_dead(code: int) -> str:
+def _exit_reason(code: int) -> str:
     if code == -signal.SIGALRM:
         return f"did not finish within {SECONDS:g} s"
     return f"its process died ({signal.Signals(-code).name if code < 0 else f'exit code {code}'}), probably for memory"
