@@ -1,40 +1,53 @@
 """How long to wait before something that has failed is made again.
 
-Not at all the first time, then 10 s, 20 s, 40 s, up to 5 minutes. Ten minutes without another failure reset the count.
-By this rule groups are recreated, the embedded cluster's StatefulSets replace pods that their nodes reject, and nodes
-restart containers (`container_restarts`).
+Not at all the first time, then a pause that doubles up to the longest one. Twice the longest pause without another
+failure resets the count.
+
+| what is made again                                     | first pause | longest pause |
+|--------------------------------------------------------|------------:|--------------:|
+| groups                                                 |        10 s |         5 min |
+| containers (`container_restarts`)                      |        10 s |         5 min |
+| pods of StatefulSets that a node rejects               |        10 s |         5 min |
+| failed pods of DaemonSets, per node                    |         1 s |        15 min |
+| failed pods of Jobs                                    |        10 s |        10 min |
+
+Connections and requests that fail are repeated by `kube.backoff`, with random pauses: many clients must not come back
+at the same moment.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 FIRST_PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 300.0
-FORGIVEN_AFTER: Final = 600.0
+FORGIVEN_AFTER: Final = 2 * LONGEST_PAUSE
 
 K = TypeVar("K", bound=Hashable)
 
 
-def pause_after(failures: int) -> float:
+def pause_after(failures: int, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> float:
     """Seconds to wait after so many failures in a row.
 
     >>> [pause_after(failures) for failures in range(8)]
     [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
     """
-    return min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE) if failures else 0.0
+    return min(first * 2.0 ** min(failures - 1, 30), longest) if failures > 0 else 0.0
 
 
 class RestartBackoff(Generic[K]):
-    def __init__(self) -> None:
+    """Remembers how often in a row each thing was made again, and when last."""
+
+    def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
+        self._first, self._longest = first, longest
+        self._forgiven_after = 2 * longest
         self._known: dict[K, tuple[int, float]] = {}
-        """How often in a row, and when last."""
 
     def pause(self, key: K, now: float) -> float:
         """Seconds from now until it may be made again."""
         times, last = self._known.get(key, (0, now))
-        if times == 0 or now - last > FORGIVEN_AFTER:
+        if now - last > self._forgiven_after:
             return 0.0
-        return max(0.0, last + pause_after(times) - now)
+        return max(0.0, last + pause_after(times, self._first, self._longest) - now)
 
     def times(self, key: K) -> int:
         """How often in a row."""
@@ -43,8 +56,13 @@ class RestartBackoff(Generic[K]):
     def done(self, key: K, now: float) -> None:
         """It was made again."""
         times, last = self._known.get(key, (0, now))
-        self._known[key] = (1 if now - last > FORGIVEN_AFTER else times + 1, now)
+        self._known[key] = (1 if now - last > self._forgiven_after else times + 1, now)
 
     def forget_old(self, now: float) -> None:
-        for key in [one for one, (_, last) in self._known.items() if now - last > FORGIVEN_AFTER]:
-            del self._known[key]
+        self._known = {
+            key: (times, last) for key, (times, last) in self._known.items() if now - last <= self._forgiven_after
+        }
+
+    def forget(self, concerned: Callable[[K], bool]) -> None:
+        """Forget everything about these keys."""
+        self._known = {key: entry for key, entry in self._known.items() if not concerned(key)}

@@ -15,9 +15,11 @@ from kohort.cluster.workloads.job.plan import PodResult
 from kohort.kube import clock
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
+from kohort.rules.restart_backoff import pause_after
 
 BACKOFF_BASE: Final = 10.0
 BACKOFF_MAX: Final = 600.0
+REFUSED_BASE: Final = 1.0
 REFUSED_MAX: Final = 60.0
 
 
@@ -40,12 +42,12 @@ def after(rest: FailureRecord, good: Sequence[PodResult], bad: Sequence[PodResul
 
 def duration(failures: int) -> float:
     """How long after the last failure the next pod may start."""
-    return min(BACKOFF_MAX, BACKOFF_BASE * 2 ** (failures - 1)) if failures > 0 else 0.0
+    return pause_after(failures, BACKOFF_BASE, BACKOFF_MAX)
 
 
 def after_refusals(times: int) -> float:
     """How long to wait before a pod is asked for again that was refused `times` in a row."""
-    return float(min(REFUSED_MAX, 2 ** (times - 1)))
+    return pause_after(times, REFUSED_BASE, REFUSED_MAX)
 
 
 def seconds_left(rest: FailureRecord, now: datetime) -> float:
