@@ -22,7 +22,7 @@ from kohort.node.cgroups import Cgroups, node_cgroups
 from kohort.node.checkpoint import Witness
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.objects.json_types import Json, JsonObject
 
 MI = 1 << 20

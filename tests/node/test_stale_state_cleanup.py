@@ -14,8 +14,8 @@ from kohort.node.address_blocks import ASSIGNED_POOL, interface_of
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network_namespaces import Namespaces
 from kohort.node.runtimes.interface import Instance, Launch
-from kohort.node.runtimes.process.client import ProcessRuntime
 from kohort.node.runtimes.process.process_launch import birth
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.volumes import EmptyDir
 

@@ -17,7 +17,7 @@ from kohort.node.api.authorization import Authorizer, CannotAuthorize, Certifica
 from kohort.node.checkpoint import Checkpoint
 from kohort.node.images import NoImage, directory_of
 from kohort.node.runtimes.interface import CannotStart, Launch
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.runtimes.process.supervisor_protocol import connect
 from kohort.node.termination_message import read_termination_message
 from kohort.objects.json_types import JsonObject

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from kohort.node.container_environment import ConfigProblem
-from kohort.node.runtimes.process.syscalls import open_in_root
+from kohort.node.syscalls import open_in_root
 
 LARGEST_FILE: Final = 1 << 20
 

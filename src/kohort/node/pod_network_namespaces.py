@@ -28,7 +28,7 @@ from typing import Final, TypeVar
 
 from kohort.node import netlink
 from kohort.node.address_blocks import ASSIGNED, interface_of
-from kohort.node.runtimes.process.process_launch import CLONE_NEWNET, MS_BIND, enter_namespace
+from kohort.node.syscalls import CLONE_NEWNET, MS_BIND, enter_namespace
 
 GATEWAY: Final = "169.254.1.1"
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")

@@ -20,7 +20,7 @@ from kohort.node.machine_info import own_name
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.interface import Runtime
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates

@@ -25,7 +25,7 @@ from kohort.node import address_blocks, netlink
 from kohort.node.address_blocks import interface_of, table_of
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network_namespaces import Namespaces, in_thread
-from kohort.node.runtimes.process.process_launch import CLONE_NEWNET, enter_namespace
+from kohort.node.syscalls import CLONE_NEWNET, enter_namespace
 
 PRIORITY: Final = 30_000
 """Of the rule that sends pods there: before the machine's own table."""

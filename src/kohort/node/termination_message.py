@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from kohort.node.runtimes.process.logs import last_lines
+from kohort.node.runtimes.log_files import last_lines
 
 LONGEST_MESSAGE: Final = 4096
 LONGEST_FROM_LOG: Final = 2048

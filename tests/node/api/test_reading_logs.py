@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.node.api.log_reader import LogOptions, read_log
-from kohort.node.runtimes.process.logs import LONGEST_LINE, LogWriter, last_lines
+from kohort.node.runtimes.log_files import LONGEST_LINE, LogWriter, last_lines
 
 LONG = b"x" * (LONGEST_LINE * 2 + 5)
 ODD = [

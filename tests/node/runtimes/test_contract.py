@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.node.runtimes.interface import ERROR, Instance, Launch, Runtime
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.runtimes.simulated import SimulatedRuntime
 
 

@@ -11,7 +11,7 @@ from tests.node.imagefiles import make_image
 
 from kohort.node.runtimes.interface import ERROR, Instance, Launch, Mount
 from kohort.node.runtimes.process import seccomp
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.security_context import CAPABILITIES, DEFAULT_CAPABILITIES
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do all of this")

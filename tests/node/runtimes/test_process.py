@@ -12,7 +12,7 @@ import pytest
 
 from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch, Mount
 from kohort.node.runtimes.process import process_launch
-from kohort.node.runtimes.process.client import ProcessRuntime
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 
 ENV = {"PATH": os.environ["PATH"]}
 

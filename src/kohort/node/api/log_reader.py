@@ -1,4 +1,4 @@
-"""Reading what `runtimes.process.logs` has written, as `kubectl logs` wants it."""
+"""Reads log files of containers (see `runtimes.log_files`) as `kubectl logs` asks for them."""
 
 import asyncio
 import io

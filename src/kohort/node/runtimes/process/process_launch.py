@@ -24,9 +24,10 @@ from typing import Final
 
 from kohort.node.runtimes.interface import CannotRun, CannotStart, Launch
 from kohort.node.runtimes.process import rootfs, seccomp
-from kohort.node.runtimes.process.syscalls import (
+from kohort.node.syscalls import (
     CLONE_NEWCGROUP,
     CLONE_NEWIPC,
+    CLONE_NEWNET,
     CLONE_NEWNS,
     CLONE_NEWPID,
     CLONE_NEWUSER,
@@ -35,10 +36,9 @@ from kohort.node.runtimes.process.syscalls import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_NO_NEW_PRIVS,
     checked,
+    enter_namespace,
     libc,
 )
-from kohort.node.runtimes.process.syscalls import CLONE_NEWNET as CLONE_NEWNET
-from kohort.node.runtimes.process.syscalls import MS_BIND as MS_BIND
 
 LONGEST_COMPLAINT: Final = 4096
 HIGHEST_CAPABILITY: Final = 63
@@ -125,14 +125,6 @@ def birth(pid: int) -> int | None:
 def become_subreaper() -> None:
     """Orphans of our processes become ours, so that they can be ended."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def enter_namespace(path: str, kind: int) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        checked(libc.setns(handle, kind), f"setns {path}")
-    finally:
-        os.close(handle)
 
 
 def _prepared(launch: Launch, within: int, complain: int) -> Callable[[], None]:

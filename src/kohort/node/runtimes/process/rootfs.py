@@ -20,7 +20,7 @@ from typing import Final
 
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.runtimes.process import mount_points
-from kohort.node.runtimes.process.syscalls import (
+from kohort.node.syscalls import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
     MNT_DETACH,

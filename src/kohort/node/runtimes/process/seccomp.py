@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.runtimes.process.syscalls import Failed, checked, libc
+from kohort.node.syscalls import Failed, checked, libc
 
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LAST_KNOWN: Final = 462

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from kohort.node.runtimes.interface import STDERR, Instance, Launch
-from kohort.node.runtimes.process.logs import LogWriter
+from kohort.node.runtimes.log_files import LogWriter
 from kohort.node.runtimes.process.supervisor_protocol import frame
 
 DRAIN_SECONDS: Final = 0.5

@@ -33,8 +33,8 @@ from kohort.node.runtimes.interface import (
     Instance,
     Launch,
 )
+from kohort.node.runtimes.log_files import stamp
 from kohort.node.runtimes.process import process_launch, process_marks
-from kohort.node.runtimes.process.logs import stamp
 from kohort.node.runtimes.process.supervised_process import Supervised
 from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,

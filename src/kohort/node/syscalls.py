@@ -26,7 +26,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Failed(OSError):
-    """Something that was to be done for a process; its text says what and why."""
+    """A call to the kernel has failed; the message says which and why."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -44,6 +44,15 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
         os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, os.fsencode(options) or None
     )
     checked(result, f"mount {what or target}")
+
+
+def enter_namespace(path: str, kind: int) -> None:
+    """Move this thread into the namespace at `path`. Raises Failed."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        checked(libc.setns(handle, kind), f"setns {path}")
+    finally:
+        os.close(handle)
 
 
 def open_in_root(root: int, path: str, flags: int = os.O_PATH) -> int:
