@@ -168,6 +168,22 @@ def test_what_is_made_from_code_is_in_step_with_it() -> None:
     assert outdated == [], "run: make reference"
 
 
+@pytest.mark.parametrize(("page", "least"), [("api.md", 250), ("metrics.md", 70)])
+def test_every_entry_of_a_reference_has_an_address_of_its_own(page: str, least: int) -> None:
+    text = (DOCS / "reference" / page).read_text()
+    rows = [line for line in text.splitlines() if re.match(r"\| .*`", line)]
+    found = re.findall(r'<a id="([^"]+)"', text)
+    assert len(rows) > least
+    assert [row for row in rows if not re.match(r'\| <a id="[\w.-]+"></a>`', row)] == []
+    assert len(found) == len(set(found))
+
+
+def test_names_of_fields_in_the_reference_are_short_enough_for_a_column() -> None:
+    """A path such as `spec.leaderWorkerTemplate.size` is split: the heading names the object, the table the field."""
+    names = re.findall(r"^\| <a [^>]+></a>`([^`]+)`", (DOCS / "reference" / "api.md").read_text(), re.MULTILINE)
+    assert [name for name in names if "." in name or len(name) > 40] == []
+
+
 def test_every_field_of_our_kinds_is_explained() -> None:
     from tools.reference.api import definitions, fields
 

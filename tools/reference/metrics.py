@@ -77,18 +77,22 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Generated from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`.",
+        "Generated from the code. Histograms are scraped as `_bucket`, `_sum`, `_count`. Every series has an",
+        "address: `#NAME`.",
         "A Grafana dashboard and alert rules are in `deploy/monitoring`; [Monitor](../how-to/monitor.md) says how to",
         "get at the series. On an embedded cluster each part has its own page: `kubectl get --raw /metrics/operator`.",
         "",
     ]
+    seen: set[str] = set()
     for title, (words, register) in PARTS.items():
         lines += [f"## {title}", "", words, "", "| series | type | labels | meaning |", "|---|---|---|---|"]
         own = families(register)
         shared = {name for name, *_ in families(_runtime)} if title == "Rollouts" else set()
         for name, kind, labels, text in own:
             if name not in shared:
-                lines.append(f"| `{name}` | {kind} | {', '.join(labels)} | {text.rstrip('.')} |")
+                anchored = f"{name}-{title.lower().split()[0]}" if name in seen else name
+                seen.add(name)
+                lines.append(f'| <a id="{anchored}"></a>`{name}` | {kind} | {", ".join(labels)} | {text.rstrip(".")} |')
         lines.append("")
     return "\n".join(lines)
 
