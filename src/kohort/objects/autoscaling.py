@@ -1,4 +1,4 @@
-"""Horizontal pod autoscalers, as far as releases look at them: what they scale."""
+"""Horizontal pod autoscalers, as far as releases need them: what they scale."""
 
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View

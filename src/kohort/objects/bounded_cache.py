@@ -1,7 +1,7 @@
 """Results of pure functions of a text, kept for short texts only.
 
-The same names, addresses and quantities come by all day long, so what was found out about them is kept. Texts come from
-clients, though: a cache that keeps thousands of texts of a megabyte each is a way to exhaust the memory of the server.
+The same names, addresses and quantities occur again and again, so results about them are cached. Texts come from
+clients, so only short ones are kept: thousands of texts of a megabyte each would exhaust the memory of the server.
 """
 
 from collections.abc import Callable

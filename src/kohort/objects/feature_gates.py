@@ -1,10 +1,10 @@
-"""Feature gates as flags have them: `Name=true,Name=false`. Which names there are, each part of kohort knows itself."""
+"""Feature gates in flags: `Name=true,Name=false`. Each part of kohort defines its own names."""
 
 from collections.abc import Iterable, Mapping
 
 
 def parse(text: str) -> dict[str, bool]:
-    """ValueError names what is no gate.
+    """Read a flag; ValueError names an entry that is not `Name=true` or `Name=false`.
 
     >>> parse("A=true, B=False,")
     {'A': True, 'B': False}
@@ -19,7 +19,7 @@ def parse(text: str) -> dict[str, bool]:
 
 
 def check_known(gates: Iterable[str], known: Iterable[str]) -> None:
-    """ValueError names a gate that nobody knows."""
+    """ValueError names a gate that does not exist."""
     for name in sorted(set(gates) - set(known)):
         raise ValueError(f"unknown feature gate {name!r}; known are {', '.join(known)}")
 
@@ -27,7 +27,7 @@ def check_known(gates: Iterable[str], known: Iterable[str]) -> None:
 def with_needs(
     chosen: Mapping[str, bool], needs: Mapping[str, tuple[str, ...]], defaults: Mapping[str, bool]
 ) -> dict[str, bool]:
-    """What needs a gate that is off is off as well, unless it was asked for: then it is a ValueError.
+    """A gate is off when a gate that it needs is off; ValueError if it was switched on explicitly.
 
     >>> with_needs({"A": False}, {"B": ("A",)}, {"A": True, "B": True})
     {'A': False, 'B': False}

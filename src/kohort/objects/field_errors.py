@@ -1,4 +1,4 @@
-"""What is wrong with a field, in the words that Kubernetes users know.
+"""Validation errors of fields, in the wording of Kubernetes.
 
 A `FieldError` is one entry of `status.details.causes` and one clause of the message of a 422 answer. Validation never
 raises: it returns a list of these, so that a user sees everything that is wrong at once.
@@ -79,7 +79,7 @@ def not_found(field: str, value: Json) -> FieldError:
 
 
 def listed(found: Sequence[FieldError]) -> str:
-    """Everything that is wrong, as a message of the API has it.
+    """All errors, joined as in a message of the API.
 
     >>> listed([required("spec.size")]), listed([required("a"), required("b")])
     ('spec.size: Required value', '[a: Required value, b: Required value]')

@@ -1,7 +1,7 @@
 """JSON as Python sees it.
 
 The API server works on whole objects whose shape is only known at run time, so they stay plain dictionaries.
-These two aliases are the only door through which `Any` enters; everything that knows its shape uses a typed view.
+These two aliases are the only use of `Any`; code that knows the shape of an object uses a typed view.
 """
 
 from collections.abc import Hashable

@@ -1,9 +1,9 @@
-"""Which names the API accepts, and what it says about the others.
+"""Which names the API accepts, and its messages about the others.
 
-Every function returns a list of messages, empty if the name is fine. The wording is part of the interface: people look
-for it and tests of other projects compare it. Lengths count bytes of UTF-8.
+Every function returns a list of messages, empty if the name is fine. The wording is part of the interface: users search
+for it, and tests of other projects compare it. Lengths count bytes of UTF-8.
 
-`prefix=True` means that characters will be appended (`generateName`), so a trailing dash is no mistake.
+`prefix=True` means that characters will be appended (`generateName`), so a trailing dash is allowed.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Where a pod may and would like to run: node affinity, pod affinity, taints, tolerations, spread."""
+"""Where a pod may run and where it prefers to run: node affinity, pod affinity, taints, tolerations, spread."""
 
 from kohort.objects.meta import Selector, SelectorExpression
 from kohort.objects.view import View

@@ -16,8 +16,8 @@ def cluster(**options: Json) -> Cluster:
     return Cluster(extra={"simulation": plug})
 
 
-def pod(name: str = "p", node: str = "sim-0", **orders: str) -> JsonObject:
-    annotations = {PREFIX + key.replace("_", "-"): value for key, value in orders.items()}
+def pod(name: str = "p", node: str = "sim-0", **behavior: str) -> JsonObject:
+    annotations = {PREFIX + key.replace("_", "-"): value for key, value in behavior.items()}
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     container = {"name": "main", "image": "host", "resources": resources}
     return {

@@ -228,8 +228,8 @@ async def test_readiness_gates_of_others_are_respected() -> None:
         await c.until(lambda: ready(c))
 
 
-async def ordered(c: Cluster, node: str, **orders: str | None) -> None:
-    annotations = {PREFIX + key.replace("_", "-"): value for key, value in orders.items()}
+async def ordered(c: Cluster, node: str, **behavior: str | None) -> None:
+    annotations = {PREFIX + key.replace("_", "-"): value for key, value in behavior.items()}
     await c.client.patch(NODES, node, "", {"metadata": {"annotations": annotations}})
 
 

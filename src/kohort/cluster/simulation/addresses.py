@@ -1,10 +1,10 @@
-"""Pod addresses: every simulated node has a block, every pod an address that nobody else has."""
+"""Pod addresses: every simulated node has a block, every pod an address of its own."""
 
 from ipaddress import IPv4Address, IPv4Network
 from itertools import chain
 
 
-class AddressBook:
+class AddressPool:
     def __init__(self) -> None:
         self._holders: dict[int, str] = {}
         """Who holds an address."""
@@ -27,7 +27,7 @@ class AddressBook:
             del self._holders[number]
 
     def _free(self, network: IPv4Network) -> int:
-        """After the last one given out: an address that was just freed may still be in somebody's cache."""
+        """After the last one given out: an address that was just freed may still be in a cache."""
         first, end = int(network.network_address) + 2, int(network.broadcast_address)
         last = self._last.get(first, first - 1)
         for number in chain(range(last + 1, end), range(first, last + 1)):

@@ -1,7 +1,7 @@
-"""What is to happen to a pod on a simulated node, or to the node itself, ordered by annotations.
+"""The annotations that define how pods on simulated nodes, and the nodes themselves, behave.
 
-All names begin with `simulation.kohort.dev/`. What stands on a node counts for all its pods that do not say otherwise.
-Times are `1.5s`, `500ms`, `2m`, or plain seconds. Orders are read again whenever they change.
+All names begin with `simulation.kohort.dev/`. Annotations of a node apply to all its pods without that annotation.
+Times are `1.5s`, `500ms`, `2m`, or plain seconds. Annotations are read again whenever they change.
 
 | on pods, or on nodes for their pods | meaning                                                              | default |
 |-------------------------------------|----------------------------------------------------------------------|---------|
@@ -10,7 +10,7 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Orders are read again wheneve
 | never-ready                         | `true`: runs and never gets ready                                    |         |
 | readiness-flips                     | `10s,5s`: ready for 10 s, then not for 5 s, then ready; and so on    |         |
 | waiting                             | a reason such as ImagePullBackOff: containers never start            |         |
-| fail                                | `OutOfcpu` or `OutOfcpu: words`: the node refuses the pod            |         |
+| fail                                | `OutOfcpu` or `OutOfcpu: words`: the node rejects the pod            |         |
 | exit-after                          | containers end this long after their start                           |         |
 | exit-code                           | with this code; alone it implies `exit-after: 0s`                    | 0       |
 | crashes                             | end only so often, then keep running; implies `exit-code: 1`         |         |
@@ -19,13 +19,13 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Orders are read again wheneve
 | container                           | ends and readiness concern only the container of this name           | all     |
 | termination-latency                 | from deletion to the end of the containers, within the grace period  | 0s      |
 | resize                              | `deferred`, `infeasible` or `error`                                  | accept  |
-| resize-message                      | the words for it                                                     |         |
+| resize-message                      | its message                                                          |         |
 | resize-latency                      | from the acceptance of a resize to its completion                    | 0s      |
 
 | on nodes only | meaning                                                                                    |
 |---------------|--------------------------------------------------------------------------------------------|
 | lost          | `true`: the node is silent. No heartbeats, nothing happens to its pods, until it is removed |
-| not-ready     | `true`, or words: the node reports that it is not ready                                    |
+| not-ready     | `true`, or a message: the node reports that it is not ready                                    |
 """
 
 import re
@@ -39,10 +39,10 @@ from kohort.objects.quantity import ZERO, Quantity
 
 PREFIX = "simulation.kohort.dev/"
 SIMULATED = PREFIX + "node"
-"""The label of simulated nodes: whoever creates a node with `simulation.kohort.dev/node: "true"` gets one."""
+"""The label of simulated nodes: every node with `simulation.kohort.dev/node: "true"` is simulated."""
 
-MADE = PREFIX + "made"
-"""No order, but a note on nodes that were made for somebody: how they were ordered."""
+REQUESTED = PREFIX + "made"
+"""Not for users: records with which capacity and labels `kohort up` created a node."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
@@ -50,15 +50,15 @@ N = TypeVar("N", int, float)
 RESIZES = ("accept", "deferred", "infeasible", "error")
 
 
-class BadOrder(ValueError):
-    """An annotation that cannot be understood."""
+class InvalidAnnotation(ValueError):
+    """An annotation that cannot be read."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(f"annotation {PREFIX}{name}: {words}")
         self.annotation = PREFIX + name
 
 
-class Orders(msgspec.Struct, frozen=True):
+class SimulatedBehavior(msgspec.Struct, frozen=True):
     start_latency: float = 0.0
     ready_latency: float = 0.0
     never_ready: bool = False
@@ -80,39 +80,39 @@ class Orders(msgspec.Struct, frozen=True):
         return not self.container or self.container == container
 
 
-_ON_PODS = frozenset(name.replace("_", "-") for name in Orders.__struct_fields__)
+_ON_PODS = frozenset(name.replace("_", "-") for name in SimulatedBehavior.__struct_fields__)
 _ON_NODES = _ON_PODS | {"lost", "not-ready", "capacity", "made"}
 
 
-def understood(
+def readable_behavior(
     pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0
-) -> tuple[Orders, list[BadOrder]]:
-    """The orders for a pod as far as they can be understood, and what is wrong with the others."""
+) -> tuple[SimulatedBehavior, list[InvalidAnnotation]]:
+    """The behavior from all annotations that can be read, and what is wrong with the others."""
     if not _ours(pod) and not _ours(node):
-        return Orders(start_latency=start_latency), []
+        return SimulatedBehavior(start_latency=start_latency), []
     pod, node = dict(pod), dict(node)
-    problems: list[BadOrder] = []
+    problems: list[InvalidAnnotation] = []
     while True:
         try:
-            return pod_orders(pod, node, start_latency), problems
-        except BadOrder as problem:
+            return pod_behavior(pod, node, start_latency), problems
+        except InvalidAnnotation as problem:
             problems.append(problem)
             for annotations in (pod, node):
                 annotations.pop(problem.annotation, None)
 
 
-def node_problems(node: Mapping[str, str]) -> list[BadOrder]:
-    """What is wrong with the orders on a node, whoever they are for."""
-    problems = understood({}, node)[1]
+def node_problems(node: Mapping[str, str]) -> list[InvalidAnnotation]:
+    """What is wrong with the annotations of a node, for itself and for its pods."""
+    problems = readable_behavior({}, node)[1]
     try:
-        ordered_capacity(node)
-    except BadOrder as problem:
+        annotated_capacity(node)
+    except InvalidAnnotation as problem:
         problems.append(problem)
     return problems
 
 
-def ordered_capacity(node: Mapping[str, str]) -> dict[str, str]:
-    """What a node has according to its annotation `cpu=8,memory=32Gi`. Raises BadOrder."""
+def annotated_capacity(node: Mapping[str, str]) -> dict[str, str]:
+    """What a node has according to its annotation `cpu=8,memory=32Gi`. Raises InvalidAnnotation."""
     found: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in _ours(node).get("capacity", "").split(","))):
         name, _, amount = (text.strip() for text in item.partition("="))
@@ -121,13 +121,15 @@ def ordered_capacity(node: Mapping[str, str]) -> dict[str, str]:
         except ValueError:
             fits = False
         if not fits:
-            raise BadOrder("capacity", f"{item!r} is not a resource and its amount, such as cpu=8 or memory=64Gi")
+            raise InvalidAnnotation(
+                "capacity", f"{item!r} is not a resource and its amount, such as cpu=8 or memory=64Gi"
+            )
         found[name] = amount
     return found
 
 
-def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0) -> Orders:
-    """The orders in the annotations of a pod and of its node. Raises BadOrder."""
+def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency: float = 0.0) -> SimulatedBehavior:
+    """The behavior in the annotations of a pod and of its node. Raises InvalidAnnotation."""
     _check_names(pod, _ON_PODS)
     _check_names(node, _ON_NODES)
     given = {**_ours(node), **_ours(pod)}
@@ -136,7 +138,7 @@ def pod_orders(pod: Mapping[str, str], node: Mapping[str, str], start_latency: f
     after = _seconds(given, "exit-after")
     if after is None and (crashes is not None or code is not None):
         after = 0.0
-    return Orders(
+    return SimulatedBehavior(
         start_latency=_or(_seconds(given, "start-latency"), start_latency),
         ready_latency=_or(_seconds(given, "ready-latency"), 0.0),
         never_ready=_flag(given, "never-ready"),
@@ -162,15 +164,15 @@ def _check_names(annotations: Mapping[str, str], known: frozenset[str]) -> None:
     for name in _ours(annotations):
         if name not in known:
             elsewhere = "only nodes can be ordered that" if name in _ON_NODES else "there is no such order"
-            raise BadOrder(name, elsewhere)
+            raise InvalidAnnotation(name, elsewhere)
 
 
 def is_lost(node: Mapping[str, str]) -> bool:
     return _ours(node).get("lost", "false") != "false"
 
 
-def unready_words(node: Mapping[str, str]) -> str:
-    """Why a node says that it is not ready; empty when it is."""
+def unready_message(node: Mapping[str, str]) -> str:
+    """The message with which a node reports that it is not ready; empty when it is ready."""
     words = _ours(node).get("not-ready", "")
     return "" if words == "false" else "ordered by an annotation" if words == "true" else words
 
@@ -186,7 +188,7 @@ def _seconds(given: Mapping[str, str], name: str) -> float | None:
 def _parse_seconds(name: str, text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise BadOrder(name, f"{text!r} is not a time such as 1.5s, 500ms or 2m")
+        raise InvalidAnnotation(name, f"{text!r} is not a time such as 1.5s, 500ms or 2m")
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -194,14 +196,14 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
     if not given[name].isdecimal():
-        raise BadOrder(name, f"{given[name]!r} is not a whole number")
+        raise InvalidAnnotation(name, f"{given[name]!r} is not a whole number")
     return int(given[name])
 
 
 def _code(given: Mapping[str, str], name: str) -> int | None:
     code = _number(given, name)
     if code is not None and code > 255:
-        raise BadOrder(name, f"{code} is more than a process can end with: 255")
+        raise InvalidAnnotation(name, f"{code} is more than a process can end with: 255")
     return code
 
 
@@ -212,7 +214,7 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
     value = given.get(name, allowed[0])
     if value not in allowed:
-        raise BadOrder(name, f"{value!r} is not one of {', '.join(allowed)}")
+        raise InvalidAnnotation(name, f"{value!r} is not one of {', '.join(allowed)}")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Keeps simulated nodes alive: registers them, renews their leases, reports their conditions.
+"""Registers simulated nodes, renews their leases and reports their conditions.
 
-Renewing a lease is the price of a node that does nothing, so the more nodes there are, the later each renews: always
-well before others take it for lost.
+An idle node costs one lease renewal at a time, so the more nodes there are, the later each renews: always well before
+the node lifecycle controller considers it lost.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from itertools import islice
 
 import msgspec
 
-from kohort.cluster.simulation import node_template as looks
+from kohort.cluster.simulation import node_template
 from kohort.cluster.simulation.annotations import (
     SIMULATED,
-    BadOrder,
+    InvalidAnnotation,
+    annotated_capacity,
     is_lost,
     node_problems,
-    ordered_capacity,
-    unready_words,
+    unready_message,
 )
 from kohort.cluster.simulation.node_template import Fleet
 from kohort.kube import clock
@@ -52,44 +52,49 @@ class SimulatedNodes:
         self._heartbeat = heartbeat
         self._numbers: dict[str, int] = {name: index for index, name in enumerate(fleet.names())}
         self._reported: dict[str, tuple[str, float]] = {}
-        """What was said of a node's readiness, and when."""
+        """The reported readiness of a node, and when it was reported."""
         self._complaints: dict[str, list[str]] = {}
-        """What was said of a node's orders."""
+        """The reported problems with annotations of a node."""
         self._unregistered = set(fleet.names())
         self._fleet_is_there = asyncio.Event()
         self._complete = asyncio.Event()
         self._count_registered()
 
     def alive(self, name: str) -> Node | None:
-        """The node, if it is one of ours and not ordered to be silent."""
+        """The node, if it is simulated and not lost by annotation."""
         node = self._nodes.get(Key("", name))
         return node if node is not None and is_simulated(node) and not is_lost(node.metadata.annotations) else None
 
     def pod_network(self, node: Node) -> IPv4Network:
         if node.spec.pod_cidr:
             return _network(node.spec.pod_cidr)
-        return looks.pod_network(self._number(node.metadata.name))
+        return node_template.pod_network(self._number(node.metadata.name))
 
     async def create_fleet(self) -> None:
-        """Register the nodes that were asked for; those that exist change only where something else is asked for."""
+        """Register the nodes of the fleet; existing ones change only where the fleet was given other settings."""
         await _some_at_once(self._ensure(index, name) for index, name in enumerate(self._fleet.names()))
         self._fleet_is_there.set()
 
     async def registered(self) -> None:
-        """Wait until all nodes that were asked for have said how they are, but for those that are to be silent."""
+        """Wait until all nodes of the fleet have reported, except those that are lost by annotation."""
         await self._fleet_is_there.wait()
         await self._complete.wait()
 
     async def _ensure(self, index: int, name: str) -> None:
-        """As long as it takes, like a kubelet: a server that is still starting, or busy, is no reason to give up."""
+        """Retries while the server is starting or busy, like a kubelet."""
         backoff = Backoff()
         while True:
             try:
                 node = self._nodes.get(Key("", name))
                 if node is None:
-                    await self._client.create(NODES, looks.node_document(self._fleet, index))
+                    await self._client.create(NODES, node_template.node_document(self._fleet, index))
                 else:
-                    await self._remake(node, looks.remade(node.metadata.annotations, looks.make(self._fleet, index)))
+                    await self._update(
+                        node,
+                        node_template.change_patches(
+                            node.metadata.annotations, node_template.node_request(self._fleet, index)
+                        ),
+                    )
             except (AlreadyExists, NotFound):
                 return
             except ApiError as problem:
@@ -99,14 +104,14 @@ class SimulatedNodes:
             else:
                 return
 
-    async def _remake(self, node: Node, patches: tuple[JsonObject, JsonObject] | None) -> None:
+    async def _update(self, node: Node, patches: tuple[JsonObject, JsonObject] | None) -> None:
         if patches is None:
             return
         name = node.metadata.name
-        looks_like, has = patches
-        if has["status"]:
-            await self._client.patch(NODES, name, "", has, subresource="status", type=msgspec.Raw)
-        await self._client.patch(NODES, name, "", looks_like, type=msgspec.Raw)
+        object_patch, status_patch = patches
+        if status_patch["status"]:
+            await self._client.patch(NODES, name, "", status_patch, subresource="status", type=msgspec.Raw)
+        await self._client.patch(NODES, name, "", object_patch, type=msgspec.Raw)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         node = self._nodes.get(key)
@@ -115,7 +120,7 @@ class SimulatedNodes:
             self._complaints.pop(key.name, None)
             return None
         if is_simulated(node):
-            self._complain(node)
+            self._warn_of_annotations(node)
         if not is_simulated(node) or is_lost(node.metadata.annotations):
             self._count_registered(key.name)
             return None
@@ -123,8 +128,8 @@ class SimulatedNodes:
         await self._renew(node)
         return Requeue(after=self._pause())
 
-    def _complain(self, node: Node) -> None:
-        """Of orders that cannot be understood; once, not with every heartbeat."""
+    def _warn_of_annotations(self, node: Node) -> None:
+        """Emit an event for annotations that cannot be read; once, not with every heartbeat."""
         complaints = [str(problem) for problem in node_problems(node.metadata.annotations)]
         for complaint in complaints:
             if complaint not in self._complaints.get(node.metadata.name, ()):
@@ -133,15 +138,17 @@ class SimulatedNodes:
 
     async def _report(self, node: Node) -> None:
         name = node.metadata.name
-        unready = unready_words(node.metadata.annotations)
-        said, when = self._reported.get(name, (None, 0.0))
+        unready = unready_message(node.metadata.annotations)
+        reported, when = self._reported.get(name, (None, 0.0))
         now = clock.seconds()
-        if said == unready and now - when < STATUS_SECONDS:
+        if reported == unready and now - when < STATUS_SECONDS:
             return
         stamp = clock.timestamp()
-        status: JsonObject = {"conditions": _dated(node, looks.node_conditions(stamp, unready))}
+        status: JsonObject = {"conditions": _dated(node, node_template.node_conditions(stamp, unready))}
         if not node.status.addresses:
-            status |= looks.node_status(name, self._capacity(node), looks.host_address(self._number(name)))
+            status |= node_template.node_status(
+                name, self._capacity(node), node_template.host_address(self._number(name))
+            )
         with contextlib.suppress(NotFound):
             await self._client.patch(
                 NODES, name, "", {"status": status}, PatchType.STRATEGIC, "status", type=msgspec.Raw
@@ -155,7 +162,7 @@ class SimulatedNodes:
         try:
             await self._client.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
         except NotFound:
-            lease = looks.lease_document(name, node.metadata.uid, stamp)
+            lease = node_template.lease_document(name, node.metadata.uid, stamp)
             with contextlib.suppress(AlreadyExists, NotFound):
                 await self._client.create(LEASES, lease, LEASE_NAMESPACE)
 
@@ -169,17 +176,17 @@ class SimulatedNodes:
         return self._heartbeat * crowd
 
     def _number(self, name: str) -> int:
-        """The place of a node in the address plan; those that others have created come after the fleet."""
+        """The number of a node in the address plan; nodes that users created come after the fleet."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def _capacity(self, node: Node) -> dict[str, str]:
         try:
-            ordered = ordered_capacity(node.metadata.annotations)
-        except BadOrder:
+            ordered = annotated_capacity(node.metadata.annotations)
+        except InvalidAnnotation:
             ordered = {}
         if node.status.capacity and not ordered:
             return {name: str(amount) for name, amount in node.status.capacity.items()}
-        return looks.capacity_of(ordered)
+        return node_template.capacity_of(ordered)
 
 
 async def _some_at_once(work: Iterable[Coroutine[None, None, None]]) -> None:
@@ -203,7 +210,7 @@ def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
 
 
 def matters(old: Node | None, new: Node | None) -> bool:
-    """Heartbeats come from us; only orders, labels and existence are news."""
+    """Whether annotations, labels or existence of a node changed: heartbeats are our own writes."""
     if old is None or new is None:
         return True
     return old.metadata.annotations != new.metadata.annotations or old.metadata.labels != new.metadata.labels
@@ -211,5 +218,5 @@ def matters(old: Node | None, new: Node | None) -> bool:
 
 @lru_cache(maxsize=4096)
 def _network(text: str) -> IPv4Network:
-    """Every pod asks for that of its node."""
+    """Cached: every pod needs the network of its node."""
     return IPv4Network(text)

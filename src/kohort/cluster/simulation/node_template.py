@@ -1,4 +1,4 @@
-"""What simulated nodes look like: capacity, labels, topology, addresses. Pure."""
+"""The node objects of simulated nodes: capacity, labels, topology, addresses. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 import msgspec
 
-from kohort.cluster.simulation.annotations import MADE, SIMULATED
+from kohort.cluster.simulation.annotations import REQUESTED, SIMULATED
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rules.node_feature_gates import INIT_RESIZE, POD_LEVEL_RESIZE
@@ -53,39 +53,43 @@ class Fleet:
         return [f"{self.prefix}-{index}" for index in range(self.count)]
 
 
-class Make(View, frozen=True):
-    """What was ordered of a node when it was made; kept in an annotation, so that a later order can be told from what
-    people have changed by hand."""
+class NodeRequest(View, frozen=True):
+    """Capacity and labels with which a node was created; kept in an annotation, so that changed settings can be told
+    from edits by users."""
 
     capacity: dict[str, str] = msgspec.field(default_factory=dict)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def make(fleet: Fleet, index: int) -> Make:
+def node_request(fleet: Fleet, index: int) -> NodeRequest:
     topology = {
         label: f"{label.rpartition('/')[2]}-{index * blocks // fleet.count}" for label, blocks in fleet.topology.items()
     }
-    return Make(capacity_of(fleet.capacity), {**topology, **fleet.labels})
+    return NodeRequest(capacity_of(fleet.capacity), {**topology, **fleet.labels})
 
 
 def node_document(fleet: Fleet, index: int) -> JsonObject:
     name = f"{fleet.prefix}-{index}"
-    made = make(fleet, index)
+    made = node_request(fleet, index)
     network = pod_network(index)
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**_labels(name), **made.labels}, "annotations": _remembered(made)},
+        "metadata": {
+            "name": name,
+            "labels": {**_labels(name), **made.labels},
+            "annotations": _request_annotation(made),
+        },
         "spec": {"podCIDR": str(network), "podCIDRs": [str(network)], "providerID": f"simulated://{name}"},
         "status": {"capacity": made.capacity},
     }
 
 
-def remade(annotations: Mapping[str, str], wanted: Make) -> tuple[JsonObject, JsonObject] | None:
-    """Merge patches that make a node as it is ordered now: of the object, and of its status. None if nothing else is
-    ordered than before, or nobody knows what was."""
+def change_patches(annotations: Mapping[str, str], wanted: NodeRequest) -> tuple[JsonObject, JsonObject] | None:
+    """Merge patches of the object and of its status that bring a node to the present settings. None if the settings did
+    not change, or the annotation with the earlier ones is missing."""
     try:
-        before = msgspec.json.decode(annotations.get(MADE, ""), type=Make)
+        before = msgspec.json.decode(annotations.get(REQUESTED, ""), type=NodeRequest)
     except msgspec.DecodeError:
         return None
     if before == wanted:
@@ -93,11 +97,11 @@ def remade(annotations: Mapping[str, str], wanted: Make) -> tuple[JsonObject, Js
     capacity = {**dict.fromkeys(before.capacity), **wanted.capacity}
     labels = {**dict.fromkeys(before.labels), **wanted.labels}
     status = {"capacity": capacity, "allocatable": capacity} if before.capacity != wanted.capacity else {}
-    return {"metadata": {"labels": labels, "annotations": _remembered(wanted)}}, {"status": status}
+    return {"metadata": {"labels": labels, "annotations": _request_annotation(wanted)}}, {"status": status}
 
 
-def _remembered(made: Make) -> dict[str, str]:
-    return {MADE: msgspec.json.encode(made).decode()}
+def _request_annotation(made: NodeRequest) -> dict[str, str]:
+    return {REQUESTED: msgspec.json.encode(made).decode()}
 
 
 def node_status(name: str, capacity: Mapping[str, str], address: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Runs the pods of simulated nodes: looks at a pod, lets its machine advance, reports what changed."""
+"""Runs the pods of simulated nodes: advances the lifecycle of a pod and writes its status."""
 
 import asyncio
 import contextlib
@@ -7,12 +7,12 @@ from ipaddress import IPv4Network
 
 import msgspec
 
-from kohort.cluster.simulation.addresses import AddressBook
-from kohort.cluster.simulation.annotations import Orders, understood
+from kohort.cluster.simulation.addresses import AddressPool
+from kohort.cluster.simulation.annotations import SimulatedBehavior, readable_behavior
 from kohort.cluster.simulation.node_controller import SimulatedNodes
-from kohort.cluster.simulation.pod_lifecycle import Machine, Moment
+from kohort.cluster.simulation.pod_lifecycle import Moment, PodLifecycle
 from kohort.cluster.simulation.pod_status import Addresses, pod_status, refusal
-from kohort.cluster.simulation.resizing import Outcome, Resize, ordered_refusal
+from kohort.cluster.simulation.resizing import Outcome, Resize, annotated_decision
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
@@ -33,29 +33,29 @@ from kohort.rules.resize_queue import Waiting, decide_in_order
 BY_NODE = "simulated-node"
 
 RETRY_SECONDS = 5.0
-"""A resize that waits for room is decided again at least this often, whatever was missed."""
+"""A deferred resize is decided again at least this often."""
 
 
-class Life(msgspec.Struct):
+class SimulatedPod(msgspec.Struct):
     """One pod on a simulated node."""
 
-    machine: Machine
+    lifecycle: PodLifecycle
     resize: Resize
     node: str
-    said: JsonObject
+    reported: JsonObject
     """The status that was written last."""
     address: str = ""
     removed: bool = False
-    """Its object was deleted; the cache may not show that yet."""
+    """Its object was deleted; the cache may still show it."""
 
     @property
     def changeable(self) -> bool:
-        """Whether resizes of it are decided: not once it ends or has ended."""
-        machine = self.machine
-        return not machine.refused and machine.stopping is None and machine.phase not in FINISHED_PHASES
+        """Whether its resizes are decided: not when it terminates or has ended."""
+        lifecycle = self.lifecycle
+        return not lifecycle.refused and lifecycle.stopping is None and lifecycle.phase not in FINISHED_PHASES
 
 
-class PodLife:
+class SimulatedPods:
     def __init__(
         self,
         client: Client,
@@ -69,16 +69,16 @@ class PodLife:
         self._nodes = nodes
         self._recorder = recorder
         self._start_latency = start_latency
-        self._lives: dict[Key, Life] = {}
-        self._addresses = AddressBook()
+        self._pods_by_key: dict[Key, SimulatedPod] = {}
+        self._addresses = AddressPool()
         self._waiting: dict[str, set[Key]] = {}
         """Pods that ask for something else than they were given, by node."""
-        self.wake: Callable[[Key], None] = lambda _: None
+        self.enqueue: Callable[[Key], None] = lambda _: None
         """Has a pod looked at again; set by the controller that runs this."""
 
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(key)
-        if pod is None or (key in self._lives and self._lives[key].machine.uid != pod.metadata.uid):
+        if pod is None or (key in self._pods_by_key and self._pods_by_key[key].lifecycle.uid != pod.metadata.uid):
             self._release(key)
             self._wake_waiting(key)
         node = self._nodes.alive(pod.spec.node_name) if pod is not None else None
@@ -92,53 +92,57 @@ class PodLife:
 
     async def _live(self, key: Key, pod: Pod, node: Node) -> Requeue | None:
         at = Moment(asyncio.get_running_loop().time(), clock.timestamp())
-        orders = self._orders(pod, node)
-        life = self._life(key, pod, orders, at)
+        behavior = self._behavior(pod, node)
+        simulated = self._simulated_pod(key, pod, behavior, at)
         if pod.metadata.deleting:
-            life.machine.stop(orders, float(pod.metadata.deletion_grace_period_seconds or 0), at)
-        wait = life.machine.advance(orders, pod.spec.restart_policy, at)
-        life.machine.attend(pod.spec.ephemeral_containers, at)
-        resize_wait = self._resize(key, life, pod, node, orders, at)
-        await self._report(key, life, pod, node, orders, at)
-        if life.machine.stopped:
-            if not life.removed:
+            simulated.lifecycle.stop(behavior, float(pod.metadata.deletion_grace_period_seconds or 0), at)
+        wait = simulated.lifecycle.advance(behavior, pod.spec.restart_policy, at)
+        simulated.lifecycle.start_ephemeral(pod.spec.ephemeral_containers, at)
+        resize_wait = self._resize(key, simulated, pod, node, behavior, at)
+        await self._report(key, simulated, pod, node, behavior, at)
+        if simulated.lifecycle.stopped:
+            if not simulated.removed:
                 await self._remove(key, pod)
-                life.removed = True
+                simulated.removed = True
             return None
         waits = [each for each in (wait, resize_wait) if each is not None]
         return Requeue(after=max(min(waits), 0.001)) if waits else None
 
-    def _life(self, key: Key, pod: Pod, orders: Orders, at: Moment) -> Life:
-        life = self._lives.get(key)
-        if life is None:
+    def _simulated_pod(self, key: Key, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> SimulatedPod:
+        simulated = self._pods_by_key.get(key)
+        if simulated is None:
             known = pod.status.start_time is not None
-            machine = Machine.recover(pod, orders, at) if known else Machine.accept(pod, orders, at)
+            lifecycle = PodLifecycle.recover(pod, behavior, at) if known else PodLifecycle.accept(pod, behavior, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
-            life = self._lives[key] = Life(machine, resize, pod.spec.node_name, reported_conditions(pod))
-            if machine.refused:
-                self._recorder.warning(PODS, pod, *refusal(machine.refused))
-        return life
+            simulated = self._pods_by_key[key] = SimulatedPod(
+                lifecycle, resize, pod.spec.node_name, reported_conditions(pod)
+            )
+            if lifecycle.refused:
+                self._recorder.warning(PODS, pod, *refusal(lifecycle.refused))
+        return simulated
 
-    def _orders(self, pod: Pod, node: Node) -> Orders:
-        orders, problems = understood(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
+    def _behavior(self, pod: Pod, node: Node) -> SimulatedBehavior:
+        behavior, problems = readable_behavior(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
         for problem in problems:
             if problem.annotation in pod.metadata.annotations:
                 self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
-        return orders
+        return behavior
 
-    def _resize(self, key: Key, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> float | None:
-        if life.changeable and life.resize.waits(pod):
-            self._waiting.setdefault(life.node, set()).add(key)
+    def _resize(
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: Moment
+    ) -> float | None:
+        if simulated.changeable and simulated.resize.waits(pod):
+            self._waiting.setdefault(simulated.node, set()).add(key)
         else:
-            self._settled(key, life)
-            if life.resize.state.pending is not None:
-                life.resize.state = life.resize.state.without_pending()
+            self._settled(key, simulated)
+            if simulated.resize.state.pending is not None:
+                simulated.resize.state = simulated.resize.state.without_pending()
         self._decide_resizes(node)
-        outcome = life.resize.carry_out(pod, orders, at) if life.changeable else Outcome()
+        outcome = simulated.resize.carry_out(pod, behavior, at) if simulated.changeable else Outcome()
         for name in outcome.restarts:
-            life.machine.restart(name, at)
+            simulated.lifecycle.restart(name, at)
         self._record(pod, outcome.notes)
-        waits = key in self._waiting.get(life.node, ())
+        waits = key in self._waiting.get(simulated.node, ())
         return RETRY_SECONDS if outcome.wait is None and waits else outcome.wait
 
     def _decide_resizes(self, node: Node) -> None:
@@ -151,66 +155,72 @@ class PodLife:
         settled: list[Pod] = []
         for pod in self._pods.by_index(BY_NODE, node.metadata.name):
             key = key_of(pod)
-            life = self._lives.get(key)
-            if life is None or life.machine.uid != pod.metadata.uid:
+            simulated = self._pods_by_key.get(key)
+            if simulated is None or simulated.lifecycle.uid != pod.metadata.uid:
                 settled += [] if pod.finished else [pod]
                 continue
-            if pod.finished or life.machine.stopped or life.machine.phase in FINISHED_PHASES:
+            if pod.finished or simulated.lifecycle.stopped or simulated.lifecycle.phase in FINISHED_PHASES:
                 continue
             decided = key in waiting and not pod.metadata.deleting
-            refusal = ordered_refusal(self._orders(pod, node)) if decided else None
+            refusal = annotated_decision(self._behavior(pod, node)) if decided else None
             if refusal is not None:
-                self._take(key, life, pod, node, refusal, at)
+                self._apply_decision(key, simulated, pod, node, refusal, at)
             if decided and refusal is None:
-                since = life.resize.state.pending.last_transition_time if life.resize.state.pending else None
-                open.append(Waiting(pod, life.resize.allocated, since or ""))
+                since = simulated.resize.state.pending.last_transition_time if simulated.resize.state.pending else None
+                open.append(Waiting(pod, simulated.resize.allocated, since or ""))
             else:
-                settled.append(life.resize.allocated.applied_to(pod))
+                settled.append(simulated.resize.allocated.applied_to(pod))
         facts = NodeFacts(amounts_of(node.status.allocatable))
         for entry, decision in decide_in_order(open, settled, facts):
             key = key_of(entry.pod)
-            self._take(key, self._lives[key], entry.pod, node, decision, at)
+            self._apply_decision(key, self._pods_by_key[key], entry.pod, node, decision, at)
 
-    def _take(self, key: Key, life: Life, pod: Pod, node: Node, decision: ResizeDecision, at: Moment) -> None:
-        before = life.resize.state
-        self._record(pod, life.resize.take(decision, pod, self._orders(pod, node), at))
+    def _apply_decision(
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, decision: ResizeDecision, at: Moment
+    ) -> None:
+        before = simulated.resize.state
+        self._record(pod, simulated.resize.take(decision, pod, self._behavior(pod, node), at))
         if isinstance(decision, Accepted | Reverted):
-            self._settled(key, life)
-        if life.resize.state != before:
-            self.wake(key)
+            self._settled(key, simulated)
+        if simulated.resize.state != before:
+            self.enqueue(key)
 
     def _wake_waiting(self, gone: Key) -> None:
-        """A pod is gone from its node: those that wait there may have its room."""
-        life = self._lives.pop(gone, None)
-        if life is not None:
-            self._settled(gone, life)
-            for key in self._waiting.get(life.node, ()):
-                self.wake(key)
+        """A pod left its node: resizes that wait there may fit now."""
+        simulated = self._pods_by_key.pop(gone, None)
+        if simulated is not None:
+            self._settled(gone, simulated)
+            for key in self._waiting.get(simulated.node, ()):
+                self.enqueue(key)
 
-    def _settled(self, key: Key, life: Life) -> None:
-        if (waiting := self._waiting.get(life.node)) is not None:
+    def _settled(self, key: Key, simulated: SimulatedPod) -> None:
+        if (waiting := self._waiting.get(simulated.node)) is not None:
             waiting.discard(key)
             if not waiting:
-                del self._waiting[life.node]
+                del self._waiting[simulated.node]
 
     def _record(self, pod: Pod, notes: Iterable[Note]) -> None:
         for note in notes:
             write = self._recorder.warning if note.type == "Warning" else self._recorder.normal
             write(PODS, pod, note.reason, note.message)
 
-    async def _report(self, key: Key, life: Life, pod: Pod, node: Node, orders: Orders, at: Moment) -> None:
+    async def _report(
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: Moment
+    ) -> None:
         host = node.address("InternalIP")
         address = host if pod.spec.host_network else self._address(pod, node)
-        status = pod_status(pod, life.machine, life.resize, orders, Addresses(host, address), at, life.said)
-        if status == life.said:
+        status = pod_status(
+            pod, simulated.lifecycle, simulated.resize, behavior, Addresses(host, address), at, simulated.reported
+        )
+        if status == simulated.reported:
             return
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status_patch(life.said, status)}
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status_patch(simulated.reported, status)}
         with contextlib.suppress(NotFound):
             await self._client.patch(
                 PODS, key.name, key.namespace, patch, PatchType.STRATEGIC, "status", type=msgspec.Raw
             )
-        life.said = status
-        life.resize.reported = life.resize.state.progress is not None
+        simulated.reported = status
+        simulated.resize.reported = simulated.resize.state.progress is not None
 
     def _address(self, pod: Pod, node: Node) -> str:
         return self._addresses.take(pod.metadata.uid, self._network(node), pod.status.pod_ip)
@@ -223,12 +233,12 @@ class PodLife:
             await self._client.delete(PODS, key.name, key.namespace, grace_seconds=0, uid=pod.metadata.uid)
 
     def _release(self, key: Key) -> None:
-        if key in self._lives:
-            self._addresses.release(self._lives[key].machine.uid)
+        if key in self._pods_by_key:
+            self._addresses.release(self._pods_by_key[key].lifecycle.uid)
 
 
 def matters(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a change can make a pod behave differently. Most changes are our own reports."""
+    """Whether a change can change the behavior of a pod. Most changes are our own status writes."""
     if new is not None and not new.spec.node_name:
         return old is not None and bool(old.spec.node_name)
     if old is None or new is None:

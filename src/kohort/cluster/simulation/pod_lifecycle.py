@@ -1,8 +1,8 @@
-"""The life of one pod on a simulated node, as a machine that is driven by time alone.
+"""The lifecycle of one pod on a simulated node, as a state machine that is driven by time alone.
 
-`Machine.advance` brings it to a moment: containers start, get ready, end and start again as ordered. It does no input
-or output and reads no clock; what it says can be tested with numbers. It keeps two kinds of time: `now` counts seconds
-and decides, `stamp` is the time of day that goes into the status.
+`PodLifecycle.advance` moves it to a moment: containers start, become ready, end and restart as their annotations say.
+It does no I/O and reads no clock. It keeps two kinds of time: `now` counts seconds and decides, `stamp` is the time of
+day that goes into the status.
 """
 
 import secrets
@@ -11,14 +11,14 @@ from itertools import accumulate
 
 import msgspec
 
-from kohort.cluster.simulation.annotations import Orders
+from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.kube import clock
 from kohort.objects.pods import Container, ContainerStatus, Pod
 from kohort.rules.container_restarts import next_pause, restarts_after_exit
 from kohort.rules.pod_status import ContainerProgress, pod_phase
 
 SHORTEST_RUN = 0.1
-"""A container that ends at once has still run for a moment."""
+"""A container that ends at once has run for this many seconds."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -46,8 +46,8 @@ class ContainerRun(msgspec.Struct):
     since: float = 0.0
     running: bool = False
     restarts: int = 0
-    strikes: int = 0
-    """Ends that count for the delay before the next start."""
+    backoff_count: int = 0
+    """Ends that count for the back-off before the next start."""
     last: Ended | None = None
     due: float | None = None
     """When it starts again, while it waits for that."""
@@ -68,7 +68,7 @@ class ContainerRun(msgspec.Struct):
         return ContainerProgress.FAILED if self.last.code else ContainerProgress.SUCCEEDED
 
 
-class Machine(msgspec.Struct):
+class PodLifecycle(msgspec.Struct):
     uid: str
     accepted: Moment
     begun: bool = False
@@ -83,18 +83,18 @@ class Machine(msgspec.Struct):
     stopped: bool = False
 
     @staticmethod
-    def accept(pod: Pod, orders: Orders, at: Moment) -> "Machine":
+    def accept(pod: Pod, behavior: SimulatedBehavior, at: Moment) -> "PodLifecycle":
         """A pod that has just been bound."""
-        machine = Machine(pod.metadata.uid, at, refused=orders.fail, crash_seen=orders.crash)
-        machine.containers = {each.name: ContainerRun(each.name) for each in pod.spec.main_containers}
-        machine.sidecars = {each.name: ContainerRun(each.name) for each in pod.spec.init_containers if each.sidecar}
-        return machine
+        lifecycle = PodLifecycle(pod.metadata.uid, at, refused=behavior.fail, crash_seen=behavior.crash)
+        lifecycle.containers = {each.name: ContainerRun(each.name) for each in pod.spec.main_containers}
+        lifecycle.sidecars = {each.name: ContainerRun(each.name) for each in pod.spec.init_containers if each.sidecar}
+        return lifecycle
 
     @staticmethod
-    def recover(pod: Pod, orders: Orders, at: Moment) -> "Machine":
-        """A pod that an earlier process has been running, from what that one has reported."""
+    def recover(pod: Pod, behavior: SimulatedBehavior, at: Moment) -> "PodLifecycle":
+        """A pod that an earlier process was running, from the status that it wrote."""
         started = pod.status.start_time or at.stamp
-        machine = Machine(pod.metadata.uid, Moment(at.before(started), started), crash_seen=orders.crash)
+        lifecycle = PodLifecycle(pod.metadata.uid, Moment(at.before(started), started), crash_seen=behavior.crash)
         reported = pod.status
         statuses = {
             status.name: status
@@ -104,40 +104,41 @@ class Machine(msgspec.Struct):
                 *reported.ephemeral_container_statuses,
             )
         }
-        machine.containers = {
+        lifecycle.containers = {
             each.name: _recovered(each, statuses.get(each.name), at) for each in pod.spec.main_containers
         }
-        machine.sidecars = {
+        lifecycle.sidecars = {
             each.name: _recovered(each, statuses.get(each.name), at)
             for each in pod.spec.init_containers
             if each.sidecar
         }
-        machine.ephemeral = {
+        lifecycle.ephemeral = {
             each.name: _recovered(each, statuses[each.name], at)
             for each in pod.spec.ephemeral_containers
             if each.name in statuses
         }
-        machine.begun = any(run.id for run in machine.containers.values())
-        return machine
+        lifecycle.begun = any(run.id for run in lifecycle.containers.values())
+        return lifecycle
 
-    def advance(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
-        """Let everything happen that is due; returns in how many seconds something will be due again."""
+    def advance(self, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> float | None:
+        """Perform everything that is due; returns the seconds until something is due again."""
         if self.stopped or (self.refused and self.stopping is None):
             return None
         if self.stopping is not None:
             return self._advance_stop(at)
         if not self.begun:
-            return self._advance_start(orders, restart_policy, at)
+            return self._advance_start(behavior, restart_policy, at)
         waits: list[float] = []
-        crash = orders.crash != self.crash_seen
-        self.crash_seen = orders.crash
+        crash = behavior.crash != self.crash_seen
+        self.crash_seen = behavior.crash
         for run in self.containers.values():
-            self._advance_container(run, orders, restart_policy, at, crash)
-            waits += _waits(run, orders, at.now)
+            self._advance_container(run, behavior, restart_policy, at, crash)
+            waits += _waits(run, behavior, at.now)
         return min(waits, default=None)
 
-    def attend(self, ephemeral: Iterable[Container], at: Moment) -> None:
-        """Start what was added to a running pod to look into it; that ends with the pod, and is never started again."""
+    def start_ephemeral(self, ephemeral: Iterable[Container], at: Moment) -> None:
+        """Start ephemeral containers that were added to the running pod; they end with the pod and are never
+        restarted."""
         for container in ephemeral:
             run = self.ephemeral.setdefault(container.name, ContainerRun(container.name))
             if self.phase == "Running" and not self.stopped and not run.id:
@@ -145,9 +146,9 @@ class Machine(msgspec.Struct):
             elif self.phase != "Running" and run.running:
                 _end(run, 0, at)
 
-    def stop(self, orders: Orders, grace: float, at: Moment) -> None:
+    def stop(self, behavior: SimulatedBehavior, grace: float, at: Moment) -> None:
         """The pod is being deleted; its containers get `grace` seconds at most."""
-        end = at.now + min(orders.termination_latency if self.begun else 0.0, grace)
+        end = at.now + min(behavior.termination_latency if self.begun else 0.0, grace)
         if self.stopping is None or end < self.stopping:
             self.stopping = end
 
@@ -159,16 +160,16 @@ class Machine(msgspec.Struct):
             run.restarts += 1
             _begin(run, at)
 
-    def is_ready(self, name: str, orders: Orders, now: float) -> bool:
+    def is_ready(self, name: str, behavior: SimulatedBehavior, now: float) -> bool:
         run = self.containers.get(name) or self.sidecars.get(name)
         if run is None or not run.running or self.stopping is not None:
             return False
-        if name in self.sidecars or not orders.concern(name):
+        if name in self.sidecars or not behavior.concern(name):
             return True
-        if orders.never_ready:
+        if behavior.never_ready:
             return False
         # Ready after the first of these moments, not after the second, and so on.
-        return sum(moment <= now for moment in _readiness_changes(run, orders)) % 2 == 1
+        return sum(moment <= now for moment in _readiness_changes(run, behavior)) % 2 == 1
 
     @property
     def phase(self) -> str:
@@ -176,38 +177,38 @@ class Machine(msgspec.Struct):
             return "Failed"
         return pod_phase(run.progress for run in self.containers.values())
 
-    def _advance_start(self, orders: Orders, restart_policy: str, at: Moment) -> float | None:
-        if orders.waiting:
+    def _advance_start(self, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> float | None:
+        if behavior.waiting:
             return None
-        due = self.accepted.now + orders.start_latency
+        due = self.accepted.now + behavior.start_latency
         if at.now < due:
             return due - at.now
         self.begun = True
         for run in (*self.sidecars.values(), *self.containers.values()):
             _begin(run, at)
-        return self.advance(orders, restart_policy, at)
+        return self.advance(behavior, restart_policy, at)
 
     def _advance_container(
-        self, run: ContainerRun, orders: Orders, restart_policy: str, at: Moment, crash: bool
+        self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: Moment, crash: bool
     ) -> None:
         if run.due is not None and at.now >= run.due:
             run.restarts += 1
             _begin(run, at)
-        if not run.running or not orders.concern(run.name):
+        if not run.running or not behavior.concern(run.name):
             return
         if crash:
-            _end(run, orders.exit_code or 1, at)
-            self._plan_restart(run, orders, restart_policy, at)
-        elif (end := _planned_end(run, orders)) is not None and at.now >= end:
-            _end(run, orders.exit_code, at)
-            self._plan_restart(run, orders, restart_policy, at)
+            _end(run, behavior.exit_code or 1, at)
+            self._plan_restart(run, behavior, restart_policy, at)
+        elif (end := _planned_end(run, behavior)) is not None and at.now >= end:
+            _end(run, behavior.exit_code, at)
+            self._plan_restart(run, behavior, restart_policy, at)
 
-    def _plan_restart(self, run: ContainerRun, orders: Orders, restart_policy: str, at: Moment) -> None:
+    def _plan_restart(self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> None:
         assert run.last is not None
         if not restarts_after_exit(restart_policy, run.last.code):
             return
-        pause, run.strikes = next_pause(run.strikes, at.now - run.since)
-        run.pause = pause if orders.restart_delay is None else orders.restart_delay
+        pause, run.backoff_count = next_pause(run.backoff_count, at.now - run.since)
+        run.pause = pause if behavior.restart_delay is None else behavior.restart_delay
         run.due = at.now + run.pause
         if run.pause == 0:
             run.restarts += 1
@@ -236,28 +237,28 @@ def _end(run: ContainerRun, code: int, at: Moment) -> None:
     run.last = Ended(code, run.started, at.stamp, run.id)
 
 
-def _planned_end(run: ContainerRun, orders: Orders) -> float | None:
+def _planned_end(run: ContainerRun, behavior: SimulatedBehavior) -> float | None:
     """When the present run of a container ends by itself, if it does."""
-    if orders.exit_after is None or (orders.crashes is not None and run.restarts >= orders.crashes):
+    if behavior.exit_after is None or (behavior.crashes is not None and run.restarts >= behavior.crashes):
         return None
-    return run.since + max(orders.exit_after, SHORTEST_RUN)
+    return run.since + max(behavior.exit_after, SHORTEST_RUN)
 
 
-def _waits(run: ContainerRun, orders: Orders, now: float) -> list[float]:
+def _waits(run: ContainerRun, behavior: SimulatedBehavior, now: float) -> list[float]:
     """In how many seconds something can happen to a container."""
     if run.due is not None:
         return [run.due - now]
-    if not run.running or not orders.concern(run.name):
+    if not run.running or not behavior.concern(run.name):
         return []
-    moments = _readiness_changes(run, orders)
-    if (end := _planned_end(run, orders)) is not None:
+    moments = _readiness_changes(run, behavior)
+    if (end := _planned_end(run, behavior)) is not None:
         moments.append(end)
     return [moment - now for moment in moments if moment > now]
 
 
-def _readiness_changes(run: ContainerRun, orders: Orders) -> list[float]:
+def _readiness_changes(run: ContainerRun, behavior: SimulatedBehavior) -> list[float]:
     """The moments at which a running container gets ready, unready, ready again, ..."""
-    return list(accumulate(orders.readiness_flips, initial=run.since + orders.ready_latency))
+    return list(accumulate(behavior.readiness_flips, initial=run.since + behavior.ready_latency))
 
 
 def _recovered(container: Container, status: ContainerStatus | None, at: Moment) -> ContainerRun:
@@ -265,7 +266,7 @@ def _recovered(container: Container, status: ContainerStatus | None, at: Moment)
     if status is None:
         return run
     run.id = status.container_id.rpartition("://")[2]
-    run.restarts = run.strikes = status.restart_count
+    run.restarts = run.backoff_count = status.restart_count
     for state in (status.last_state, status.state):
         if state.terminated is not None:
             ended = state.terminated

@@ -1,4 +1,4 @@
-"""From the machine of a simulated pod to the status that is reported. Pure.
+"""The status of a simulated pod, from its lifecycle. Pure.
 
 `kohort.rules.pod_status` decides phase, conditions and states, as for a node agent.
 """
@@ -6,8 +6,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kohort.cluster.simulation.annotations import Orders
-from kohort.cluster.simulation.pod_lifecycle import ContainerRun, Ended, Machine, Moment
+from kohort.cluster.simulation.annotations import SimulatedBehavior
+from kohort.cluster.simulation.pod_lifecycle import ContainerRun, Ended, Moment, PodLifecycle
 from kohort.cluster.simulation.resizing import Resize
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.pods import Container, Pod, ResourceRequirements
@@ -37,43 +37,43 @@ class Addresses(NamedTuple):
 
 def pod_status(
     pod: Pod,
-    machine: Machine,
+    lifecycle: PodLifecycle,
     resize: Resize,
-    orders: Orders,
+    behavior: SimulatedBehavior,
     addresses: Addresses,
     at: Moment,
     reported: JsonObject,
 ) -> JsonObject:
-    """The whole status of a pod except the conditions of others. `reported` is the last one that was written."""
-    if machine.refused:
-        return rejected_status(pod, *refusal(machine.refused), machine.accepted.stamp)
-    return rules.pod_status(pod, observation(pod, machine, resize, orders, addresses, at), reported)
+    """The whole status of a pod except conditions of other writers. `reported` is the last one that was written."""
+    if lifecycle.refused:
+        return rejected_status(pod, *refusal(lifecycle.refused), lifecycle.accepted.stamp)
+    return rules.pod_status(pod, observation(pod, lifecycle, resize, behavior, addresses, at), reported)
 
 
 def observation(
-    pod: Pod, machine: Machine, resize: Resize, orders: Orders, addresses: Addresses, at: Moment
+    pod: Pod, lifecycle: PodLifecycle, resize: Resize, behavior: SimulatedBehavior, addresses: Addresses, at: Moment
 ) -> PodObservation:
     def container(each: Container, run: ContainerRun) -> ContainerObservation:
-        ready = machine.is_ready(each.name, orders, at.now)
-        return _container(pod, each, run, machine, orders, ready=ready, resources=_resources(each.name, resize))
+        ready = lifecycle.is_ready(each.name, behavior, at.now)
+        return _container(pod, each, run, lifecycle, behavior, ready=ready, resources=_resources(each.name, resize))
 
     return PodObservation(
-        phase=machine.phase,
+        phase=lifecycle.phase,
         now=at.stamp,
-        start_time=machine.accepted.stamp,
-        containers=[container(each, machine.containers[each.name]) for each in pod.spec.main_containers],
+        start_time=lifecycle.accepted.stamp,
+        containers=[container(each, lifecycle.containers[each.name]) for each in pod.spec.main_containers],
         init_containers=[
-            container(each, machine.sidecars[each.name]) if each.sidecar else _init_container(each, machine, resize)
+            container(each, lifecycle.sidecars[each.name]) if each.sidecar else _init_container(each, lifecycle, resize)
             for each in pod.spec.init_containers
         ],
         ephemeral_containers=[
-            _container(pod, each, machine.ephemeral[each.name], machine, orders)
+            _container(pod, each, lifecycle.ephemeral[each.name], lifecycle, behavior)
             for each in pod.spec.ephemeral_containers
         ],
-        sandbox_ready=machine.begun and not machine.stopped,
-        uninitialized=[] if machine.begun else [each.name for each in pod.spec.init_containers],
+        sandbox_ready=lifecycle.begun and not lifecycle.stopped,
+        uninitialized=[] if lifecycle.begun else [each.name for each in pod.spec.init_containers],
         host=addresses.host,
-        address=addresses.pod if machine.begun else "",
+        address=addresses.pod if lifecycle.begun else "",
         resize=resize.state,
         resources=_pod_level(pod, resize),
     )
@@ -93,8 +93,8 @@ def _container(
     pod: Pod,
     container: Container,
     run: ContainerRun,
-    machine: Machine,
-    orders: Orders,
+    lifecycle: PodLifecycle,
+    behavior: SimulatedBehavior,
     *,
     ready: bool = False,
     resources: JsonObject | None = None,
@@ -103,7 +103,7 @@ def _container(
     return ContainerObservation(
         container.name,
         container.image,
-        _state(pod, run, machine, orders),
+        _state(pod, run, lifecycle, behavior),
         _terminated(run.last) if run.last is not None and not run.finished else None,
         container_id=SCHEME + run.id if run.id else "",
         image_id=f"{SCHEME}{container.image}" if run.id else "",
@@ -114,14 +114,14 @@ def _container(
     )
 
 
-def _init_container(container: Container, machine: Machine, resize: Resize) -> ContainerObservation:
+def _init_container(container: Container, lifecycle: PodLifecycle, resize: Resize) -> ContainerObservation:
     """Simulated init containers end at once, all together."""
     resources = _resources(container.name, resize)
-    if not machine.begun:
+    if not lifecycle.begun:
         waiting = Waiting("PodInitializing")
         return ContainerObservation(container.name, container.image, waiting, started=False, resources=resources)
-    stamp = machine.accepted.stamp
-    ended = Ended(0, stamp, stamp, f"{machine.uid}-{container.name}")
+    stamp = lifecycle.accepted.stamp
+    ended = Ended(0, stamp, stamp, f"{lifecycle.uid}-{container.name}")
     return ContainerObservation(
         container.name,
         container.image,
@@ -134,14 +134,14 @@ def _init_container(container: Container, machine: Machine, resize: Resize) -> C
     )
 
 
-def _state(pod: Pod, run: ContainerRun, machine: Machine, orders: Orders) -> ContainerState:
-    blocked = orders.waiting and not run.id and not machine.stopped
+def _state(pod: Pod, run: ContainerRun, lifecycle: PodLifecycle, behavior: SimulatedBehavior) -> ContainerState:
+    blocked = behavior.waiting and not run.id and not lifecycle.stopped
     return container_state(
         running=Running(run.started) if run.running else None,
-        blocked=Waiting(orders.waiting) if blocked else None,
+        blocked=Waiting(behavior.waiting) if blocked else None,
         backoff=crash_loop_backoff(pod, run.name, run.pause) if run.due is not None else None,
         ended=_terminated(run.last) if run.last is not None else None,
-        pod_ended=machine.stopped,
+        pod_ended=lifecycle.stopped,
         initializing=bool(pod.spec.init_containers),
     )
 

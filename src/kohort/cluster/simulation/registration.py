@@ -1,11 +1,11 @@
-"""Plugs simulated nodes into a manager."""
+"""Adds simulated nodes to a manager."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kohort.cluster.simulation import node_controller, pod_controller
 from kohort.cluster.simulation.node_controller import HEARTBEAT_SECONDS, SimulatedNodes
 from kohort.cluster.simulation.node_template import DEFAULT_TOPOLOGY, Fleet
-from kohort.cluster.simulation.pod_controller import BY_NODE, PodLife
+from kohort.cluster.simulation.pod_controller import BY_NODE, SimulatedPods
 from kohort.kube.manager import Manager
 from kohort.kube.object_identity import key_of
 from kohort.kube.resources import NODES, PODS, Key
@@ -13,7 +13,7 @@ from kohort.objects.core import Node
 from kohort.objects.pods import Pod
 
 WORKERS = 32
-"""Pods that are reported at the same time: they share commits."""
+"""Pods whose status is written at the same time: these writes share commits."""
 
 
 def register(
@@ -31,28 +31,28 @@ def register(
 
     `capacity` adds to or replaces the default amounts; `topology` divides the nodes into so many equal blocks by a
     label; pods run `start_latency` seconds after they were bound, unless their annotations say otherwise.
-    Returns what to await for all nodes being registered.
+    Await the returned function to wait until all nodes are registered.
     """
     fleet = Fleet(nodes, prefix, capacity or {}, labels or {}, topology, start_latency)
     node_cache = manager.informer(NODES, Node)
-    # All pods, not only those with a node: other parts of the process keep them too, and then it is one cache.
+    # All pods, not only those with a node: other parts of the process keep them too, and share this cache.
     pod_cache = manager.informer(PODS, Pod, indexes={BY_NODE: _node_of})
     recorder = manager.recorder("simulated-node")
-    simulated = SimulatedNodes(manager.client, node_cache, fleet, heartbeat, recorder)
-    life = PodLife(manager.client, pod_cache, simulated, recorder, start_latency)
+    simulated_nodes = SimulatedNodes(manager.client, node_cache, fleet, heartbeat, recorder)
+    simulated_pods = SimulatedPods(manager.client, pod_cache, simulated_nodes, recorder, start_latency)
 
     def pods_of(node: Node) -> Iterable[Key]:
         return [key_of(pod) for pod in pod_cache.by_index(BY_NODE, node.metadata.name)]
 
-    manager.controller("simulated-nodes", simulated.reconcile, workers=WORKERS).watches(
+    manager.controller("simulated-nodes", simulated_nodes.reconcile, workers=WORKERS).watches(
         node_cache, when=node_controller.matters
     )
-    pods = manager.controller("simulated-pods", life.reconcile, workers=WORKERS)
-    life.wake = pods.enqueue
+    pods = manager.controller("simulated-pods", simulated_pods.reconcile, workers=WORKERS)
+    simulated_pods.enqueue = pods.enqueue
     pods.watches(pod_cache, when=pod_controller.matters)
     pods.watches(node_cache, pods_of, when=node_controller.matters)
-    manager.background("simulated-fleet", simulated.create_fleet)
-    return simulated.registered
+    manager.background("simulated-fleet", simulated_nodes.create_fleet)
+    return simulated_nodes.registered
 
 
 def _node_of(pod: Pod) -> Iterable[str]:

@@ -1,16 +1,16 @@
 """In-place resize of one pod on a simulated node. What is decided, and in which order, is in `kohort.rules`.
 
-| order on the pod     | decision                        | then                                                      |
+| annotation           | decision                        | then                                                      |
 |----------------------|---------------------------------|-----------------------------------------------------------|
-| deferred, infeasible | refused, as the order says      | PodResizePending                                          |
-| accept, error        | that of `rules.resize_decision` | PodResizePending if it is refused                         |
+| deferred, infeasible | rejected by the annotation      | PodResizePending                                          |
+| accept, error        | that of `rules.resize_decision` | PodResizePending if it is rejected                        |
 | accept               | accepted                        | allocated; PodResizeInProgress; applied after the latency |
-| error                | accepted                        | allocated; PodResizeInProgress, Error, while so ordered   |
+| error                | accepted                        | allocated; PodResizeInProgress, Error, while annotated    |
 """
 
 import msgspec
 
-from kohort.cluster.simulation.annotations import Orders
+from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.cluster.simulation.pod_lifecycle import Moment
 from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod, ResourceRequirements
@@ -32,7 +32,7 @@ class Outcome(msgspec.Struct):
 
 
 class Resize(msgspec.Struct):
-    """What a pod on a simulated node was given, and what it still waits for."""
+    """The resources of a pod on a simulated node: allocated, actual, and pending."""
 
     allocated: Allocated
     actual: Allocated
@@ -63,7 +63,7 @@ class Resize(msgspec.Struct):
         return Resize(actual, actual, state)
 
     def waits(self, pod: Pod) -> bool:
-        """Whether the pod asks for something else than it was given."""
+        """Whether the spec differs from what is allocated."""
         if self.settled_generation == pod.metadata.generation != 0:
             return False
         if not agrees(Desired.of(pod.spec), self.allocated):
@@ -71,14 +71,14 @@ class Resize(msgspec.Struct):
         self.settled_generation = pod.metadata.generation
         return False
 
-    def take(self, decision: ResizeDecision, pod: Pod, orders: Orders, at: Moment) -> list[Note]:
+    def take(self, decision: ResizeDecision, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> list[Note]:
         """Remember a decision."""
         match decision:
             case Reverted():
                 self.state = self.state.without_pending()
                 return []
             case Accepted(allocated):
-                self.allocated, self.reported, self.due = allocated, False, at.now + orders.resize_latency
+                self.allocated, self.reported, self.due = allocated, False, at.now + behavior.resize_latency
                 self.state, notes = resize_conditions.accepted(pod, at.stamp)
                 return notes
             case Deferred() | Infeasible():
@@ -87,12 +87,12 @@ class Resize(msgspec.Struct):
                     self.state = state
                 return notes
 
-    def carry_out(self, pod: Pod, orders: Orders, at: Moment) -> Outcome:
-        """Apply what was accepted, when it is time."""
+    def carry_out(self, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> Outcome:
+        """Apply the accepted resize when its latency is over."""
         if self.state.progress is None:
             return Outcome()
-        if orders.resize == "error":
-            state, notes = resize_conditions.failed(self.state, orders.resize_message or ORDERED, pod, at.stamp)
+        if behavior.resize == "error":
+            state, notes = resize_conditions.failed(self.state, behavior.resize_message or ORDERED, pod, at.stamp)
             if not _same(state.progress, self.state.progress):
                 self.state = state
             return Outcome(notes=tuple(notes))
@@ -105,12 +105,12 @@ class Resize(msgspec.Struct):
         return Outcome(restarts=restarts, notes=tuple(notes))
 
 
-def ordered_refusal(orders: Orders) -> Deferred | Infeasible | None:
-    match orders.resize:
+def annotated_decision(behavior: SimulatedBehavior) -> Deferred | Infeasible | None:
+    match behavior.resize:
         case "deferred":
-            return Deferred(Injected(orders.resize_message or ORDERED))
+            return Deferred(Injected(behavior.resize_message or ORDERED))
         case "infeasible":
-            return Infeasible(Injected(orders.resize_message or ORDERED))
+            return Infeasible(Injected(behavior.resize_message or ORDERED))
         case _:
             return None
 
