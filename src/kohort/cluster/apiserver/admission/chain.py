@@ -58,7 +58,7 @@ class LazySteps:
 
 
 def _acts(plugin: Plugin, phase: str) -> bool:
-    """Whether a step does anything in a phase: most of them have an opinion in one of the two only."""
+    """Whether a step does anything in a phase: most act in one of the two only."""
     return getattr(type(plugin), phase, None) is not getattr(AdmissionStep, phase)
 
 

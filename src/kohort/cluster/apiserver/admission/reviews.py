@@ -146,7 +146,7 @@ _NO_OBJECT: Final = (
 
 
 def _check_version(found: str, version: str) -> None:
-    """A review of the other version that we speak is known well enough to be told apart."""
+    """Whether a review has the other supported version, which has an error message of its own."""
     other = next(one for one in KNOWN if one != version)
     if found == f"admission.k8s.io/{other}":
         text = f"converting ({other}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"

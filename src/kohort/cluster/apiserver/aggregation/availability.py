@@ -53,7 +53,7 @@ class ServiceReference(msgspec.Struct, frozen=True):
 def judge_service(
     wanted: ServiceReference, service: JsonObject | None, slices: Sequence[JsonObject]
 ) -> Availability | None:
-    """Why the server cannot be reached; None when only asking it can tell. `slices` are those of the Service."""
+    """Why the server cannot be reached; None when only a request can show it. `slices` are those of the Service."""
     if service is None:
         return Availability(Reason.SERVICE_NOT_FOUND, f"{wanted} is not present")
     spec = service.get("spec") or {}

@@ -1,4 +1,4 @@
-"""What aggregated servers serve, in the documents of this one."""
+"""Discovery documents that include the group versions of aggregated servers."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Whether an intent fits its schema, in the words of the API."""
+"""Whether an applied configuration fits its schema, with the error messages of the API."""
 
 from collections.abc import Sequence
 from typing import Final

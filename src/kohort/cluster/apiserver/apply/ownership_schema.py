@@ -1,4 +1,4 @@
-"""How the fields of an object are owned, as its schema tells.
+"""How the fields of an object are owned, according to its schema.
 
 | kind     | what it is                              | owned as |
 |----------|-----------------------------------------|----------|

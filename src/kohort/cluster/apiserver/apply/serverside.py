@@ -186,7 +186,7 @@ def _pruned(
     """The merged object without what the manager gave up and no other manager owns.
 
     Removing an item of a list takes along fields that were never applied, for example defaults. So the removal is only
-    an experiment that tells which fields would go; what is really removed are those among them that the manager owned.
+    an experiment that shows which fields would go; what is really removed are those among them that the manager owned.
     """
     if not difference(previous.fields, claim):
         return result

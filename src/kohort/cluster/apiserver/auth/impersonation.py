@@ -1,7 +1,7 @@
 """Impersonation: acting as another user, for users that may.
 
 The header `Impersonate-User` names whom; groups, uid and extra fields follow in headers of their own. Each of them is a
-resource on which the real caller needs the verb `impersonate`. Who lacks it is told of the narrower permission that
+resource on which the real caller needs the verb `impersonate`. The error names the narrower permission that
 would have been enough for this one request: `impersonate-on:<mode>:<verb>` on what is requested.
 """
 

@@ -1,4 +1,4 @@
-"""JSON Web Tokens with ES256, and nothing else of that large standard.
+"""JSON Web Tokens, with ES256 only.
 
 One algorithm, one key: what a token's header says about its algorithm is compared, never obeyed.
 """

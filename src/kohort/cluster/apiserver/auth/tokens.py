@@ -39,7 +39,7 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TokenBinding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claim `kubernetes.io`: which objects a token speaks for."""
+    """The claim `kubernetes.io`: the objects that a token is bound to."""
 
     namespace: str
     serviceaccount: Reference

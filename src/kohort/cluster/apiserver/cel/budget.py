@@ -1,4 +1,4 @@
-"""How much an evaluation may cost.
+"""The cost budget of an evaluation.
 
 One unit is about one operation. Loops pay for all their rounds before the first, functions that can be slow pay by the
 size of their arguments, so nothing expensive starts that is not paid for. The clock is a second guard for what the

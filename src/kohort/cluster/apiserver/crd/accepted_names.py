@@ -1,4 +1,4 @@
-"""Which of the names that a definition asks for it gets.
+"""The names that a definition gets: accepted or in conflict with another definition.
 
 Within a group every name stands for one resource, and every kind for one kind. First come, first served: a definition
 whose names are taken waits, unserved, until they become free.

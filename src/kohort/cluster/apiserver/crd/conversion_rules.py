@@ -1,4 +1,4 @@
-"""What is wrong with the `conversion` of a definition."""
+"""Validation of the `conversion` of a definition."""
 
 import re
 from collections.abc import Iterator

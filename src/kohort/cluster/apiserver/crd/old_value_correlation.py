@@ -52,7 +52,7 @@ class Correlation:
 
 
 def element_key(element: Json, node: Node) -> Json:
-    """What tells an element of an associative list from the others. Keys that are left out have their default."""
+    """The keys that identify an element of an associative list. Keys that are left out have their default."""
     if not isinstance(element, dict):
         return None
     return tuple(_scalar(element.get(key)) for key in node.list_keys)

@@ -1,4 +1,4 @@
-"""Rules that could take too long.
+"""The cost limits of validation rules.
 
 | what | limit |
 |------|-------|

@@ -1,4 +1,4 @@
-"""What is wrong with a CustomResourceDefinition.
+"""Validation of CustomResourceDefinitions.
 
 Kubernetes moves what all versions have in common to the top of the definition before it looks at it, so errors about a
 schema are reported at `spec.validation` when there is only one, and at `spec.versions[i].schema` when versions differ.

@@ -268,7 +268,7 @@ def _deletion(eviction: JsonObject, options: WriteOptions) -> DeleteOptions:
 
 
 def _ignores_budgets(pod: JsonObject) -> bool:
-    """Pods that are not ready do not count as disrupted."""
+    """Pods that have ended, have not started or are being deleted are evicted without a look at budgets."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 

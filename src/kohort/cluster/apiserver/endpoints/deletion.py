@@ -347,4 +347,4 @@ _SPECIAL: Final[dict[str, Callable[[JsonObject, DeleteOptions, Strategy], JsonOb
 when it is only to be shown; None when the ordinary deletion takes over."""
 
 _PINNED: Final = ("namespaces", "customresourcedefinitions.apiextensions.k8s.io")
-"""Kinds of which exactly the present object is deleted, and admission is told so."""
+"""Kinds of which exactly the present object is deleted: admission sees its uid and revision as preconditions."""

@@ -2,7 +2,7 @@
 
 The node agent serves the same paths as a kubelet: `/containerLogs`, `/exec`, `/attach`, `/portForward`, each followed
 by namespace, pod and container. This module finds the address and puts the request together; carrying bytes is the
-business of the implementation of `NodeClient`.
+task of the implementation of `NodeClient`.
 """
 
 from collections.abc import Iterable

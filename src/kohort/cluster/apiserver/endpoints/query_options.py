@@ -109,7 +109,7 @@ def list_options(request: Request, *, force_watch: bool = False) -> ListOptions:
 
 
 def _check_syntax(options: ListOptions) -> None:
-    """Selectors that cannot be read are told before options that do not go together."""
+    """Selectors that cannot be parsed are reported before options that exclude each other."""
     try:
         LabelSelector.parse(options.label_selector)
         FieldSelector.parse(options.field_selector)

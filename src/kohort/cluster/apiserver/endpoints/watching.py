@@ -3,9 +3,8 @@
 A watcher with a selector sees transitions: what enters its selection is ADDED, what leaves it is DELETED, with the
 content from before and the revision of the change that made it leave.
 
-A watcher costs one waiting task and one timer, which interrupts it for a bookmark or for its end. A bookmark tells a
-client that it has seen everything up to a revision, so before one is sent whatever was committed meanwhile is sent
-first.
+A watcher costs one waiting task and one timer, which interrupts it for a bookmark or for its end. A bookmark says
+that the client has seen everything up to a revision, so all changes that were committed meanwhile are sent before it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Sockets that wait for clients.
+"""Listening sockets.
 
 asyncio would accept as many connections at once as may wait, and when the process has no file left for one, it would
 fail and say so as many times, again and again. Here a few are accepted at a time, and a process without files says it

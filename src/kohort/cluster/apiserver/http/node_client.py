@@ -115,7 +115,7 @@ class HttpsNodeClient:
         headers: dict[str, str],
         body: bytes,
     ) -> Response:
-        """Pass a request on as it is; redirects are the caller's business."""
+        """Pass a request on as it is; redirects are returned to the caller."""
         import aiohttp
 
         location = NodeLocation("", target.host, target.port, path, query)

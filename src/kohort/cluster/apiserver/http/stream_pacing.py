@@ -34,7 +34,7 @@ class ChunkEncoder:
 
 class StreamRounds:
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        """`clock` tells how long a round takes; the event loop's, unless told otherwise."""
+        """`clock` measures how long a round takes; default is the clock of the event loop."""
         self.streams = 0
         self.chunks = ChunkEncoder()
         self._clock = clock

@@ -55,7 +55,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """The client said that nothing more will come."""
         self._closing = False
 
-    # --- below: what the socket tells ---------------------------------------------------------------------------------
+    # --- called by the socket --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -147,7 +147,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._socket.write(self._outgoing.read())
 
     def _give_up(self) -> None:
-        """The client broke the rules, or has no right to be here; it is told if there is something to tell."""
+        """The handshake failed or the client broke the protocol: send the alert, if there is one, and close."""
         self._closing = True
         self._flush()
         self._socket.close()

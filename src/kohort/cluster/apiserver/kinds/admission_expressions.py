@@ -1,4 +1,4 @@
-"""What is wrong with the expressions in webhook configurations and admission policies, told when they are written."""
+"""Validation of the expressions in webhook configurations and admission policies when they are written."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

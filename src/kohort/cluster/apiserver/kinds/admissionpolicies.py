@@ -1,4 +1,4 @@
-"""Admission policies, which judge or change objects by expressions, and what binds them to objects."""
+"""Admission policies, which validate or change objects by expressions, and their bindings."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: defaults and rules. The two versions share them; v1 is judged as what it becomes in v2."""
+"""HorizontalPodAutoscalers: defaults and rules. The two versions share them; v1 is validated after conversion to v2."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: what is asked for never changes, only what is said about it."""
+"""CertificateSigningRequests: the spec never changes, only conditions and certificate."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets and PriorityClasses: who may be put out, and for whom."""
+"""PodDisruptionBudgets and PriorityClasses."""
 
 from typing import Final
 

@@ -42,7 +42,7 @@ def apply(document: JsonObject, operations: Json) -> JsonObject:
 
 
 def misfit(document: JsonObject, operation: JsonObject) -> str:
-    """Why an operation does not apply to a document, for those who are told."""
+    """Why an operation does not apply to a document, for the error message."""
     kind, path = operation.get("op"), operation.get("path") or ""
     if kind == "remove" and _has_container(document, path):
         key = path.rpartition("/")[2]

@@ -1,7 +1,7 @@
 """Strategic merge patch: a merge patch that knows which lists are collections of named things.
 
 What a field means is written on its node: `patch_strategy` says whether a list or map is merged or replaced,
-`merge_key` names the field that tells the items of a list apart. The patch may carry directives:
+`merge_key` names the field that identifies the items of a list. The patch may carry directives:
 
 | directive                          | effect |
 |------------------------------------|--------|
@@ -18,7 +18,7 @@ only the server has keep theirs, and the two are interleaved by the positions th
 
 Values of a patch that replace something are taken as they are, directives and nulls included; only where a value goes
 to a place that was empty are they cleaned. Decoding reports the leftovers as unknown fields. That is how Kubernetes
-behaves, and clients that send such patches are told so by strict validation.
+behaves, and strict validation reports such patches to their clients.
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -55,7 +55,7 @@ def table(
     version: str = "v1",
     now: datetime | None = None,
 ) -> JsonObject:
-    """A Table with one row for each object. `include_object`: how much of it goes along, None, Metadata or Object.
+    """A Table with one row for each object. `include_object`: how much of it a row contains, None, Metadata or Object.
 
     Without `metadata` of a list, the table of a single object has its resourceVersion. The rows of an empty list are
     null for kinds without columns of their own.

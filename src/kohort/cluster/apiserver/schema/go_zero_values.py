@@ -2,7 +2,7 @@
 
 Clients see them in every answer, field ownership records them, and some of them (`resources: {}`) are so familiar that
 their absence looks like a bug. They are filled in after defaulting, because a default replaces a zero value: were
-`targetPort: 0` written down first, it could not be told from a wish of the user.
+`targetPort: 0` written down first, it could not be distinguished from a value that the user wrote.
 """
 
 from collections.abc import Callable

@@ -195,4 +195,4 @@ _FIELD_RULES: Final[tuple[tuple[str, Callable[..., list[FieldError]]], ...]] = (
     ("finalizers", finalizer_errors),
     ("managedFields", managed_field_errors),
 )
-"""In the order in which they are told."""
+"""In the order in which they are reported."""

@@ -51,8 +51,9 @@ class Rule:
 class Node:
     """One level of a schema.
 
-    `format` tells strings and integers apart that JSON does not: `quantity`, `int-or-string` (type `any` on the wire),
-    `date-time`, `micro-time`, `duration`, `byte`, `int32`, `int64`, `float`, `double`, and the string formats of CRDs.
+    `format` distinguishes strings and integers that are the same in JSON: `quantity`, `int-or-string` (type `any` on
+    the wire), `date-time`, `micro-time`, `duration`, `byte`, `int32`, `int64`, `float`, `double`, and the string
+    formats of CRDs.
     """
 
     __slots__ = (

@@ -8,7 +8,7 @@ The wording, the paths and even the odd corners are those of Kubernetes, because
   successful checks; `Findings.matches` exists only for that.
 
 On updates, a subtree that did not change is not held against the user: schemas may become stricter while invalid
-objects exist (`old`). Items of a list can be told apart only when the list is a map.
+objects exist (`old`). Items of a list can be identified only when the list is a map.
 
 A node's constraints are compiled once into a `_Validator` which hangs on the node. Most values are scalars that are
 fine: for them a `quick` test decides before anything else is set up.
@@ -176,7 +176,7 @@ class _Validator:
             findings.errors.append(self._wrong_type(path, found))
 
     def _wrong_type(self, path: Path, found: str) -> FieldError:
-        """With a format, some mismatches are told in terms of formats."""
+        """With a format, some mismatches are reported in terms of formats."""
         if self.format and found == "number" and "integer" in self.types:
             return wrong_type(path, self.format, "float64")
         if self.format and found in ("boolean", "object"):

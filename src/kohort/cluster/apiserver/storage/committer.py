@@ -87,7 +87,7 @@ class Committer(Generic[W]):
             self._journal.close()
 
     def _commit_next(self) -> bool:
-        """Wait for writes and commit all that have arrived. False when told to stop."""
+        """Wait for writes and commit all that have arrived. False when the committer has to stop."""
         group: list[W] = []
         stop = False
         while not stop and not (group and self._inbox.empty()):

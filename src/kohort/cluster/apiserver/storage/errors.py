@@ -1,4 +1,4 @@
-"""What can go wrong with the database file, each with a sentence that tells the user what to do.
+"""Errors of the database file, each with a sentence that says what to do.
 
 None of these is raised after something was overwritten: a database that cannot be used is left exactly as it was found.
 """

@@ -49,7 +49,7 @@ from kohort.cluster.apiserver.storage.errors import (
 
 FORMAT = 1
 APPLICATION_ID = 0x6B6F686F
-"""`koho`: tells our files from other SQLite databases."""
+"""`koho`: distinguishes our files from other SQLite databases."""
 
 SLACK_BYTES = 32 << 20
 """Garbage that is not worth cleaning."""

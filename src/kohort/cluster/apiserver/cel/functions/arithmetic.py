@@ -1,4 +1,4 @@
-"""Sums, differences, products and quotients. Whatever leaves the range of its type has no value."""
+"""Sums, differences, products and quotients. A result outside of the range of its type is an error."""
 
 import math
 

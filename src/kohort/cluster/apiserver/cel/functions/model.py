@@ -1,4 +1,4 @@
-"""How a library is written down."""
+"""Libraries of functions: the classes that declare one."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

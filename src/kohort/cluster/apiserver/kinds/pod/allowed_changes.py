@@ -102,7 +102,7 @@ def _masked(new: JsonObject, old: JsonObject) -> JsonObject:
 
 
 def _check_gated(errors: Errors, masked: JsonObject, new: JsonObject, old: JsonObject) -> None:
-    """A pod that is not to be scheduled yet may still be told where to go, more narrowly than before."""
+    """While a pod has scheduling gates, its node selector and affinity may become narrower."""
     if not same(new.get("nodeSelector"), old.get("nodeSelector")):
         selector = new.get("nodeSelector") or {}
         if any(selector.get(key) != value for key, value in (old.get("nodeSelector") or {}).items()):

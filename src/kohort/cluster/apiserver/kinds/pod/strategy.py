@@ -1,4 +1,4 @@
-"""How pods behave on writes: the hooks, and the order in which the rules of this package are asked."""
+"""How pods behave on writes: the hooks, and the order in which the rules of this package are checked."""
 
 from collections.abc import Mapping
 from typing import Final

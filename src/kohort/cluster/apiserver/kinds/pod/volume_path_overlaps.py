@@ -1,4 +1,4 @@
-"""Files of one volume that would lie in each other's place: accepted, but one of them will not be there."""
+"""Warnings about files of one volume with overlapping paths: accepted, but one of them will be missing."""
 
 from collections.abc import Iterator
 from typing import Final

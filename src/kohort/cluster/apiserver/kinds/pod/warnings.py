@@ -1,4 +1,4 @@
-"""What is accepted in a pod spec but probably not meant."""
+"""Warnings about pod specs that are accepted but probably not intended."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which cluster addresses and node ports are taken, and by whom.
+"""Allocation of cluster addresses and node ports to services.
 
 The services in the store are the truth; the table here only saves looking through all of them for every new one. It is
 filled from the store when first asked. An entry says which service holds a value and since when, so a mistake heals by

@@ -1,4 +1,4 @@
-"""What a Service may say."""
+"""Validation of Services."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -157,7 +157,7 @@ def _check_affinity(errors: Errors, spec: JsonObject) -> None:
 
 
 def check_addresses(errors: Errors, service: JsonObject, accepted: object) -> None:
-    """Cluster addresses and families, which must tell one story."""
+    """Cluster addresses and address families must agree."""
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return

@@ -1,4 +1,4 @@
-"""What is accepted in a service but does nothing, or will not for long."""
+"""Warnings about fields of services that are accepted but have no effect, or are deprecated."""
 
 from collections.abc import Iterator
 

@@ -90,7 +90,7 @@ def in_scope(quota: JsonObject, resource: Resource, obj: JsonObject) -> bool:
 
 
 def unset_values(pod: JsonObject, names: Iterable[str]) -> str:
-    """Which containers leave out a value that a quota needs, as a message; pods that speak for all of them may."""
+    """Which containers leave out a value that a quota needs, as a message; pods with resources at pod level may."""
     if pod_level_set(view_of(pod).spec):
         return ""
     wanted = sorted(_MUST_BE_SET.intersection(names))
