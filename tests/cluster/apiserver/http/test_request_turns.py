@@ -108,3 +108,12 @@ async def test_an_error_in_a_handler_gives_its_place_back() -> None:
     for _ in range(3):
         with pytest.raises(ConnectionError):
             await fair.handle(REQUEST, MALLORY)
+
+
+async def test_users_without_requests_are_forgotten() -> None:
+    handler = Handler()
+    fair = FairHandler(handler.handle)
+    for number in range(5000):
+        await fair.handle(REQUEST, User(f"user-{number}"))
+        await asyncio.sleep(0)
+    assert len(fair._users) <= 1001

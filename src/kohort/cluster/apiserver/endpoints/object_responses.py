@@ -4,7 +4,7 @@ from kohort.cluster.apiserver.catalog.view import KindView, metadata_of
 from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation import encoding
-from kohort.cluster.apiserver.representation.negotiation import Media
+from kohort.cluster.apiserver.representation.negotiation import JSON, Media
 from kohort.cluster.apiserver.storage.model import Stored
 from kohort.kube import errors
 from kohort.kube.http import Response
@@ -22,7 +22,10 @@ def of_document(status: int, document: JsonObject, media: Media) -> Response:
 
 
 async def of_stored(parts: ServerParts, call: ResourceRequest, stored: Stored, status: int = 200) -> Response:
-    if call.media.is_stored_form:
+    media = call.media
+    if media.format == "json" and not media.transform and not media.pretty:
+        return Response(status, {"content-type": JSON}, call.view.raw(stored) + b"\n")
+    if media.is_stored_form:
         return _render_stored(call, stored, status)
     return await parts.large.run(call.user.name, len(stored.raw), lambda: _render_stored(call, stored, status))
 

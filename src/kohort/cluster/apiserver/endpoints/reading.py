@@ -50,7 +50,8 @@ async def get(parts: ServerParts, call: ResourceRequest) -> Response:
     if call.request.param("export") in ("1", "t", "T", "true", "True", "TRUE"):
         raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     revision = revision_of(call.request.param("resourceVersion"))
-    await wait_for_revision(parts.store, revision)
+    if revision > parts.store.revision:
+        await wait_for_revision(parts.store, revision)
     stored = parts.store.get(call.kind.bucket, call.namespace, call.name)
     if stored is None:
         raise missing(call)

@@ -10,13 +10,15 @@ of the processor. Three limits hold for each user:
 | MAX_WAITING   | requests that wait for one of the two                                | 429, try again in a second |
 
 All users that wait get their requests in every round, so a request of another user waits for one round at most. A user
-below the limits, that is nearly always, costs two counters per request. Watches and other streams count only until
+below the limits, that is nearly always, costs two counters per request: a round is announced only when a user has begun
+half as many requests as are allowed, and the counters start again with it. Watches and other streams count only until
 they begin.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.cluster.apiserver.auth.model import User
@@ -26,8 +28,18 @@ from kohort.kube.http import Request, Response
 PER_ROUND: Final = 50
 MAX_IN_FLIGHT: Final = 400
 MAX_WAITING: Final = 2000
+MANY_USERS: Final = 1000
+"""Users after which those without requests are forgotten."""
 
 Handle = Callable[[Request, User], Awaitable[Response]]
+
+
+@dataclass(slots=True)
+class _UserTurns:
+    begun: int = 0
+    """Requests begun since the last round."""
+    in_flight: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
 class FairHandler:
@@ -42,71 +54,73 @@ class FairHandler:
         """`handle` answers a request and does not raise ApiError."""
         self._handle = handle
         self._per_round = per_round
+        self._half_round = max(1, per_round // 2)
         self._max_in_flight = max_in_flight
         self._max_waiting = max_waiting
-        self._begun: dict[str, int] = {}
-        """Requests begun in this round, by user."""
-        self._in_flight: dict[str, int] = {}
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._users: dict[str, _UserTurns] = {}
         self._round_scheduled = False
 
     async def handle(self, request: Request, user: User) -> Response:
         """Answer a request when its user has a turn. ApiError 429 when too many requests of the user wait."""
-        name = user.name
-        if not self._may_begin(name) or name in self._waiting:
-            await self._wait(name)
+        turns = self._users.get(user.name)
+        if turns is None:
+            turns = self._add_user(user.name)
+        if turns.waiting or turns.begun >= self._per_round or turns.in_flight >= self._max_in_flight:
+            await self._wait(turns)
         else:
-            self._begin(name)
+            turns.begun += 1
+            turns.in_flight += 1
+            if turns.begun == self._half_round:
+                self._schedule_round()
         try:
             return await self._handle(request, user)
         finally:
-            self._end(name)
+            turns.in_flight -= 1
+            if turns.waiting:
+                self._schedule_round()
 
-    def _may_begin(self, name: str) -> bool:
-        return self._begun.get(name, 0) < self._per_round and self._in_flight.get(name, 0) < self._max_in_flight
-
-    def _begin(self, name: str) -> None:
-        self._begun[name] = self._begun.get(name, 0) + 1
-        self._in_flight[name] = self._in_flight.get(name, 0) + 1
-        if not self._round_scheduled:
+    def _add_user(self, name: str) -> _UserTurns:
+        if len(self._users) >= MANY_USERS:
             self._schedule_round()
+        turns = self._users[name] = _UserTurns()
+        return turns
 
-    def _end(self, name: str) -> None:
-        left = self._in_flight[name] - 1
-        if left:
-            self._in_flight[name] = left
-        else:
-            del self._in_flight[name]
-        if name in self._waiting and not self._round_scheduled:
-            self._schedule_round()
-
-    async def _wait(self, name: str) -> None:
-        """Wait for a turn; the request has begun when this returns."""
-        queue = self._waiting.setdefault(name, deque())
-        if len(queue) >= self._max_waiting:
+    async def _wait(self, turns: _UserTurns) -> None:
+        """Wait for a turn; the request counts as begun when this returns."""
+        if len(turns.waiting) >= self._max_waiting:
             raise errors.failure(429, "TooManyRequests", "too many requests, please try again later", retry_after=1)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        turns.waiting.append(turn)
+        self._schedule_round()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._end(name)
+                turns.in_flight -= 1
+                self._schedule_round()
             raise
 
     def _schedule_round(self) -> None:
-        self._round_scheduled = True
-        asyncio.get_running_loop().call_soon(self._next_round)
+        if not self._round_scheduled:
+            self._round_scheduled = True
+            asyncio.get_running_loop().call_soon(self._next_round)
 
     def _next_round(self) -> None:
         self._round_scheduled = False
-        self._begun.clear()
-        for name in list(self._waiting):
-            queue = self._waiting[name]
-            while queue and self._may_begin(name):
-                turn = queue.popleft()
-                if not turn.done():  # otherwise the client is gone
-                    self._begin(name)
-                    turn.set_result(None)
-            if not queue:
-                del self._waiting[name]
+        for name, turns in list(self._users.items()):
+            turns.begun = 0
+            if turns.waiting:
+                self._release(turns)
+            elif not turns.in_flight:
+                del self._users[name]
+
+    def _release(self, turns: _UserTurns) -> None:
+        """Let as many requests of a user begin as one round allows."""
+        while turns.waiting and turns.begun < self._per_round and turns.in_flight < self._max_in_flight:
+            turn = turns.waiting.popleft()
+            if not turn.done():  # otherwise the client is gone
+                turns.begun += 1
+                turns.in_flight += 1
+                turn.set_result(None)
+        if turns.waiting and turns.begun:
+            self._schedule_round()
