@@ -86,6 +86,8 @@ class _PendingEvent(msgspec.Struct, frozen=True):
     when: str
     action: str = ""
     related: ObjectReference | None = None
+    combined: bool = False
+    """It stands for many similar events."""
 
     @property
     def same(self) -> tuple[str, ...]:
@@ -256,11 +258,10 @@ class EventRecorder:
         if len(known.messages) < _SIMILAR - 1 or note.message in known.messages:
             known.messages.add(note.message)
             return note
-        return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}")
+        return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}", combined=True)
 
     async def _store(self, note: _PendingEvent) -> None:
-        combined = note.message.startswith("(combined from similar events): ")
-        identity = note.similar if combined else note.same
+        identity = note.similar if note.combined else note.same
         known = self._written.get(identity)
         if known is not None and await self._count_up(known, note):
             return

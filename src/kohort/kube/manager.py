@@ -272,7 +272,7 @@ class Manager:
 
 @contextmanager
 def _ended_by(task: "asyncio.Task[None]") -> Iterator[None]:
-    """The body is cancelled when `task` fails; whoever waits for the task after that raises its failure."""
+    """The body is cancelled when `task` fails; awaiting the task then raises its failure."""
     body = asyncio.current_task()
     assert body is not None
 

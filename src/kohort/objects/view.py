@@ -1,6 +1,6 @@
 """The base of all typed views of API objects.
 
-A view holds only the fields that somebody here reads; everything else on the wire is skipped while decoding, which is
+A view holds only the fields that kohort reads; everything else on the wire is skipped while decoding, which is
 what makes a cache of ten thousand pods small. Views are frozen, so a cache hands them out without copying.
 
 Absent fields take the API's zero value: empty text, empty tuple, empty dictionary. Only where absent and zero mean

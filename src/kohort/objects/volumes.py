@@ -175,7 +175,8 @@ class ImageSource(View, frozen=True):
 
 
 class Volume(View, frozen=True):
-    """A volume of a pod. Sources that nobody here can mount stay out; `unsupported_source` names what was asked."""
+    """A volume of a pod. Sources that the node agent cannot mount are left out; `unsupported_source` names the
+    source."""
 
     name: str = ""
     config_map: ConfigMapSource | None = None

@@ -1,7 +1,7 @@
 """Resource names with exact amounts, and the few operations on them.
 
 A name that is missing is not a name with amount zero: an absent limit means unlimited, an absent request means that
-nobody asked. Every operation here keeps that difference.
+no amount was given. Every operation here keeps that difference.
 """
 
 from collections.abc import Iterable, Mapping

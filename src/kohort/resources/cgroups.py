@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True):
     formula: Formula = "curve"
     cpu_period: int = DEFAULT_PERIOD
     cpu_quota: bool = True
-    """False: weights only, nobody is throttled."""
+    """False: weights only, no container is throttled."""
     protect_memory: bool = False
     """Reserve requested memory with memory.min and memory.low."""
     throttling_factor: float | None = None

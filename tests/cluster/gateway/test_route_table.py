@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.cluster.gateway import httproutes, ingresses
 from kohort.cluster.gateway.route_table import (
-    HAND,
+    BATCH,
     Backend,
     BadPattern,
     Facts,
@@ -99,7 +99,7 @@ def test_a_pattern_of_a_user_is_never_slow_and_a_wrong_one_is_named() -> None:
         Pattern("(", regular=True)
 
 
-@given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.integers(1, 25).map(lambda hands: hands * HAND))
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.integers(1, 25).map(lambda batches: batches * BATCH))
 def test_after_every_hand_each_backend_has_its_share(weights: list[int], requests: int) -> None:
     split = Split([backend(str(number), weight) for number, weight in enumerate(weights)])
     seen = [0] * len(weights)
@@ -150,7 +150,7 @@ def services(*objects: Ingress, **facts: object) -> list[str]:
     routes, _ = ingresses.routes_of(objects)
     one = RouteTable(routes).find(Facts("h", "/", **facts))  # type: ignore[arg-type]
     assert one is not None
-    chosen = [one.choose(Facts("h", "/", **facts)) for _ in range(HAND)]  # type: ignore[arg-type]
+    chosen = [one.choose(Facts("h", "/", **facts)) for _ in range(BATCH)]  # type: ignore[arg-type]
     return [each.service for each in chosen if each is not None]
 
 

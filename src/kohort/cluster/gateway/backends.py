@@ -1,8 +1,8 @@
-"""From a Service's port to addresses of pods that take requests, in turns.
+"""The addresses of the pods behind a port of a Service, in turns.
 
-Endpoints come from EndpointSlices. There is one kind of pod that never stands there: on a machine where kohort may not
-add addresses, pods have loopback addresses (127.16.0.0 and above), and the API refuses those in endpoints. A Service
-whose slices are empty is therefore looked up among such pods.
+Endpoints come from EndpointSlices. Pods with loopback addresses are never in a slice: on a machine where kohort may not
+add addresses, pods have addresses from 127.16.0.0 on, and the API rejects those in endpoints. For a Service without
+endpoints, such pods are searched.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ def by_service(one: EndpointSlice) -> Iterable[str]:
 
 
 def port_name(service: Service, port: int | str) -> str | None:
-    """How slices call a port of the Service; None if it has no such port."""
+    """The name of a port of the Service in its slices; None if it has no such port."""
     for one in service.spec.ports:
         if one.port == port or (one.name and one.name == port):
             return one.name
@@ -33,7 +33,7 @@ def port_name(service: Service, port: int | str) -> str | None:
 
 
 def addresses(slices: Iterable[EndpointSlice], name: str) -> list[Address]:
-    """Ready ones. If there is none, those that are going but still serve: better a pod that ends soon than none."""
+    """The ready endpoints; if there is none, terminating ones that still serve."""
     ready: list[Address] = []
     ending: list[Address] = []
     for one in slices:
@@ -76,7 +76,7 @@ def _named_port(pod: Pod, name: str) -> int | None:
 
 
 class Backends:
-    """Addresses by Service and port. Found once, kept until the Service or one of its slices changes."""
+    """Addresses by Service and port, cached until the Service or one of its slices changes."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Backends:
         slices: Informer[EndpointSlice],
         pods: Callable[[], Informer[Pod]] | None = None,
     ) -> None:
-        """`pods` is asked for when a Service has no slices with endpoints for the first time."""
+        """`pods` is called when a Service without endpoints is requested for the first time."""
         self._services = services
         self._slices = slices
         self._pods = pods
@@ -95,7 +95,7 @@ class Backends:
         slices.on_change(self._slice_changed)
 
     def of(self, key: Key, port: int | str) -> list[Address] | None:
-        """Whose turn it is first, then the others. None if there is no such Service or port."""
+        """The address whose turn it is, then the others. None if there is no such Service or port."""
         known = self._known.setdefault(key, {})
         if port not in known:
             known[port] = self._look_up(key, port)

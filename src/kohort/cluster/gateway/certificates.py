@@ -1,12 +1,12 @@
-"""Which certificate a client is shown, by the name that it asks for.
+"""Which certificate a client gets, by the server name that it asks for.
 
 Certificates are those of Secrets that an Ingress (`spec.tls`) or a listener of a Gateway (`tls.certificateRefs`) names.
 
-| the client asks for                   | it is shown                                                |
+| the client asks for                   | it gets                                                    |
 |---------------------------------------|------------------------------------------------------------|
 | a name that has a certificate         | that one                                                   |
 | a name below a wildcard that has one  | that one                                                   |
-| any other name                        | the certificate for any name; without one it is refused    |
+| any other name                        | the certificate for any name; without one it is rejected   |
 | no name at all                        | the certificate for any name, or else the first            |
 
 A Secret that changes is used for the next connection; those that are open stay.
@@ -61,7 +61,7 @@ def _age(subject: Ingress | Gateway) -> tuple[str, str, str]:
 
 
 def pair_of(secret: Secret | None, key: Key) -> Pair:
-    """ValueError says what is wrong with a Secret, and how to mend it."""
+    """The pair in a Secret; ValueError says what is wrong with the Secret and how to fix it."""
     if secret is None:
         text = f"there is no Secret {key} of type kubernetes.io/tls; create it with kubectl create secret tls"
         raise BadCertificate(text)
@@ -84,7 +84,7 @@ def context_of(pair: Pair) -> ssl.SSLContext:
         for path, content in ((chain, pair.chain), (key, pair.key)):
             path.touch(mode=0o600)
             path.write_bytes(content)
-        # A key that wants a password has none here: the answer must not come from a terminal.
+        # An encrypted key is an error: OpenSSL must not ask for a password on the terminal.
         context.load_cert_chain(chain, key, password=b"")
     return context
 
@@ -97,7 +97,7 @@ def _context() -> ssl.SSLContext:
 
 
 class Certificates:
-    """All that are in use."""
+    """The certificates in use."""
 
     def __init__(self) -> None:
         self.context = _context()

@@ -1,6 +1,6 @@
 """Definitions of the Gateway API kinds, for clusters that have none.
 
-They say what is served here and keep everything else that a manifest carries, so manifests for other implementations
+They define the fields that are served here and keep all others of a manifest, so manifests for other implementations
 can be applied. As in the official ones, versions v1, which is stored, and v1beta1 are the same. A cluster that has the
 official definitions keeps them.
 """

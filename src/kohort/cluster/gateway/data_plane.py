@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _log = Log(module="kohort.cluster.gateway")
 
 _GATHER_SECONDS: Final = 0.002
-"""Changes that come together make one new table."""
+"""Changes within this time make one new table."""
 _TLS_SECRETS: Final = "type=kubernetes.io/tls"
 
 
 class DataPlane:
-    """Modules that only serve are imported when something is served."""
+    """Modules that are needed for serving are imported when the first object needs them."""
 
     def __init__(
         self, manager: Manager, *, host: str, port: int, dial: "Dial | None", settings: "Callable[[], Settings]"
@@ -65,7 +65,7 @@ class DataPlane:
         manager.clean_up(self.close)
 
     def serve_gateway_api(self) -> None:
-        """Needs the definitions to be there."""
+        """The definitions must be installed."""
         self.routes = self.manager.informer(HTTP_ROUTES, HTTPRoute)
         self.gateways = self.manager.informer(GATEWAYS, Gateway)
         classes = self.manager.informer(GATEWAY_CLASSES, GatewayClass)
@@ -142,7 +142,7 @@ class DataPlane:
             return None
         from kohort.cluster.gateway import status_writer
 
-        # What opens the port is the Gateway: a route without one is not served.
+        # The Gateway opens the port: a route without one is not served.
         desired = status_writer.route_status(route, self._gateways_by_key(), clock.timestamp())
         await self._set_status(HTTP_ROUTES, key, route.status, desired)
         return None
@@ -175,7 +175,7 @@ class DataPlane:
             return self.proxy
 
     async def _secured(self, proxy: "Proxy", port: int) -> int:
-        """The port with TLS. Secrets are looked at from the first time on that one is named."""
+        """The port with TLS. Secrets are watched once an object names one."""
         async with self._opening:
             if not proxy.tls_port:
                 self.secrets = self.manager.informer(SECRETS, Secret, field_selector=_TLS_SECRETS)
@@ -192,7 +192,7 @@ class DataPlane:
             return proxy.tls_port
 
     async def _listen(self, proxy: "Proxy", before: int) -> None:
-        """On the port that is wanted; else on the one that people know from before, if it is free."""
+        """Listen on the configured port; without one on the port that was used before, if it is free."""
         if self._wanted_port == 0 and before:
             try:
                 return await proxy.open(self.host, before)
@@ -241,7 +241,7 @@ class DataPlane:
             self._rebuild_soon()
 
     def _certify(self, proxy: "Proxy") -> list[str]:
-        """Show the certificates that objects name; what is wrong with those that cannot be."""
+        """Use the certificates that objects name; returns what is wrong with the others."""
         from kohort.cluster.gateway.certificates import BadCertificate, pair_of, wanted
 
         if self.secrets is None:

@@ -37,7 +37,7 @@ _ANYWHERE: Final = ("",)
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """How a route hangs on one of its parents. `reason` is a reason of the condition Accepted."""
+    """Whether a route is attached to one of its parents. `reason` is a reason of the condition Accepted."""
 
     parent: ParentRef
     accepted: bool
@@ -109,7 +109,7 @@ def _intersection(one: str, other: str) -> str | None:
 
 
 def routes_of(routes: Iterable[HTTPRoute], gateways: Mapping[Key, Gateway]) -> tuple[list[Route], list[str]]:
-    """The routes, and what could not be understood."""
+    """The routes, and what is wrong with rules that cannot be served."""
     found: list[Route] = []
     problems: list[str] = []
     for route in routes:

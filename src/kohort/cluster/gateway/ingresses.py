@@ -19,7 +19,7 @@ def is_canary(ingress: Ingress) -> bool:
 
 
 def routes_of(ingresses: Iterable[Ingress]) -> tuple[list[Route], list[str]]:
-    """The routes, and what could not be understood."""
+    """The routes, and what is wrong with paths that cannot be served."""
     problems: list[str] = []
     all_of_them = list(ingresses)
     found: dict[tuple[str, str, str, str], Route] = {}

@@ -1,4 +1,4 @@
-"""What the gateway counts. Apart from the data plane, so that nothing is imported for it before there is a request."""
+"""The metrics of the gateway. Separate from the data plane, so that nothing is imported before the first request."""
 
 from prometheus_client import CollectorRegistry, Counter
 

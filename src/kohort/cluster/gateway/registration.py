@@ -1,4 +1,4 @@
-"""Plugs the data plane into a manager."""
+"""Adds the data plane to a manager."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def register(
     trusted_proxies: str | None = None,
     merge_slashes: bool | None = None,
 ) -> DataPlane:
-    """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. Loopback, unless told otherwise.
+    """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. On loopback by default.
 
     `dial` says where an address of a pod is reached from here; without it, at that address.
 
@@ -81,7 +81,7 @@ def _boolean(name: str, *, default: bool) -> bool:
 
 
 async def install_definitions(client: Client) -> bool:
-    """What is absent is installed; what is there is left alone. Whether version v1 is served."""
+    """Install the definitions that are missing; existing ones stay. Returns whether version v1 is served."""
     created = []
     for definition in definitions():
         name = definition["metadata"]["name"]

@@ -22,15 +22,15 @@ import re2
 
 from kohort.objects.json_types import Json
 
-HAND: Final = 20
-"""Turns that are dealt together."""
+BATCH: Final = 20
+"""Turns that are shuffled together."""
 
 PathKind = Literal["Exact", "Prefix", "Regex"]
 _PATH_ORDER: Final[Mapping[PathKind, int]] = {"Exact": 0, "Prefix": 1, "Regex": 2}
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A request, as far as routing looks at it. Header names are lower case."""
+    """A request, as far as routing needs it. Header names are lower case."""
 
     host: str
     path: str
@@ -117,7 +117,7 @@ class Split:
 
     Neither dice nor a fixed order: dice miss their share by some points even after a thousand requests, and a fixed
     order meets clients that have an order of their own (every fifth request of ten clients in turn is always the same
-    client's). So turns are dealt in small hands: each hand has exactly its shares, in an order that nobody can follow.
+    client's). So turns are shuffled in small batches: each batch has exactly its shares, in a random order.
     """
 
     __slots__ = ("_credit", "_hand", "_total", "backends")
@@ -132,12 +132,13 @@ class Split:
         if len(self.backends) < 2:
             return self.backends[0] if self.backends else None
         if not self._hand:
-            self._hand = [self._fair() for _ in range(HAND)]
+            self._hand = [self._fair() for _ in range(BATCH)]
             random.shuffle(self._hand)
         return self._hand.pop()
 
     def _fair(self) -> Backend:
-        """Each gains its weight, the richest goes and pays for everybody: nobody is ever ahead by more than a turn."""
+        """Smooth weighted round-robin: each backend gains its weight, the one with the most is next and pays the sum of
+        all weights, so no backend is ever ahead by more than one turn."""
         credit = self._credit
         for number, backend in enumerate(self.backends):
             credit[number] += backend.weight
@@ -147,7 +148,7 @@ class Split:
 
 
 class Canary:
-    """What the nginx annotations of a canary Ingress say, in their order: header, cookie, weight."""
+    """The nginx annotations of a canary Ingress, in their order: header, cookie, weight."""
 
     __slots__ = ("_by_weight", "_weighted", "backend", "cookie", "header", "header_value")
 
@@ -249,7 +250,7 @@ class Route:
             self.canary.continue_turns(before.canary)
 
     def choose(self, facts: Facts) -> Backend | None:
-        """Whose turn it is; None if there is no backend at all."""
+        """The backend whose turn it is; None without any backend."""
         if self.canary is not None:
             chosen = self.canary.choose(facts)
             if chosen is not None:

@@ -1,4 +1,4 @@
-"""What people and tools read: the address in the status of Ingresses and Gateways, and conditions."""
+"""The status of Ingresses, Gateways and HTTPRoutes: addresses and conditions."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -62,13 +62,13 @@ def class_status(one: GatewayClass, now: str) -> JsonObject:
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Where, and which certificates cannot be shown."""
+    """The served addresses, and the certificates that cannot be used."""
 
     host: str
     port: int
     tls_port: int = 0
     wrong: Mapping[Key, str] = MappingProxyType({})
-    """By Secret: what is the matter with it."""
+    """By Secret: what is wrong with it."""
 
     def url(self, listener: Listener | None = None) -> str:
         secure = listener is not None and listener.secure

@@ -1,4 +1,4 @@
-"""What is read of Gateways and HTTPRoutes."""
+"""Typed views of GatewayClasses, Gateways and HTTPRoutes."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
@@ -120,7 +120,7 @@ class Listener(View, frozen=True):
 
     @property
     def certificates(self) -> tuple[CertificateRef, ...]:
-        """What it shows to clients."""
+        """The certificates that it presents to clients."""
         return self.tls.certificate_refs if self.secure and self.tls.mode == "Terminate" else ()
 
     @property

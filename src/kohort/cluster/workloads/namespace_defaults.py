@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, Forbidden, NotFound
+from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, Forbidden, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Key, Resource
 from kohort.objects.core import ConfigMap, Namespace
@@ -54,7 +54,7 @@ class NamespaceDefaults:
             return
         except Forbidden as problem:
             # A namespace that began to terminate since it was read rejects new objects and needs none.
-            if "being terminated" not in problem.message:
+            if not problem.caused_by(NAMESPACE_TERMINATING):
                 raise
 
 
