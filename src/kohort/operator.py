@@ -1,7 +1,7 @@
 """The operator: which controllers and webhooks run in one process.
 
 On a real cluster the definitions and webhook configurations come from `kohort install`; then `register` only runs the
-controllers. An embedded cluster has nobody to install anything, so there the operator brings its own
+controllers. Nothing is installed on an embedded cluster, so there the operator brings its own
 (`self_contained`): it installs the definitions, offers its webhooks (by a call within the process, or on loopback) and
 points the API server at them.
 """
@@ -58,7 +58,7 @@ def register(
     """Add everything that the operator does to `manager`.
 
     `webhooks` is where they are served; on loopback if not said otherwise. `group_webhooks` and `rollout_webhooks` are
-    those that somebody serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap
+    those that the caller serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap
     with traffic scripts of users. `features` are about Rollouts.
     """
     groups = group_webhooks or GroupWebhooks(default_resize_policy=default_resize_policy, gang_scheduler=gang_scheduler)
@@ -148,7 +148,7 @@ async def apply_definition(client: Client, definition: JsonObject, field_manager
         found: JsonObject | None = await client.find(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
         if found is None:
             raise
-        # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
+        # From a Service to an address of its own, or back: the half of the other owner would stay beside ours.
         labels = {**found["metadata"].get("labels", {}), **definition["metadata"].get("labels", {})}
         metadata = {**found["metadata"], "labels": labels}
         await client.update(CUSTOM_RESOURCE_DEFINITIONS, {**found, "metadata": metadata, "spec": definition["spec"]})
@@ -181,7 +181,7 @@ async def apply_webhooks(client: Client, configuration: JsonObject, field_manage
     try:
         made: JsonObject = await client.apply(resource, configuration, field_manager=field_manager)
     except Invalid:
-        # From a Service to an address of its own, or back: somebody else's half would stay beside ours.
+        # From a Service to an address of its own, or back: the half of the other owner would stay beside ours.
         with contextlib.suppress(NotFound):
             await client.delete(resource, configuration["metadata"]["name"])
         made = await client.apply(resource, configuration, field_manager=field_manager)

@@ -5,27 +5,27 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kohort.admission.certificate_maker import Apart, Craft, Here
+from kohort.admission.certificate_maker import CertificateMaker, InProcess, InSubprocess
 from kohort.admission.certificates import problem_with
 
 NAMES = ["lws-webhook-service.lws-system.svc", "127.0.0.1"]
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("craft", [Apart(), Here()])
-async def test_made_and_judged(craft: Craft) -> None:
-    bundle = await craft.successor(None, NAMES, NOW)
+@pytest.mark.parametrize("maker", [InSubprocess(), InProcess()])
+async def test_made_and_judged(maker: CertificateMaker) -> None:
+    bundle = await maker.successor(None, NAMES, NOW)
     assert problem_with(bundle, NAMES, NOW) == ""
-    verdict = await craft.judge(bundle, NAMES, NOW)
+    verdict = await maker.check(bundle, NAMES, NOW)
     assert (verdict.reason, verdict.expires) == ("", bundle.expires.isoformat())
-    assert (await craft.judge(bundle, NAMES, NOW + timedelta(days=300))).reason == "it expires soon"
-    assert (await craft.judge(bundle, ["other.svc"], NOW)).reason == "the certificate is not for other.svc"
-    following = await craft.successor(bundle, NAMES, NOW)
+    assert (await maker.check(bundle, NAMES, NOW + timedelta(days=300))).reason == "it expires soon"
+    assert (await maker.check(bundle, ["other.svc"], NOW)).reason == "the certificate is not for other.svc"
+    following = await maker.successor(bundle, NAMES, NOW)
     assert following.ca_key == bundle.ca_key
     assert following.certificate != bundle.certificate
 
 
 async def test_without_another_process_it_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    bundle = await Apart().successor(None, NAMES, NOW)
+    bundle = await InSubprocess().successor(None, NAMES, NOW)
     assert problem_with(bundle, NAMES, NOW) == ""

@@ -4,7 +4,7 @@ with a pod is what the API server of Kubernetes says about a StatefulSet with th
 import pytest
 from tests.groups.test_lifecycle import groups_cluster
 
-from kohort.groups.template_dry_run import told, trials
+from kohort.groups.template_dry_run import errors_at_set_fields, trials
 from kohort.kube import errors
 from kohort.kube.errors import Forbidden, StatusCause
 from kohort.kube.http import Request
@@ -51,7 +51,7 @@ def test_what_is_said_about_a_stateful_set_is_said_about_the_set() -> None:
         StatusCause(reason="FieldValueInvalid", message="no", field="spec.templates"),
         StatusCause(reason="FieldValueInvalid", message="no", field="metadata.name"),
     ]
-    assert [error.field for error in told(trial, causes)] == [
+    assert [error.field for error in errors_at_set_fields(trial, causes)] == [
         f"{ROOT}.workerTemplate.spec.containers",
         f"{ROOT}.volumeClaimTemplates[0].spec",
     ]
@@ -153,4 +153,4 @@ def test_claims_that_were_there_before_are_no_reason_to_refuse_another_change() 
     (trial,) = trials(group_set(workerTemplate=pod(volumeMounts=MOUNT, tty=True), volumeClaimTemplates=[CLAIM]), before)
     cause = StatusCause(reason="FieldValueRequired", message="no", field="spec.volumeClaimTemplates[0].spec")
     assert trial.stateful_set["spec"]["volumeClaimTemplates"] == [CLAIM]
-    assert told(trial, [cause]) == []
+    assert errors_at_set_fields(trial, [cause]) == []

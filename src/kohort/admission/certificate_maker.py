@@ -1,7 +1,8 @@
-"""Making and judging certificates without keeping the tools.
+"""Issues and checks certificates without keeping the library for that in memory.
 
-The library for that takes ten megabytes of memory, for a few milliseconds a year. So an operator has the work done by a
-process that ends at once (`Apart`). Whoever is short-lived, or cannot start processes, does it here (`Here`).
+The library takes ten megabytes of memory, for a few milliseconds a year. So an operator does this work in a process
+that ends at once (`InSubprocess`). Short-lived processes, and those that cannot start others, do it themselves
+(`InProcess`).
 """
 
 import asyncio
@@ -17,23 +18,23 @@ from kohort.kube.log import Log
 _log = Log(module="kohort.admission.certificate_maker")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CertificateCheck(msgspec.Struct, frozen=True):
     reason: str
     """Why another certificate is needed, or nothing."""
     expires: str = ""
 
 
-class Craft(Protocol):
-    async def judge(self, bundle: Bundle, names: list[str], now: datetime) -> Verdict: ...
+class CertificateMaker(Protocol):
+    async def check(self, bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck: ...
 
     async def successor(self, before: Bundle | None, names: list[str], now: datetime) -> Bundle:
         """A certificate for these names, which clients that trust `before` can trust."""
         ...
 
 
-class Here:
-    async def judge(self, bundle: Bundle, names: list[str], now: datetime) -> Verdict:
-        return _judge(bundle, names, now)
+class InProcess:
+    async def check(self, bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck:
+        return _check_bundle(bundle, names, now)
 
     async def successor(self, before: Bundle | None, names: list[str], now: datetime) -> Bundle:
         from kohort.admission import certificates
@@ -41,31 +42,35 @@ class Here:
         return certificates.successor(before, names, now)
 
 
-class Apart:
-    async def judge(self, bundle: Bundle, names: list[str], now: datetime) -> Verdict:
-        answer = await _ask(_Order("judge", names, now, bundle))
-        return msgspec.json.decode(answer, type=Verdict) if answer else await Here().judge(bundle, names, now)
+class InSubprocess:
+    async def check(self, bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck:
+        answer = await _ask(_Task("check", names, now, bundle))
+        return (
+            msgspec.json.decode(answer, type=CertificateCheck)
+            if answer
+            else await InProcess().check(bundle, names, now)
+        )
 
     async def successor(self, before: Bundle | None, names: list[str], now: datetime) -> Bundle:
-        answer = await _ask(_Order("successor", names, now, before))
-        return msgspec.json.decode(answer, type=Bundle) if answer else await Here().successor(before, names, now)
+        answer = await _ask(_Task("successor", names, now, before))
+        return msgspec.json.decode(answer, type=Bundle) if answer else await InProcess().successor(before, names, now)
 
 
-class _Order(msgspec.Struct, frozen=True):
-    wanted: Literal["judge", "successor"]
+class _Task(msgspec.Struct, frozen=True):
+    wanted: Literal["check", "successor"]
     names: list[str]
     now: datetime
     bundle: Bundle | None
 
 
-async def _ask(order: _Order) -> bytes:
-    """What the other process says; nothing when there is none."""
+async def _ask(task: _Task) -> bytes:
+    """The answer of the subprocess; empty when it could not be started or failed."""
     pipe = asyncio.subprocess.PIPE
     try:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", __name__, stdin=pipe, stdout=pipe, stderr=pipe
         )
-        answer, complaint = await child.communicate(msgspec.json.encode(order))
+        answer, complaint = await child.communicate(msgspec.json.encode(task))
     except OSError as problem:
         _log.warning("certificates are made in this process", problem=str(problem))
         return b""
@@ -75,24 +80,24 @@ async def _ask(order: _Order) -> bytes:
     return answer
 
 
-def _judge(bundle: Bundle, names: list[str], now: datetime) -> Verdict:
+def _check_bundle(bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck:
     from kohort.admission import certificates
 
     reason = certificates.problem_with(bundle, names, now)
     if reason:
-        return Verdict(reason)
-    return Verdict(
+        return CertificateCheck(reason)
+    return CertificateCheck(
         "it expires soon" if certificates.must_renew(bundle, now) else "", expires=bundle.expires.isoformat()
     )
 
 
-def _obey(order: _Order) -> Verdict | Bundle:
+def _carry_out(task: _Task) -> CertificateCheck | Bundle:
     from kohort.admission import certificates
 
-    if order.wanted == "judge" and order.bundle is not None:
-        return _judge(order.bundle, order.names, order.now)
-    return certificates.successor(order.bundle, order.names, order.now)
+    if task.wanted == "check" and task.bundle is not None:
+        return _check_bundle(task.bundle, task.names, task.now)
+    return certificates.successor(task.bundle, task.names, task.now)
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(_obey(msgspec.json.decode(sys.stdin.buffer.read(), type=_Order))))
+    sys.stdout.buffer.write(msgspec.json.encode(_carry_out(msgspec.json.decode(sys.stdin.buffer.read(), type=_Task))))

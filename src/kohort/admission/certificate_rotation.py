@@ -1,16 +1,16 @@
 """The webhook certificate of an installed operator: kept in a Secret, renewed in time, trusted before it is used.
 
-All replicas follow the same Secret. Whoever finds that it holds no usable certificate, or one that expires soon, writes
-a new one; the resource version decides between two that do so at once.
+All replicas watch the same Secret. A replica that finds no usable certificate in it, or one that expires soon, writes a
+new one; the resource version decides between two that do so at once.
 
 The order of a change is what keeps requests from failing:
 
 1. the Secret gets the new certificate; when the authority is new as well, its `ca.crt` holds both;
-2. every replica sees to it that the webhook configurations trust all of `ca.crt`. What they trusted before they go on
-   trusting: other replicas still serve the old certificate, whoever put the new one there and whatever is in it;
+2. every replica makes the webhook configurations trust all of `ca.crt`, besides what they trusted before: other
+   replicas still serve the old certificate;
 3. a replica that serves already goes on with the old certificate for `settle` seconds, in which all API servers learn
    what to trust, and then uses the new one for new connections. Open connections are not touched. A replica cannot
-   know when another one has told the API servers, so it waits whenever there is an authority that it did not know;
+   know when another one has changed the configurations, so it waits whenever an authority is new to it;
 4. when a certificate has been in use for `RETIRE_SECONDS`, only what its Secret names is trusted.
 """
 
@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kohort.admission.certificate_bundle import Bundle
-from kohort.admission.certificate_maker import Apart, Craft, Verdict
+from kohort.admission.certificate_maker import CertificateCheck, CertificateMaker, InSubprocess
 from kohort.kube import errors
 from kohort.kube.client import Client, PatchType
 from kohort.kube.log import Log
@@ -54,7 +54,7 @@ class Rotation:
         *,
         settle: float = SETTLE_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        craft: Craft | None = None,
+        maker: CertificateMaker | None = None,
     ) -> None:
         self._client = client
         self._namespace, self._secret = namespace, secret
@@ -62,13 +62,13 @@ class Rotation:
         self._configurations = configurations
         self._settle = settle
         self._now = now
-        self._craft = craft or Apart()
+        self._maker = maker or InSubprocess()
         self._current: Bundle | None = None
         self._since = 0.0
         """When it came into use, by the clock of the loop."""
-        self._told = ""
-        """The problem that the log knows about."""
-        self._judged: tuple[Bundle, datetime, Verdict] | None = None
+        self._logged = ""
+        """The problem that was logged last."""
+        self._judged: tuple[Bundle, datetime, CertificateCheck] | None = None
 
     async def first(self) -> Bundle:
         """The certificate to start with, trusted by the webhook configurations that exist."""
@@ -83,19 +83,19 @@ class Rotation:
             try:
                 async with asyncio.timeout(CHECK_SECONDS + 30):
                     await self._watch_once(use)
-                self._told = ""
+                self._logged = ""
             except (errors.ApiError, TimeoutError) as problem:
-                self._tell(problem)
+                self._log_once(problem)
                 await asyncio.sleep(_PAUSE)
 
-    def _tell(self, problem: Exception) -> None:
-        """Once: what lasts, lasts in silence."""
+    def _log_once(self, problem: Exception) -> None:
+        """A problem that lasts is logged once."""
         words = str(problem) or type(problem).__name__
         if isinstance(problem, errors.NotFound):
             words += "; the certificate in use goes on, but the next operator to start has none: apply the Secret again"
-        if words != self._told:
+        if words != self._logged:
             _log.warning("certificate not checked", secret=self._secret, problem=words)
-        self._told = words
+        self._logged = words
 
     async def _watch_once(self, use: Callable[[Bundle], None]) -> None:
         await self._check(use)
@@ -115,7 +115,7 @@ class Rotation:
             await asyncio.sleep(self._settle)
         use(bundle)
         self._keep(bundle)
-        _log.info("certificate changed", expires=(await self._verdict(bundle)).expires)
+        _log.info("certificate changed", expires=(await self._checked(bundle)).expires)
 
     def _is_news(self, bundle: Bundle) -> bool:
         """Whether it names an authority that was not trusted when the present certificate came into use."""
@@ -132,10 +132,10 @@ class Rotation:
         while True:
             secret = await self._client.get(SECRETS, self._secret, self._namespace)
             found = bundle_of(secret)
-            reason = (await self._verdict(found)).reason if found is not None else "there was none"
+            reason = (await self._checked(found)).reason if found is not None else "there was none"
             if found is not None and not reason:
                 return found
-            new = await self._craft.successor(found or self._current, self._names, self._now())
+            new = await self._maker.successor(found or self._current, self._names, self._now())
             try:
                 await self._client.update(SECRETS, {**secret, "data": data_of(new)})
             except errors.Conflict:
@@ -143,14 +143,14 @@ class Rotation:
             _log.info("certificate issued", secret=self._secret, reason=reason)
             return new
 
-    async def _verdict(self, bundle: Bundle) -> Verdict:
+    async def _checked(self, bundle: Bundle) -> CertificateCheck:
         """Judged when it is new, and twice a day."""
         now = self._now()
         if self._judged is not None and self._judged[0] == bundle and now - self._judged[1] < JUDGE_AGAIN:
             return self._judged[2]
-        verdict = await self._craft.judge(bundle, self._names, now)
-        self._judged = (bundle, now, verdict)
-        return verdict
+        check = await self._maker.check(bundle, self._names, now)
+        self._judged = (bundle, now, check)
+        return check
 
     # The configurations
 
@@ -180,9 +180,9 @@ class Rotation:
 def injection(
     configuration: JsonObject, wanted: bytes, namespace: str = "", *, retire: bool = False
 ) -> list[JsonObject]:
-    """A JSON patch that makes a configuration, or the conversion of a definition, trust `wanted`, and nobody else if
-    the others shall `retire`; none when it does, or when somebody else sees to it. A definition comes from a chart that
-    could not know in which `namespace` it would be installed; that is put right on the way."""
+    """A JSON patch that makes a configuration, or the conversion of a definition, trust `wanted`, and no other
+    authority if the others shall `retire`; none when it does, or when cert-manager injects it. The chart that brings a
+    definition cannot know the `namespace` of the operator; the patch corrects that too."""
     metadata = configuration["metadata"]
     if _INJECTED_BY_OTHERS in (metadata.get("annotations") or {}):
         return []
@@ -225,7 +225,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _clients(configuration: JsonObject) -> list[tuple[str, JsonObject]]:
-    """Where it says whom to ask."""
+    """The client configurations in it, with their JSON paths."""
     hooks = configuration.get("webhooks") or []
     found = [(f"/webhooks/{number}/clientConfig", hook["clientConfig"]) for number, hook in enumerate(hooks)]
     converter = ((configuration.get("spec") or {}).get("conversion") or {}).get("webhook")

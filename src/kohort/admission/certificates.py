@@ -1,7 +1,7 @@
 """Certificates for the webhook server: an authority of its own, and a serving certificate signed by it.
 
-When the authority itself must be renewed, the old one stays in the bundle beside the new one: whoever trusts the bundle
-accepts servers that have the new certificate already and servers that do not have it yet.
+When the authority itself must be renewed, the old one stays in the bundle beside the new one: a client that trusts the
+bundle accepts servers that have the new certificate already and servers that do not have it yet.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,8 @@
 """The webhooks of LeaderWorkerSets and of the pods in their groups.
 
-What is wrong with a set is told by the webhook that mutates, although another one validates: in between stands the
-schema, whose rules guard the API while no webhook answers. It would speak first, without the value that is wrong, and
-not of everything at once. The one that validates is asked once more, for what others have changed on the way.
+Errors of a set are reported by the mutating webhook, although there is a validating one: between the two the API server
+checks the schema, whose rules protect the API while no webhook answers. The schema's errors would come first, without
+the wrong value and not all at once. The validating webhook checks again, because others may have changed the set.
 """
 
 from functools import partial
@@ -31,9 +31,8 @@ VALIDATE_POD: Final = "/validate--v1-pod"
 
 
 class GroupWebhooks:
-    """The endpoints. `cache` is set by whoever has one; without it, names of other sets are not compared, which is no
-    reason to refuse anything: a collision that slips through is told by the controllers. The same goes for `client`,
-    which asks the cluster about templates."""
+    """The endpoints. Without a `cache`, which the owner sets once it has one, names of other sets are not compared: the
+    controllers report a collision later. Without a `client`, templates are not checked by dry run."""
 
     def __init__(
         self, *, default_resize_policy: str = "None", gang_scheduler: str = "", client: Client | None = None

@@ -2,7 +2,7 @@
 
 A handler gets the `request` of an AdmissionReview and answers with `allowed`, or refuses with field errors in the words
 of the API. A mutating handler returns the object as it should be; the patch is computed here, against what was sent, so
-that fields nobody here knows survive.
+that fields unknown to this version survive.
 """
 
 import base64
@@ -19,7 +19,7 @@ Mutate = Callable[[JsonObject], JsonObject]
 """From a request to the object that should be stored. Raises Refused."""
 Validate = Callable[[JsonObject], list[FieldError]]
 Inquire = Callable[[JsonObject], Awaitable[list[FieldError]]]
-"""As Validate, for those that have to ask somebody else."""
+"""As Validate, for checks that make requests."""
 
 
 class Refused(Exception):

@@ -50,7 +50,7 @@ Admit = Callable[[JsonObject, JsonObject, AdmissionContext], AdmissionDecision]
 
 
 class RolloutWebhooks:
-    """The endpoints, served before there are caches and while those are replaced: `cache` is set by whoever has one."""
+    """The endpoints, served before there are caches and while those are replaced: their owner sets `cache`."""
 
     def __init__(self) -> None:
         self.cache: RolloutCache | None = None
@@ -74,8 +74,8 @@ class RolloutWebhooks:
         review = _judged(request, self.cache, self.features)
         if review.changed is None or self.traffic is None:
             return review.answer
-        told = [*review.answer.get("warnings", ()), *await _unresolved(review.changed, self.cache, self.traffic)]
-        return {**review.answer, **({"warnings": told} if told else {})}
+        warnings = [*review.answer.get("warnings", ()), *await _unresolved(review.changed, self.cache, self.traffic)]
+        return {**review.answer, **({"warnings": warnings} if warnings else {})}
 
     def _known(self, answer: Callable[[JsonObject, RolloutCache], JsonObject]) -> Callable[[JsonObject], JsonObject]:
         def answered(request: JsonObject) -> JsonObject:
@@ -170,7 +170,7 @@ def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Re
         return _Review(_deleted(stored, features))
     older = document.get("apiVersion") == version_conversion.ALPHA
     if older and (wrong := v1alpha1_checks.errors(document)):
-        return _Review(_denied(422, "Invalid", _told(document["metadata"].get("name", ""), wrong)))
+        return _Review(_denied(422, "Invalid", _invalid_message(document["metadata"].get("name", ""), wrong)))
     try:
         new = validation.parse(version_conversion.converted(document, version_conversion.BETA))
         old = (
@@ -188,12 +188,12 @@ def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Re
     else:
         found = validation.update_errors(new, old, others, steps_may_change=older)
     if found:
-        return _Review(_denied(422, "Invalid", _told(new.metadata.name, found)))
-    told = validation.warnings(new, _replicas(new, cache))
+        return _Review(_denied(422, "Invalid", _invalid_message(new.metadata.name, found)))
+    warnings = validation.warnings(new, _replicas(new, cache))
     if old is not None and new.spec.disabled and not old.spec.disabled:
-        told += filter(None, (validation.ending_warning(old, "disabled", keeps_hold=keeps_hold(new, features)),))
+        warnings += filter(None, (validation.ending_warning(old, "disabled", keeps_hold=keeps_hold(new, features)),))
     names_others = not new.metadata.deleting and (old is None or new.spec != old.spec)
-    answer = {**_ALLOWED, **({"warnings": told} if told else {})}
+    answer = {**_ALLOWED, **({"warnings": warnings} if warnings else {})}
     return _Review(answer, new if names_others and not new.spec.disabled else None)
 
 
@@ -205,8 +205,8 @@ def _deleted(stored: JsonObject | None, features: Features) -> JsonObject:
         old = validation.parse(version_conversion.converted(stored, version_conversion.BETA))
     except ValueError:
         return _ALLOWED
-    told = validation.ending_warning(old, "deleted", keeps_hold=keeps_hold(old, features))
-    return {**_ALLOWED, **({"warnings": [told]} if told and not old.metadata.deleting else {})}
+    warnings = validation.ending_warning(old, "deleted", keeps_hold=keeps_hold(old, features))
+    return {**_ALLOWED, **({"warnings": [warnings]} if warnings and not old.metadata.deleting else {})}
 
 
 async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -> list[str]:
@@ -247,7 +247,7 @@ def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:
     return deployment.spec.replicas if deployment is not None else None
 
 
-def _told(name: str, found: list[FieldError]) -> str:
+def _invalid_message(name: str, found: list[FieldError]) -> str:
     return f'Rollout.rollouts.kruise.io "{name}" is invalid: {listed(found)}'
 
 

@@ -1,4 +1,4 @@
-"""The webhook configurations that tell an API server whom to ask.
+"""The webhook configurations, by which an API server finds the webhooks.
 
 The pod webhook asks only about pods that carry a set's name: an operator that is away must not keep the rest of a
 cluster from creating pods.

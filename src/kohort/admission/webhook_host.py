@@ -1,4 +1,4 @@
-"""Where webhooks are served when nobody installed them: for an API server beside us on this machine, or around us."""
+"""Where an operator that was not installed serves webhooks: for an API server on this machine or in this process."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -1,14 +1,16 @@
 """LeaderWorkerSet: groups of one leader and its workers, created, rolled, resized and restarted as one.
 
-Two reconcilers, `setcontroller` and `podcontroller`, observe (`views`, `observation`), ask the pure rules beside them,
-and write the objects that `objects` describes. The rules that most of the package is about:
+Two controllers, `set_controller` and `pod_controller`, observe cached objects (`caches`, `observed_groups`), decide
+with pure functions (`set_plan`, `pod_plan`) and perform the typed actions; `child_objects` builds what they write,
+`messages` the texts of events and conditions. The rules behind the two plans:
 
 | rule | module |
 |---|---|
-| how far a set may roll | `rolling`, `founding` |
-| when two templates are the same revision | `canonical`, `revisions` |
-| when a group is recreated, and when the next may follow | `restarts`, `succession` |
-| what a set may say | `defaulting`, `validation`, `trial`, `collisions` |
-| what its pods are told, and where they run | `podmutation`, `subgroups`, `placement`, `tpu`, `gang` |
-| what is told about it | `status`, `waiting`, `inquiry`, `metrics` |
+| how far a set may roll | `rolling_update`, `leader_template_revision` |
+| when two templates are the same revision | `rules.group_template`, `revisions` |
+| when a group is ready or updated | `rules.group_state` |
+| when a group is recreated, and when its next workers may be created | `restart_decision`, `previous_workers` |
+| what a set may contain | `defaulting`, `validation`, `template_dry_run`, `name_collisions` |
+| what the webhook writes into pods | `pod_mutation`, `subgroups`, `placement`, `tpu_environment`, `gang` |
+| what is reported | `status`, `status_reporting`, `waiting_reason`, `missing_pod_cause`, `metrics` |
 """

@@ -1,13 +1,13 @@
 """Gang scheduling: a scheduler that places a whole group or nothing of it.
 
-A provider says how pods join their gang (written by the webhook) and which objects tell its scheduler about a group.
+A provider says how pods join their gang (written by the webhook) and which objects describe a group to its scheduler.
 Those are made when the leader exists, and the gang's own object goes with it. Its name holds the revision, so a roll
 makes a new one; a group that is recreated at the same revision has to wait until the old one is collected.
 
 | provider | pods join by | objects |
 |---|---|---|
 | volcano | annotation `scheduling.k8s.io/group-name` | a Volcano PodGroup per group |
-| kubernetes | field `spec.schedulingGroup` | a Workload per revision, a PodGroup per group (see `native.py`) |
+| kubernetes | field `spec.schedulingGroup` | a Workload per revision, a PodGroup per group (see `native_gang`) |
 
 Where the cluster does not serve the API of the provider, groups come up without it, and an event says so.
 """
@@ -45,7 +45,7 @@ class GangProvider(Protocol):
     resource: Resource
     """The gang's own object."""
     needs: str
-    """What serves its API, in words."""
+    """What to do so that its API is served, for an event."""
 
     def join(self, metadata: JsonObject, spec: JsonObject) -> None:
         """Make a pod a member of its gang. Changes both."""

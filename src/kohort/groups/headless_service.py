@@ -1,14 +1,14 @@
 """The Service that the groups of a set share.
 
-| what is there | what is done |
+| Service of the set's name | action |
 |---|---|
-| nothing | it is created |
-| ours, as it should be | nothing |
-| ours, changed by somebody | its selector and its early publishing are put back |
-| as it should be, but nobody's | it becomes ours |
-| somebody else's, of the same name | it is left alone, and told |
+| does not exist | it is created |
+| belongs to the set, and is as it should be | none |
+| belongs to the set, and was changed | its selector and `publishNotReadyAddresses` are restored |
+| has no owner, and is as it should be | the set adopts it |
+| belongs to something else | none, and an event warns |
 
-When the last group of a set has gone over to Services of their own, the shared one is deleted.
+When the last group of a set has a Service of its own, the shared one is deleted.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class SharedServices:
             await adopt(self._client, group_set, SERVICES, existing.metadata)
             return LAG
         if not owned_by(existing.metadata, group_set):
-            return self._tell_taken(group_set, key)
+            return self._report_name_taken(group_set, key)
         if not _in_order(existing, group_set):
             spec = child_objects.shared_service(group_set)["spec"]
             body = {"spec": {name: spec[name] for name in ("selector", "publishNotReadyAddresses")}}
@@ -81,7 +81,7 @@ class SharedServices:
             await self._client.create(SERVICES, child_objects.shared_service(group_set))
         except AlreadyExists:
             found = await self._client.get(SERVICES, key.name, key.namespace, type=GroupService)
-            return 0.0 if owned_by(found.metadata, group_set) else self._tell_taken(group_set, key)
+            return 0.0 if owned_by(found.metadata, group_set) else self._report_name_taken(group_set, key)
         except ApiError as problem:
             self._warn(group_set, str(problem))
             raise
@@ -89,7 +89,7 @@ class SharedServices:
         self._made[key] = now
         return LAG
 
-    def _tell_taken(self, group_set: LeaderWorkerSet, key: Key) -> float:
+    def _report_name_taken(self, group_set: LeaderWorkerSet, key: Key) -> float:
         now = asyncio.get_running_loop().time()
         if now - self._taken.get(key, -RETRY) >= RETRY:
             self._taken[key] = now

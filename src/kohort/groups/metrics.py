@@ -1,8 +1,8 @@
 """What is measured of groups.
 
 Most series are about a set. Those about one group have its index as a label, and there could be very many of them: so
-only the first groups of a set have series of their own, and the others count together. They are made when somebody
-scrapes, from what the last reconcile has seen; a group that is gone has no series any more.
+only the first groups of a set have series of their own, and the others count together. They are made when the
+metrics are scraped, from what the last reconcile has seen; a group that is gone has no series any more.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Pods that were created while the pod webhook was away.
 
-The webhook refuses pods when it cannot be reached, but an administrator may tell the API server to ignore that, remove
+The webhook refuses pods when it cannot be reached, but an administrator may make the API server ignore that, remove
 the configuration, or exempt a namespace. Such a pod has the labels of its template and none of those that the webhook
 writes; it also lacks variables, placement rules and a subdomain, which cannot be added to a pod that exists. So it is
 deleted, and its StatefulSet makes another one, at growing intervals: while the webhook stays away, the next one is no

@@ -1,6 +1,6 @@
 """Gangs by Kubernetes itself: Workload and PodGroup of `scheduling.k8s.io/v1alpha2`.
 
-The API is alpha in 1.36 and served only with the feature gate GenericWorkload; its scheduler obeys it with
+The API is alpha in 1.36 and served only with the feature gate GenericWorkload; its scheduler uses it with
 GangScheduling. A pod whose PodGroup does not exist yet, or that has too few members yet, is not scheduled, so members
 may come in any order.
 

@@ -1,6 +1,6 @@
-"""Objects of a set that was deleted without them and is there again: after `kubectl delete --cascade=orphan`, or from a
-backup. Pods and StatefulSets go on as they are. What nobody owns gets its owner back, so that it goes with the set when
-that is deleted for good.
+"""Objects of a set that was deleted without them and exists again: after `kubectl delete --cascade=orphan`, or from a
+backup. Pods and StatefulSets go on as they are. Objects without an owner get the set as owner, so that they are deleted
+with it.
 """
 
 import msgspec

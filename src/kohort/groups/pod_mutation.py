@@ -157,7 +157,7 @@ def with_first(values: dict[str, str], variables: list[JsonObject]) -> list[Json
 
 
 def missing_from(pod: JsonObject, namespace: str) -> list[str]:
-    """What the webhook would have written and the stored pod does not have, in words; empty when nothing is missing."""
+    """What the webhook would have written and the stored pod lacks, for an event; empty when nothing is missing."""
     wanted = mutated(pod, namespace)
     if wanted == pod:
         return []

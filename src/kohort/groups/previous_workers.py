@@ -5,7 +5,7 @@ end as their grace period says. A new StatefulSet that is created meanwhile asks
 and tries again after pauses that double each time: the refusals load the server, and the last pause is wasted. So the
 new StatefulSet is created when the names are free.
 
-A pod without an owner, which somebody has orphaned on purpose, is not waited for: the new StatefulSet adopts it.
+A pod without an owner, which was orphaned on purpose, is not waited for: the new StatefulSet adopts it.
 """
 
 from collections.abc import Iterable

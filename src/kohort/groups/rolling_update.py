@@ -118,7 +118,7 @@ def _may_replace(view: RollView) -> bool:
 
 
 def _begun(view: RollView) -> int:
-    """How many groups there are, without surge groups at the end that have the old revision and that nobody misses."""
+    """How many groups there are, without surge groups at the end that have the old revision and are not needed."""
     groups, count = view.groups, len(view.groups)
     needed = min(view.replicas - view.unavailable, _ready(groups))
     while count > view.replicas and groups[count - 1].exists and not groups[count - 1].updated:

@@ -1,11 +1,11 @@
 """Whether the cluster would take the templates of a set.
 
-What a pod template may contain differs by the version and the feature gates of the API server, and nobody but the
-server itself knows. So it is asked: for every template that is new, it gets a StatefulSet with that template as a dry
-run. What it finds wrong is told at the fields of the set, when somebody writes it, instead of in a condition later.
+What a pod template may contain depends on the version and the feature gates of the API server, which only the server
+itself knows. So for every template that is new, the webhook creates a StatefulSet with that template as a dry run. The
+server's errors are reported at the fields of the set, when it is written, instead of in a condition later.
 
-Nothing else is a reason to refuse a set: no answer in time, a right that is missing, a quota or policy of others. Nor
-is a template that nobody would make pods of: that of workers in a group without any.
+No other problem refuses a set: no answer in time, a missing permission, a quota, a policy. A template of workers in a
+group without workers is not checked.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kohort.rules import group_labels
 from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
 
 _SECONDS: Final = 2.0
-"""A webhook has five, and is asked by somebody who waits."""
+"""An API server waits five for a webhook, and its client waits for both."""
 _ROOT: Final = "spec.leaderWorkerTemplate"
 
 
@@ -71,8 +71,8 @@ def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
     return Trial(stateful_set, places)
 
 
-def told(trial: Trial, causes: Iterable[StatusCause]) -> list[FieldError]:
-    """What a server says about the StatefulSet, said about the set."""
+def errors_at_set_fields(trial: Trial, causes: Iterable[StatusCause]) -> list[FieldError]:
+    """The errors of the StatefulSet, at the fields of the set."""
     found: list[FieldError] = []
     for cause in causes:
         for here, there in trial.places:
@@ -89,16 +89,16 @@ async def template_errors(
     try:
         async with asyncio.timeout(_SECONDS):
             for trial in trials(group_set, old):
-                found += await _asked(client, trial, namespace)
+                found += await _dry_run_errors(client, trial, namespace)
     except (TimeoutError, ApiError):
         return found
     return found
 
 
-async def _asked(client: Client, trial: Trial, namespace: str) -> list[FieldError]:
+async def _dry_run_errors(client: Client, trial: Trial, namespace: str) -> list[FieldError]:
     try:
         await client.create(STATEFUL_SETS, trial.stateful_set, namespace, dry_run=True)
     except Invalid as refusal:
         details = refusal.status.details
-        return told(trial, details.causes) if details is not None else []
+        return errors_at_set_fields(trial, details.causes) if details is not None else []
     return []

@@ -268,7 +268,7 @@ def _container_errors(template: Template) -> list[FieldError]:
 
 
 def _claim_errors(template: Template) -> list[FieldError]:
-    """A claim template must be mounted by a container: a claim that nobody mounts is a mistake that costs storage. One
+    """A claim template must be mounted by a container: a claim that no pod mounts is a mistake that costs storage. One
     that only leaders or only workers mount is none, although the others get it as well."""
     found: list[FieldError] = []
     seen: set[str] = set()

@@ -2,8 +2,8 @@
 
 `persistentVolumeClaimRetentionPolicy` goes to every StatefulSet of a set as it is written. For leaders that is enough:
 their StatefulSet is scaled when the set is. Workers of a group have a StatefulSet of their own, which is never scaled:
-it goes with its leader, whatever the reason, and by itself it cannot tell a group that is recreated from one that is
-scaled away. So `whenScaled: Delete` is carried out here for the claims of workers:
+it goes with its leader, whatever the reason, and its controller cannot distinguish a group that is recreated from one
+that is scaled away. So `whenScaled: Delete` is carried out here for the claims of workers:
 
 | claim of a worker | whenScaled: Retain | whenScaled: Delete |
 |---|---|---|

@@ -1,7 +1,7 @@
 """What a cluster lacks that kohort could use, and what that means for its users.
 
 Nothing here is needed to work. It is found out once at the start, said in the log and written into a ConfigMap, so that
-nobody has to guess why leaders roll one at a time.
+users can look up why, for example, leaders roll one at a time.
 """
 
 from typing import Final

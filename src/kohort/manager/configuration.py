@@ -1,6 +1,6 @@
 """The manager's configuration file: `config.lws.x-k8s.io/v1alpha1`, as users of LeaderWorkerSet know it.
 
-It is read strictly: a field that nobody knows is a start-up error, because a setting with a typing error would else be
+It is read strictly: an unknown field is a start-up error, because a setting with a typing error would else be
 a setting that silently does nothing. Fields of ours stand beside theirs and have defaults that change nothing.
 """
 

@@ -32,7 +32,7 @@ _REMEMBERED: Final = 1024
 _log = Log(module="kohort.manager.metrics")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CachedAnswer(msgspec.Struct, frozen=True):
     status: int
     """200, 401 or 403."""
     until: float
@@ -43,7 +43,7 @@ class Gate:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[bytes, Verdict] = {}
+        self._known: dict[bytes, CachedAnswer] = {}
 
     async def admits(self, token: str) -> int:
         """The status to answer with."""
@@ -57,7 +57,7 @@ class Gate:
         status = await self._ask(token)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[name] = Verdict(status, now + REMEMBER_SECONDS)
+        self._known[name] = CachedAnswer(status, now + REMEMBER_SECONDS)
         return status
 
     async def _ask(self, token: str) -> int:

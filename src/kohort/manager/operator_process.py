@@ -6,7 +6,7 @@ what they have in hand, the lease is given back so that another replica continue
 last.
 
 Webhooks are reached in one of two ways. An installed operator is behind a Service, its definitions and webhook
-configurations came with it, and its certificate is in a Secret or mounted. An operator that somebody starts beside a
+configurations came with it, and its certificate is in a Secret or mounted. An operator that a user starts beside a
 cluster (`loopback`) brings definitions and configurations along and has the API server call it on this machine; with
 several candidates the configurations point to the one that leads.
 """
@@ -135,7 +135,7 @@ class OperatorProcess:
         return self._manager is not None
 
     async def _work(self) -> None:
-        """Whoever loses the lease, or finds the cluster away at the start, stands in line again."""
+        """Run as leader, and become a candidate again after losing the lease or when the cluster cannot be reached."""
         while not self.stopping:
             self._manager = self._assemble()
             try:
@@ -212,7 +212,7 @@ class OperatorProcess:
         _log.info("serving health", port=self.health_port)
 
     async def _ensure_namespace(self) -> None:
-        """Nobody installed this operator, so nobody made a place for its lease and status."""
+        """This operator was not installed, so the namespace for its lease and status may not exist."""
         name = self._options.namespace
         while True:
             try:
@@ -270,7 +270,7 @@ class OperatorProcess:
             await operator.install_webhooks(self._client, address, rollouts=rollouts)
             _log.info("webhook configurations point here", url=address.url)
 
-        # Before the first reconcile: a pod that is created while nobody is asked lacks its variables.
+        # Before the first reconcile: a pod that is created before the webhook is called lacks its variables.
         manager.prepare(definitions)
         manager.prepare_as_leader(point_here)
 
@@ -297,7 +297,7 @@ class OperatorProcess:
             load(self._metrics_tls, bundle)
 
     async def _report_capabilities(self) -> None:
-        """Tell once what the cluster lacks; never a reason to fail."""
+        """Report once what the cluster lacks. The operator works without it."""
         namespace = self._options.namespace
         try:
             facts = await capabilities.ask(self._client, namespace)
@@ -351,7 +351,7 @@ async def _run(transport: Transport, options: Options) -> None:
 
 
 def _stop(process: OperatorProcess, running: "asyncio.Task[None]") -> None:
-    """Stop in order; whoever asks twice does not want to wait."""
+    """Stop in order; a second signal ends the process at once."""
     if process.stopping:
         os._exit(130)
     if not process.stop():

@@ -42,7 +42,8 @@ GROUP_SIZE: Final = "LWS_GROUP_SIZE"
 WORKER_INDEX_VARIABLE: Final = "LWS_WORKER_INDEX"
 
 FIELD_MANAGER: Final = "lws"
-"""Server-side apply goes by the name that upstream uses, so that a live cluster can change hands without a restart."""
+"""Server-side apply goes by the name that upstream uses, so that one operator can replace the other
+without a restart of groups."""
 
 LEADER: Final = "0"
 """The worker index of a leader."""

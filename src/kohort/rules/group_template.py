@@ -65,7 +65,7 @@ def revision_fingerprint(spec: JsonObject) -> str:
 
 
 def earlier_fingerprint(spec: JsonObject) -> str:
-    """The fingerprint that earlier versions of kohort wrote, which also told spellings apart. Releases that were begun
+    """The fingerprint that earlier versions of kohort wrote, which also depended on spelling. Releases that were begun
     by those versions are recognised by it."""
     network = dict(spec.get("networkConfig") or {})
     network.setdefault("subdomainPolicy", SHARED)

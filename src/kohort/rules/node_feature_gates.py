@@ -1,4 +1,4 @@
-"""What a node can be told not to do, by the names that these features have in Kubernetes.
+"""Feature gates of a node: what it can be configured not to do, by the names that the gates have in Kubernetes.
 
 | off                                       | what follows on this node                                                |
 |-------------------------------------------|--------------------------------------------------------------------------|

@@ -1,7 +1,7 @@
 """Which identities belong to the control plane, and may therefore not be had by asking for a certificate.
 
 A client certificate says who its holder is: the common name is the user, the organizations are its groups. Names that
-begin with `system:` are those of components, service accounts and nodes; whoever holds one of the groups in
+begin with `system:` are those of components, service accounts and nodes; members of the groups in
 `ADMINISTRATORS` may do everything.
 """
 
@@ -24,7 +24,7 @@ def is_reserved_group(name: str) -> bool:
 
 
 def reserved_subject(users: Iterable[str], groups: Iterable[str]) -> str:
-    """The first name in the subject of a certificate that nobody can be given on request; empty if there is none.
+    """The first name in the subject of a certificate that is never given on request; empty if there is none.
 
     >>> reserved_subject(["jane"], ["dev", "system:nodes"])
     'organization "system:nodes"'

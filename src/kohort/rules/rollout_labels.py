@@ -130,4 +130,4 @@ CHECK_SECONDS: Final = 30.0
 """How often the references of a Rollout are looked at while nothing is released."""
 LOOK_SECONDS: Final = 10.0
 """How often routes are looked at while a step waits. They may be of any kind, and most clusters lack some of the kinds,
-so nobody watches them."""
+so they are not watched."""
