@@ -23,6 +23,7 @@ STALL_LIMIT: Final = 60.0
 TOGETHER: Final = 16 * 1024
 """Bodies up to the size of a TLS record are sent with their head."""
 _WITHOUT_LENGTH: Final = frozenset({204, 304})
+_HEADER_LINE: Final = "%s: %s".__mod__
 
 
 @dataclass(slots=True)
@@ -117,13 +118,10 @@ class ResponseWriter:
 
 
 def encode_head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [_status_line(status)]
-    for name, value in headers.items():
-        if "\n" in value:
-            lines.extend(f"{name}: {one}" for one in value.split("\n"))
-        else:
-            lines.append(f"{name}: {value}")
-    text = "\n".join(lines)
+    text = "\n".join((_status_line(status), *map(_HEADER_LINE, headers.items())))
+    if text.count("\n") != len(headers):  # some header has several values
+        pairs = ((name, one) for name, value in headers.items() for one in value.split("\n"))
+        text = "\n".join((_status_line(status), *map(_HEADER_LINE, pairs)))
     if "\r" in text or "\0" in text:
         raise ValueError("a header may not contain a carriage return")
     return (text.replace("\n", "\r\n") + "\r\n\r\n").encode()
