@@ -14,7 +14,7 @@ from tests.rollouts.releases import (
     release_cluster,
     rollout,
 )
-from tests.rollouts.test_rows import http_route, routed
+from tests.rollouts.test_upstream_test_plan import http_route, routed
 
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import (

@@ -42,6 +42,7 @@ from kohort.rollouts.release_state import Decision, Observation, State, stored_s
 from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
 from kohort.rollouts.traffic.model import Selectors, Traffic, TrafficRequest, TrafficStep
+from kohort.rollouts.traffic.trafficrouting_types import TrafficRouting
 from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rules import group_labels, rollout_labels
 
@@ -129,8 +130,8 @@ class RolloutController:
         self._checked[key] = metadata.generation, now
         result = await self.traffic.check(self._traffic_request(observation))
         if isinstance(result, Done) and (name := observation.rollout.traffic_routing):
-            found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, metadata.namespace)
-            result = result if found is not None else _traffic_routing_missing(name)
+            routing = await self._traffic_routing(observation.rollout)
+            result = result if routing is not None else _traffic_routing_missing(name)
         return msgspec.structs.replace(observation, references=result)
 
     async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> Decision:
@@ -255,32 +256,36 @@ class RolloutController:
 
     async def _join_traffic_routing(self, rollout: Rollout) -> ActionResult:
         """Several Rollouts may use one TrafficRouting; each that does has a finalizer of its own on it."""
-        name = rollout.traffic_routing
-        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, rollout.metadata.namespace)
-        if found is None:
+        name, own = rollout.traffic_routing, rollout.metadata.name
+        routing = await self._traffic_routing(rollout)
+        if routing is None:
             return _traffic_routing_missing(name)
-        finalizers: list[str] = found["metadata"].get("finalizers") or []
-        own = rollout_labels.PROGRESSING_FINALIZER + rollout.metadata.name
-        if own in finalizers:
+        if routing.is_used_by(own):
             return DONE
-        phase = (found.get("status") or {}).get("phase", "")
-        if phase in ("Finalizing", "Terminating") or "deletionTimestamp" in found["metadata"]:
-            return Waiting(f"TrafficRouting {name} is {phase or 'being deleted'}")
-        await self._set_routing_finalizers(found, [*finalizers, own])
+        if routing.is_ending():
+            return Waiting(f"TrafficRouting {name} is {routing.status.phase or 'being deleted'}")
+        await self._set_routing_finalizers(
+            routing, [*routing.metadata.finalizers, rollout_labels.PROGRESSING_FINALIZER + own]
+        )
         return Waiting(f"joining TrafficRouting {name}", _AT_ONCE)
 
     async def _leave_traffic_routing(self, rollout: Rollout) -> None:
-        name = rollout.traffic_routing
-        found: JsonObject | None = await self.client.find(TRAFFIC_ROUTINGS, name, rollout.metadata.namespace)
+        routing = await self._traffic_routing(rollout)
+        if routing is None or not routing.is_used_by(rollout.metadata.name):
+            return
         own = rollout_labels.PROGRESSING_FINALIZER + rollout.metadata.name
-        finalizers: list[str] = (found["metadata"].get("finalizers") or []) if found is not None else []
-        if found is not None and own in finalizers:
-            await self._set_routing_finalizers(found, [one for one in finalizers if one != own])
+        await self._set_routing_finalizers(routing, [one for one in routing.metadata.finalizers if one != own])
 
-    async def _set_routing_finalizers(self, routing: JsonObject, finalizers: list[str]) -> None:
-        metadata = routing["metadata"]
-        body = locked({"metadata": {"finalizers": finalizers}}, metadata["resourceVersion"])
-        await self.client.patch(TRAFFIC_ROUTINGS, metadata["name"], metadata["namespace"], body)
+    async def _traffic_routing(self, rollout: Rollout) -> TrafficRouting | None:
+        found: TrafficRouting | None = await self.client.find(
+            TRAFFIC_ROUTINGS, rollout.traffic_routing, rollout.metadata.namespace, type=TrafficRouting
+        )
+        return found
+
+    async def _set_routing_finalizers(self, routing: TrafficRouting, finalizers: list[str]) -> None:
+        metadata = routing.metadata
+        body = locked({"metadata": {"finalizers": finalizers}}, metadata.resource_version)
+        await self.client.patch(TRAFFIC_ROUTINGS, metadata.name, metadata.namespace, body)
 
     # The Rollout itself
 

@@ -14,40 +14,16 @@ from kohort.kube.manager import Manager
 from kohort.kube.merge_patch import locked
 from kohort.kube.resources import TRAFFIC_ROUTINGS, Key
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import ObjectMeta
-from kohort.objects.view import View
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.traffic import actions, trafficrouting_phases
 from kohort.rollouts.traffic.actions import RouteStep
-from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, Traffic, TrafficRequest, TrafficStep
+from kohort.rollouts.traffic.model import Traffic, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.trafficrouting_phases import TrafficRoutingDecision
+from kohort.rollouts.traffic.trafficrouting_types import TrafficRouting, TrafficRoutingStatus
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import GRACE_TIMES
-
-
-class TrafficRoutingStrategy(View, frozen=True):
-    weight: int | None = None
-    matches: tuple[Match, ...] = ()
-    request_header_modifier: HeaderModifier | None = None
-
-
-class TrafficRoutingSpec(View, frozen=True):
-    object_ref: tuple[RouteRef, ...] = ()
-    strategy: TrafficRoutingStrategy = TrafficRoutingStrategy()
-
-
-class TrafficRoutingStatus(View, frozen=True):
-    observed_generation: int = 0
-    phase: str = ""
-    message: str = ""
-
-
-class TrafficRouting(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: TrafficRoutingSpec = TrafficRoutingSpec()
-    status: TrafficRoutingStatus = TrafficRoutingStatus()
 
 
 def traffic_request(routing: TrafficRouting) -> TrafficRequest:
